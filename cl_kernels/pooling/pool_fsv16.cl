@@ -17,14 +17,8 @@
 //
 // Error of an average of n: n 2^-24 times the average of absolute values, and one rounding.
 #include "fsv16.clh"
+#include "pool_clip.clh"
 #include "staging.clh"
-
-// The window elements first <= k < end with 0 <= at + k * dilation < size.
-static int2 pool_clip(const int at, const int taps, const int dilation, const int size) {
-  if (dilation == 1) return (int2)(max(0, -at), min(taps, size - at));
-  return (int2)(at < 0 ? (dilation - 1 - at) / dilation : 0,
-                size > at ? min(taps, (size - at + dilation - 1) / dilation) : 0);
-}
 
 // Maximum or average (by `average`) of the windows of one output row, whose rows are the first <= i < end of `rows` from
 // `in` on, `pitch` floats apart, to `out`. A maximum by comparison skips NaN, which the sum of all elements shows cheaply; `exact` keeps them.

@@ -14,16 +14,8 @@
 //
 // Linear: |error| <= 6 2^-24 times the largest of the four pixels.
 #include "fsv16.clh"
+#include "resize_taps.clh"
 #include "staging.clh"
-
-// The lower and the upper tap (x, y), which are equal for `nearest`.
-static int2 resize_taps(const float at, const int linear, const int rule, const int size) {
-  const float low = floor(at), part = at - low;
-  const int base = (int)low;
-  if (linear) return clamp((int2)(base, base + 1), 0, size - 1);
-  const bool up = rule == 1 ? part > 0.0f : rule == 2 ? part > 0.5f : rule == 3 ? part >= 0.5f : false;
-  return (int2)(clamp(base + up, 0, size - 1));
-}
 
 static void resize_fsv16(__global const resize_fsv16_desc* d, __global char** banks, __global char* scratch,
                          const int ticket, __global const post_step* post, const int posts) {

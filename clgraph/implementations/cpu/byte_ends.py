@@ -106,7 +106,7 @@ def end_of(q: Query[Any]) -> End | str:
     if rounding is not None and (limits := _limits(inner[len(head) :], rounding)) is not None:
         return head.end(TWICE, len(steps), 0.0, rounding, limits)
     taken = len(head) if head.residual else 0
-    if (refused := _listed_refusal(q, inner[taken:])) is not None:
+    if (refused := listed_refusal(q, inner[taken:])) is not None:
         return refused
     by = 0.0 if rounding is None else rounding.scale
     if taken:
@@ -226,9 +226,13 @@ def _adds_alike(q: Query[Any], slot: int) -> bool:
     return (r.dtype, r.shape, r.format) == (DType.U8, y.shape, y.format)
 
 
-def _listed_refusal(q: Query[Any], steps: Sequence[Fused]) -> str | None:
-    if any(isinstance(f.primitive, StaticQuantize | DequantizeAdd) for f in steps):
-        return "adds bytes behind roundings, scales and shifts alone, and rounds last"
-    if odd := [q.inputs[s] for f in steps for s in f.operands if q.inputs[s].dtype != DType.F32]:
+def listed_refusal(q: Query[Any], steps: Sequence[Fused]) -> str | None:
+    """Say why a tile's list does not apply *steps* to floats in blocks, or return ``None``."""
+    if any(isinstance(f.primitive, StaticQuantize) for f in steps):
+        return "rounds last"
+    if any(isinstance(f.primitive, DequantizeAdd) and not _adds_alike(q, f.operands[0]) for f in steps):
+        return "adds as many bytes as the result has elements, in its format"
+    floats = [f for f in steps if not isinstance(f.primitive, DequantizeAdd)]
+    if odd := [q.inputs[s] for f in floats for s in f.operands if q.inputs[s].dtype != DType.F32]:
         return f"reads operands of f32, not of {odd[0].dtype}"
     return None

@@ -11,8 +11,9 @@ from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.blocked import operand_proposals
-from clgraph.implementations.cpu.byte_ends import ByteEnd, end_numbers, lookup_of, operand_ref
-from clgraph.implementations.cpu.cost import step_seconds
+from clgraph.implementations.cpu.byte_ends import ByteEnd, end_numbers, listed_refusal, lookup_of, operand_ref
+from clgraph.implementations.cpu.byte_products import BYTE_TILE
+from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     blocked_posts,
@@ -22,7 +23,7 @@ from clgraph.implementations.cpu.geometry import (
 )
 from clgraph.implementations.cpu.pieces import pieces
 from clgraph.implementations.cpu.reorder import as_planes
-from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from clgraph.ops.static_quantize import StaticQuantize
 from clgraph.selector.descriptor import NULL, Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats
 from clgraph.selector.plan import Plan, Tile
@@ -33,13 +34,15 @@ PLANES, BLOCKS, BYTES, PLACES = 0, 1, 2, 3
 PIECE = 64
 """Pixels that are staged at once."""
 
+HANDS_ON = replace(BYTE_TILE, dtypes=frozenset({DType.U8}), mixed=False, fuses=frozenset())
+"""What tiles serve that make no other bytes than those they read."""
+
 
 @descriptor("bytes_fsv16")
 class BytesFsv16Desc(ByteEnd, Descriptor):
     """Fields as in ``bytes_fsv16.cl``."""
 
     inp: Pointer
-    res: Pointer
     scale: Pointer
     zero_point: Pointer
     entries: Pointer
@@ -47,9 +50,6 @@ class BytesFsv16Desc(ByteEnd, Descriptor):
     in_n: Int
     in_c: Int
     in_y: Int
-    res_n: Int
-    res_c: Int
-    res_y: Int
     out_n: Int
     out_c: Int
     out_y: Int
@@ -65,27 +65,19 @@ class BytesFsv16Desc(ByteEnd, Descriptor):
     divided: Int
 
 
-def split_steps(q: Query[Any]) -> tuple[Fused | None, tuple[Fused, ...], StaticQuantize | None] | str:
-    """Return a sum with bytes at the head of the list, the list, the rounding at its end; or why it has other parts.
+def split_steps(q: Query[Any]) -> tuple[tuple[Fused, ...], StaticQuantize | None] | str:
+    """Return the list and the rounding at its end, or why it has other parts.
 
     A table that the bytes are looked up in may follow.
     """
     looks_up = lookup_of(q) is not None
     steps = q.post[:-1] if looks_up else q.post
-    first = steps[0] if steps and isinstance(steps[0].primitive, DequantizeAdd) else None
     last = steps[-1].primitive if steps else None
     rounding = last if isinstance(last, StaticQuantize) else None
-    listed = steps[first is not None : len(steps) - (rounding is not None)]
-    if any(isinstance(f.primitive, StaticQuantize | DequantizeAdd) for f in listed):
-        return "adds bytes first and rounds last"
+    listed = steps[: len(steps) - (rounding is not None)]
     if looks_up and rounding is None and not isinstance(q.primitive, StaticQuantize):
         return "looks up bytes that it rounds to"
-    if odd := [q.inputs[s] for f in listed for s in f.operands if q.inputs[s].dtype != DType.F32]:
-        return f"reads operands of f32, not of {odd[0].dtype}"
-    added = None if first is None else q.inputs[first.operands[0]]
-    if added is not None and (added.dtype, added.shape) != (DType.U8, q.outputs[0].shape):
-        return f"adds as many u8 as the result has elements, not {added}"
-    return first, listed, rounding
+    return listed_refusal(q, listed) or (listed, rounding)
 
 
 def between_refusal(q: Query[Any]) -> str | None:
@@ -99,11 +91,7 @@ def between_refusal(q: Query[Any]) -> str | None:
     refused = blocked_refusal(y, "the result") or post_refusal(q)
     if refused is not None:
         return refused
-    found = split_steps(q)
-    if isinstance(found, str):
-        return found
-    first = found[0]
-    return None if first is None else blocked_refusal(q.inputs[first.operands[0]], "an operand of bytes")
+    return found if isinstance(found := split_steps(q), str) else None
 
 
 def between_formats(q: Query[Any], *sources: Format) -> tuple[Formats, ...]:
@@ -121,6 +109,25 @@ def between_seconds(q: Query[Any]) -> float:
     moved = sum(x.nbytes for x in (*q.inputs, *q.outputs))
     work = vectors * q.device.costs.unit("copy.vector") * (2 + len(q.post))
     return step_seconds(q.device, work, moved, 8 * q.device.workers)
+
+
+def blocked_bytes(q: Query[Any]) -> tuple[Formats, ...]:
+    """Return the proposal of all inputs and the result in blocks."""
+    rank = q.outputs[0].rank
+    return (Formats((feature_blocked(rank),) * q.arity, (feature_blocked(rank),)),) if rank in (3, 4) else ()
+
+
+def copied_seconds(q: Query[Any], reads: int = 1) -> float:
+    """Estimate the time of a step that makes each vector of bytes of *reads* others."""
+    work = prod(q.outputs[0].shape) / LANES * q.device.costs.unit("copy.vector") * reads
+    return step_seconds(q.device, work, sum(x.nbytes for x in (*q.inputs, *q.outputs)), 8 * q.device.workers)
+
+
+def strips_of(q: Query[Any], reads: int = 1) -> TicketRanges:
+    """Cut the rows of such a step's result."""
+    y = planes(q.outputs[0])
+    row, blocks = y.width * q.device.costs.unit("copy.vector") * reads, y.batch * y.blocks
+    return row_strips(y.height, row, blocks, ticket_seconds(row * y.height * blocks, q.device), q.device)
 
 
 def looked_up(q: Query[Any]) -> Plan:
@@ -148,26 +155,18 @@ def between(
     x, (y,) = q.inputs[0], q.outputs
     found = split_steps(q)
     assert not isinstance(found, str)
-    first, listed, rounding = found
+    listed, rounding = found
     rounding = rounding or last
     kind = BYTES if x.dtype == DType.U8 else PLANES if x.format.is_plain else BLOCKS
     kind = PLACES if places else kind
     a, b = as_planes(x) if kind == PLANES else planes(x), planes(y)
-    r = None if first is None else planes(q.inputs[first.operands[0]])
     posts = blocked_posts(replace(q, fused=listed))
     pixel = q.device.costs.unit("copy.vector") * (2 + len(posts))
     flat = a if kind != PLANES or a.y != a.width else replace(a, y=a.width * LANES)
-    if r is not None and not r.one_row:
-        flat = replace(flat, y=flat.y + 1)
     cut = pieces(flat, b, posts, PIECE, pixel, q.device)
     said: dict[str, Any] = {} if rounding is None else {"first": rounding.scale}
-    if first is not None:
-        p = first.primitive
-        assert isinstance(p, DequantizeAdd)
-        said |= {"third": p.scale, "shift": -p.zero * p.scale}
     desc = BytesFsv16Desc(
         inp=Ref("in0", x.dtype.itemsize * x.origin) if kind == PLANES else a.at("in0"),
-        res=NULL if first is None or r is None else r.at(f"in{first.operands[0]}"),
         scale=scale,
         zero_point=zero,
         entries=operand_ref(q, 1 if places else lookup_of(q)),
@@ -175,9 +174,6 @@ def between(
         in_n=a.n,
         in_c=a.c,
         in_y=a.y,
-        res_n=0 if r is None else r.n,
-        res_c=0 if r is None else r.c,
-        res_y=0 if r is None else r.y,
         out_n=b.n,
         out_c=b.c,
         out_y=b.y,

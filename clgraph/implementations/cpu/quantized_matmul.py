@@ -19,6 +19,7 @@ from clgraph.implementations.cpu.byte_products import (
 from clgraph.implementations.cpu.geometry import LANES, post_refusal
 from clgraph.ops.quantized_convolution import TERMS
 from clgraph.ops.quantized_matmul import QuantizedMatMul, as_convolution
+from clgraph.ops.static_quantize import DequantizeAdd
 from clgraph.selector.implementation import Implementation, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -45,7 +46,8 @@ class QuantizedMatMulBytes(Implementation[QuantizedMatMul]):
         end = end_of(turned)
         if isinstance(end, str):
             return end
-        return "adds bytes to whole blocks" if end.residual is not None and y.shape[-1] % LANES else None
+        adds = any(isinstance(f.primitive, DequantizeAdd) for f in q.post)
+        return "adds bytes to whole blocks" if adds and y.shape[-1] % LANES else None
 
     @classmethod
     def weights(cls, q: Query[QuantizedMatMul]) -> Mapping[int, Format | Primitive]:

@@ -14,6 +14,7 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
+from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.quantize import Dequantize
@@ -144,6 +145,9 @@ def steps_of(value: Value) -> Steps | None:
     """Return the steps that *value* lies on, ``None`` where that is not known."""
     while (node := value.producer) is not None and hands_on(node):
         value = node.inputs[0]
+    if node is not None and isinstance(node.primitive, Concat) and not node.fused:
+        first, *others = map(steps_of, node.inputs)
+        return first if all(other == first for other in others) else None
     if node is None or node.fused or node.output.layout.dtype != DType.F32:
         return None
     p = node.primitive

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from clgraph.ops.quantize import Dequantize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.passes.base import Context
 from clgraph.passes.formats.format_search import Factor, minimise
-from clgraph.passes.quantization.byte_tables import ByteTable, byte_tables
+from clgraph.passes.quantization.byte_makers import Makers, byte_makers, made_by, rounds, spread_roundings
 from clgraph.passes.quantization.dynamic_quantization import drop
 from clgraph.passes.quantization.integer_products import (
     BANDWIDTH,
@@ -34,8 +34,6 @@ from clgraph.passes.rewriting import read_outside, substitute
 from clgraph.passes.selection import proposals, refusals_of
 from clgraph.selector.query import DeviceInfo, Query
 
-_PIXELS = 4
-"""The rank of pictures."""
 _FORCED = 1.0
 """Seconds that a kernel saves which a user asks for: more than anything else here takes."""
 
@@ -44,6 +42,7 @@ def use_integers(program: Program, context: Context) -> tuple[int, list[str]]:
     """Compute products from integers where that is estimated faster; return how many, and what is to be said."""
     found: dict[Node, _Candidate] = {}
     reasons: dict[str, str] = {}
+    spread_roundings(program, context)
     for node in program:
         product = integer_product(node)
         offer = _offer(context, product) if isinstance(product, IntegerProduct) else product
@@ -51,8 +50,7 @@ def use_integers(program: Program, context: Context) -> tuple[int, list[str]]:
             found[node] = offer
         elif offer is not None:
             reasons[node.name] = offer
-    tables = byte_tables(program) if found and byte_type(context.device(next(iter(found)))) == DType.U8 else {}
-    makers = _Makers(program, tables)
+    makers = byte_makers(program, context, byte_type(context.device(next(iter(found)))) if found else None)
     chosen = _cheapest(program, context, found, makers)
     reasons |= {node.name: offer.slower for node, offer in found.items() if node not in chosen}
     if chosen:
@@ -108,17 +106,18 @@ def _narrow(context: Context, device: DeviceInfo) -> bool:
     return device.kind == "gpu" if context.precision == "auto" else context.precision == "f16" and device.kind != "cpu"
 
 
-def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidate], makers: _Makers) -> set[Node]:
+def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidate], makers: Makers) -> set[Node]:
     """Return the products whose computation from integers makes the time of all, and of what stands around, least."""
     index = {node: i for i, node in enumerate(found)}
     factors = [Factor((i,), np.array([found[node].gain, 0.0])) for node, i in index.items()]
+    passed = makers.sources(found)
     for x in dict.fromkeys(c.product.x for c in found.values()):
         readers = [n for n in found if found[n].product.x is x]
-        device, source = context.device(readers[0]), x.producer.inputs[0] if _rounds(x) and x.producer else None
+        device, source = context.device(readers[0]), x.producer.inputs[0] if rounds(x) and x.producer else None
         seconds = x.layout.count / (BANDWIDTH * device.bytes_per_second)
         between = device.launch_seconds + (3 if _narrow(context, device) else 5) * seconds
-        others = [n for n in x.readers if n not in found and not isinstance(n.primitive, Eltwise)]
-        widened = between if _rounds(x) and (others or program.is_output(x)) else 0.0
+        others = [n for n in x.readers if not (n in found or n in makers.moved or isinstance(n.primitive, Eltwise))]
+        widened = between if rounds(x) and (others or program.is_output(x)) else 0.0
         maker = makers.of(x, found)
         # What a graph input is rounded by is a launch in any case.
         rounded = 0.0 if source is not None and source.producer is None else between
@@ -127,6 +126,10 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
         if maker is not None:
             table[1] = widened - (1 if _narrow(context, device) else 3) * seconds
             table[(1, *(0,) * len(readers))] = 0.0
+            if x in passed:
+                # There are bytes in any case: each product of floats reads what widens them.
+                table[1] += between - widened
+                table[(1,) * len(scope)] += widened - between
             table[(0, *(0,) * len(readers))] = 0.0
         else:
             table[(0,) * len(scope)] = 0.0
@@ -135,79 +138,23 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
     return {node for node, i in index.items() if values[i]}
 
 
-def _rounds(value: Value) -> bool:
-    p = None if value.producer is None or value.producer.fused else value.producer.primitive
-    return isinstance(p, Activation) and p.function == "fake_quantize"
-
-
-def made_by(program: Program, value: Value, chosen: Container[Node]) -> Node | None:
-    """Return the product of *chosen* behind which all is fused that makes *value*."""
-    node = value.producer
-    while node is not None and node not in chosen:
-        first = node.inputs[0] if node.inputs else None
-        if isinstance(node.primitive, Eltwise):
-            sides = [v for v in node.inputs if v.layout == node.output.layout and v.producer is not None]
-            first = max(sides, key=lambda v: program.position(v.producer), default=None)  # type: ignore[arg-type]
-        elif not isinstance(node.primitive, Activation | DequantizeAdd):
-            return None
-        if first is None or node.fused or read_outside(program, first, [node]) is not None:
-            return None
-        node = first.producer
-    return node
-
-
-@frozen(eq=False)
-class _Makers:
-    """Says which product is at the origin of bytes.
-
-    Attributes:
-        tables: Values whose bytes are looked up by those of others.
-    """
-
-    program: Program
-    tables: Mapping[Value, ByteTable]
-
-    def of(self, value: Value, chosen: Container[Node]) -> Node | None:
-        """Return the product of *chosen* that makes the bytes of *value*, or what one pass over bytes makes them of."""
-        while _rounds(value):
-            if value in self.tables:
-                value = self.tables[value].root
-                continue
-            before = self.passed_over(value, chosen)
-            if before is None:
-                assert value.producer is not None
-                return made_by(self.program, value.producer.inputs[0], chosen)
-            value = before
-        return None
-
-    def passed_over(self, value: Value, chosen: Container[Node]) -> Value | None:
-        """Return the rounded value of which an elementwise operator makes *value* in a pass of its own over blocks.
-
-        ``None`` where a product of *chosen* takes the operator, and for what has no pixels: there is no such pass then.
-        """
-        made = value.producer
-        node = made.inputs[0].producer if made is not None else None
-        if node is None or node.fused or not isinstance(node.primitive, Eltwise) or not node.output.has_one_use:
-            return None
-        if value.layout.rank != _PIXELS or made_by(self.program, node.output, chosen) is not None:
-            return None
-        return next((v for v in node.inputs if v.layout == node.output.layout and _rounds(v)), None)
-
-
 class _Rewriting:
     """Puts the products of integers into a program, and bytes between them."""
 
     def __init__(
-        self, program: Program, context: Context, products: Mapping[Node, IntegerProduct], makers: _Makers
+        self, program: Program, context: Context, products: Mapping[Node, IntegerProduct], makers: Makers
     ) -> None:
         self._program, self._context, self._products, self._makers = program, context, products, makers
         self._chosen = set(products)
         self._read: dict[Node, Value] = {}
         self._bytes: dict[Value, Value] = {}
+        self._first: set[tuple[Node, int]] = set()
+        self._added: set[tuple[Node, Value]] = set()
+        self._widened: list[Node] = []
 
     def run(self) -> None:
         values = dict.fromkeys(p.x for p in self._products.values())
-        values |= dict.fromkeys(n.output for n in self._program if _rounds(n.output))
+        values |= dict.fromkeys(n.output for n in self._program if rounds(n.output) or n in self._makers.moved)
         self._wanted = self._all_wanted()
         order = {v: self._program.position(v.producer) for v in values if v.producer is not None}
         for value in sorted(order, key=lambda v: order[v]):
@@ -215,26 +162,37 @@ class _Rewriting:
         for node, product in self._products.items():
             inputs = product.inputs(self._program, self._context, self._read[node])
             substitute(self._program, [node], product.on(inputs[0].layout.dtype), inputs, node)
-        for value in reversed(values):
-            if value.producer is not None and value.producer in self._program:
-                drop(self._program, value.producer)
+        for made in (*self._widened, *(v.producer for v in reversed(values))):
+            if made is not None and made in self._program:
+                drop(self._program, made)
 
     def _all_wanted(self) -> set[Value]:
-        """Return the values whose bytes are read, directly or to make others."""
-        tables, left = self._makers.tables, list(dict.fromkeys(p.x for p in self._products.values()))
-        for value, table in tables.items():
-            if table.last and self._makers.of(value, self._chosen) is not None:
+        """Return the values whose bytes are read, directly or to make others; note what passes read first and add."""
+        makers, left = self._makers, list(dict.fromkeys(p.x for p in self._products.values()))
+        for value, table in makers.tables.items():
+            if table.last and makers.of(value, self._chosen) is not None:
                 left.append(value)
         wanted: set[Value] = set()
         while left:
             value = left.pop()
-            if value in wanted or not _rounds(value):
+            if value in wanted:
+                continue
+            if value.producer in makers.moved and makers.of(value, self._chosen) is not None:
+                wanted.add(value)
+                left += value.producer.inputs
+                continue
+            if not rounds(value):
                 continue
             wanted.add(value)
-            if value in tables:
-                left.append(tables[value].root)
-            elif (before := self._makers.passed_over(value, self._chosen)) and self._makers.of(before, self._chosen):
-                left.append(before)
+            if value in makers.tables:
+                left.append(makers.tables[value].root)
+            elif (path := makers.passed_over(value, self._chosen)) and makers.of(path.source, self._chosen):
+                left.append(path.source)
+                self._first.add(path.steps[0])
+                if makers.moved:
+                    added = makers.added(path, self._chosen)
+                    self._added.update(added)
+                    left += [v for _, v in added]
         return wanted
 
     def _round(self, value: Value) -> None:
@@ -243,16 +201,21 @@ class _Rewriting:
         assert steps is not None
         assert made is not None
         products = [n for n in value.readers if n in self._products and self._products[n].x is value]
-        sums = [s for n in value.readers if (s := self._sum(n, value))] if _rounds(value) else []
+        moved = value in self._wanted and made in self._makers.moved
+        sums = [s for n in value.readers if (s := self._sum(n, value))] if rounds(value) or moved else []
         alone = len(sums) < len(value.readers) or made_by(program, made.inputs[0], self._chosen) is None
         if not products and value not in self._wanted and alone:
             return
-        source = made.inputs[0] if _rounds(value) else value
+        source = made.inputs[0] if rounds(value) else value
+        parts = [self._bytes.get(v) for v in made.inputs] if moved else [None]
         type_of = {node: byte_type(self._context.device(node)) for node in (*products, *(s[0] for s in sums))}
         bytes_: dict[DType, Value] = {}
         for dtype in dict.fromkeys(type_of.values()) or (byte_type(self._context.device(made)),):
             table = self._makers.tables.get(value)
-            if table is not None and table.root in self._bytes:
+            if None not in parts:
+                inputs = [v for v in parts if v is not None]
+                bytes_[dtype] = program.insert(made.primitive, inputs, sources=[made], before=made).output
+            elif table is not None and table.root in self._bytes:
                 entries = program.constant(f"{made.name}/entries", table.entries)
                 bytes_[dtype] = program.insert(
                     ByteLookup(), [self._bytes[table.root], entries], sources=[made], before=made
@@ -266,14 +229,18 @@ class _Rewriting:
             other = next(v for v in node.inputs if v is not operand)
             added = bytes_[type_of[node]]
             addition = DequantizeAdd(steps.scale * factor, steps.zero(added.layout.dtype))
-            substitute(program, [node], addition, [other, added], node)
+            sum_ = substitute(program, [node], addition, [other, added], node)
+            if any((node, slot) in self._first for slot in range(2)):
+                self._first.add((sum_, 0))
             if operand is not value and operand.producer is not None:
                 program.erase(operand.producer)
-        if _rounds(value):
+        if rounds(value) or None not in parts:
             self._widen(value, next(iter(bytes_.values())), steps, products)
 
     def _sum(self, reader: Node, value: Value) -> tuple[Node, Value, float] | None:
-        """Return the sum of *value*, or of a multiple of it, with what a product makes: node, operand and factor."""
+        """Return the sum of *value*, or a multiple of it, with what a product or pass makes: node, operand, factor."""
+        if (reader, value) in self._added:
+            return reader, value, 1.0
         p, operand, factor = reader.primitive, value, 1.0
         if isinstance(p, Activation) and p.function == "linear" and p.beta == 0 and p.alpha > 0 and not reader.fused:
             if not reader.output.has_one_use or self._program.is_output(reader.output):
@@ -293,15 +260,8 @@ class _Rewriting:
         made = value.producer
         return made is not None and (made in self._chosen or made_by(self._program, value, self._chosen) is not None)
 
-    def _passes_over(self, node: Node, value: Value) -> bool:
-        """Whether *node* makes bytes of those of *value* in one pass."""
-        rounded = next((n.output for n in node.output.readers if _rounds(n.output)), None)
-        return (
-            rounded is not None and rounded in self._wanted and self._makers.passed_over(rounded, self._chosen) is value
-        )
-
     def _widen(self, value: Value, bytes_: Value, steps: Steps, products: list[Node]) -> None:
-        """Let what else reads *value*, which its maker rounds, read the bytes as floats."""
+        """Let what else reads *value*, whose maker rounds or moves bytes, read the bytes as floats."""
         program, made = self._program, value.producer
         assert made is not None
         if any(n not in products for n in value.readers) or program.is_output(value):
@@ -309,11 +269,14 @@ class _Rewriting:
             dtype = bytes_.layout.dtype
             zero = program.constant(f"{made.name}/zero", np.array(steps.zero(dtype), dtype.numpy))
             floats = program.insert(Dequantize(0), [bytes_, scale, zero], sources=[made])
+            self._widened.append(floats)
+            self._bytes[floats.output] = bytes_
             others = [u for u in value.uses if u[0] not in products]
-            for use in [u for u in others if self._passes_over(u[0], value)]:
+            for use in [u for u in others if u in self._first]:
                 # Of its own: what reads it is fused behind it, and makes bytes.
                 own = program.insert(Dequantize(0), [bytes_, scale, zero], sources=[made])
                 program.rewire(value, own.output, uses=[use])
                 others.remove(use)
+                self._widened.append(own)
             program.rewire(value, floats.output, uses=others)
             program.outputs = [(n, floats.output if v is value else v) for n, v in program.outputs]

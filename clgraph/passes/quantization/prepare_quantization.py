@@ -21,7 +21,7 @@ from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.quantization.dynamic_quantization import keep_floats, without_integers, without_minimum
-from clgraph.passes.rewriting import apart, read_outside, substitute
+from clgraph.passes.rewriting import apart, bypass, read_outside, substitute
 
 _BYTES = (DType.U8, DType.I8)
 _SHORTS = (DType.U16, DType.I16)
@@ -34,14 +34,14 @@ class PrepareQuantization(Pass):
     A Quantize read by Dequantizes of the same scale and zero point alone (or by others, where its own scale is 1, with
     which QLinearConv makes integers), all 8 bits with one constant scale that float32 divides by, becomes the
     activation ``fake_quantize``, which prepare_primitive_fusing then applies to the result of the operator in front of
-    it: the same numbers, bit by bit, but for NaN, which stays. Of 16 bits it becomes a division, a rounding, bounds and
-    a factor. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a few elementwise
-    operators, the least element of what is never negative is not looked for, and exact sums of a product are read as
-    the floats that they are (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes, slices,
-    maxima and picked pixels on the way there. Weights and biases behind a Dequantize are constants that fold_constants
-    has computed. Convolutions and products between them sum the products in floats, by the same kernels as a model that
-    is not quantised, but where use_integers finds that a device is faster from integers. What stays of integers,
-    ``Program.notes`` lists with the reason.
+    it: the same numbers, bit by bit, but for NaN, which stays; a second one on the same steps goes. Of 16 bits it
+    becomes a division, a rounding, bounds and a factor. Where the network computes scale and zero point
+    (DynamicQuantizeLinear), it becomes a few elementwise operators, the least element of what is never negative is not
+    looked for, and exact sums of a product are read as the floats that they are (``dynamic_quantization``). A
+    Dequantize moves in front of reshapes, transposes, slices, maxima and picked pixels on the way there. Weights and
+    biases behind a Dequantize are constants that fold_constants has computed. Convolutions and products between them
+    sum the products in floats, by the same kernels as a model that is not quantised, but where use_integers finds that
+    a device is faster from integers. What stays of integers, ``Program.notes`` lists with the reason.
     """
 
     name: ClassVar[str] = "prepare_quantization"
@@ -76,6 +76,7 @@ class PrepareQuantization(Pass):
                 _join(program, node)
             else:
                 found.append(f"{name} makes integers: {reason}")
+        moved += sum(bypass(program, node) for node in tuple(program) if _rounds_again(node))
         if pairs or found:
             program.notes[self.name] = "\n".join([f"{pairs} quantize and dequantize became fake_quantize", *found])
         return pairs + moved + floats
@@ -150,6 +151,16 @@ def _rounded(program: Program, node: Node, scale: float, zero: int, sources: Seq
     steps = add(Eltwise("div"), x, program.constant(f"{node.name}/scale", np.array(scale, np.float32)))
     whole = add(Activation("clip", low, high), add(Activation("round"), steps.output).output)
     return add(Activation("linear", scale), whole.output)
+
+
+def _rounds_again(node: Node) -> bool:
+    """Whether *node* rounds what lies on its steps already."""
+    p, value = node.primitive, node.inputs[0] if node.inputs else None
+    if not isinstance(p, Activation) or p.function != "fake_quantize" or node.fused or value is None:
+        return False
+    while (made := value.producer) is not None and hands_on(made):
+        value = made.inputs[0]
+    return made is not None and not made.fused and made.primitive == p and apart([made, node]) is None
 
 
 def _bound_before(program: Program, node: Node) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,12 +12,19 @@ from clgraph.core.format import Format
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.byte_lookup import ByteLookupFsv16, ByteLookupRows
+from clgraph.implementations.cpu.concat_bytes import ConcatBytes
 from clgraph.implementations.cpu.dequantize import DequantizeFsv16, DequantizeRows
+from clgraph.implementations.cpu.pooling_bytes import PoolBytes
 from clgraph.implementations.cpu.quantize import QuantizeFsv16, QuantizeRows
+from clgraph.implementations.cpu.resize import COORDINATES, RULES
+from clgraph.implementations.cpu.resize_bytes import ResizeBytes
 from clgraph.implementations.cpu.static_quantize import StaticQuantizeFsv16, StaticQuantizeRows
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
+from clgraph.ops.concat import Concat
+from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.resize import Resize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from tests.support.features import needs
 from tests.support.run_tiles import pose, run_tiles
@@ -75,6 +84,12 @@ def test_bytes_become_floats_and_sums_of_them_bytes_again(engine, rng):
         q = q.with_layouts(q.inputs, (Layout(DType.U8, shape, q.outputs[0].format),))
         summed = np.maximum(want + (r.astype(np.float32) - 3) * np.float32(0.125), 0)
         np.testing.assert_array_equal(run_tiles(engine, DequantizeFsv16, q, arrays), last.reference(summed)[0])
+        # The same bytes once more, behind a rounding.
+        steps = Activation("fake_quantize", 0.3, -90.0), DequantizeAdd(0.07, 200)
+        more = (*fused[:-1], Fused(steps[0]), Fused(steps[1], (3,)), fused[-1])
+        twice = steps[1].reference(steps[0].reference(summed)[0], r)[0]
+        got = run_tiles(engine, DequantizeFsv16, replace(q, fused=more), arrays)
+        np.testing.assert_array_equal(got, last.reference(twice)[0])
         if x.size % 16 == 0:
             got, _ = both(engine, DequantizeRows, Dequantize(0), [x, scale, zero], None)
             np.testing.assert_array_equal(got, want)
@@ -104,3 +119,31 @@ def test_bytes_are_looked_up_alone_and_behind_roundings(engine, rng):
         q = pose(engine.info, StaticQuantizeFsv16, rounding, [Layout.of(a) for a in arrays], arity=1, fused=fused)
         got = run_tiles(engine, StaticQuantizeFsv16, q, arrays)
         np.testing.assert_array_equal(got, entries[rounding.reference(floats)[0]])
+
+
+@pytest.mark.opencl
+def test_bytes_are_joined_picked_and_compared_in_blocks(engine, rng):
+    def draw(*shape):
+        return rng.integers(0, 256, shape).astype(np.uint8)
+
+    cases = [
+        (ConcatBytes, Concat(1), [draw(2, c, 5, 33) for c in channels]) for channels in ((24,) * 4, (16, 3, 50, 7))
+    ]
+    cases.append((ConcatBytes, Concat(1), [draw(1, 20, 200), draw(1, 13, 200)]))
+    for coordinates in COORDINATES:
+        for nearest in RULES:
+            way = {"coordinates": coordinates, "nearest": nearest}
+            cases.append(
+                (ResizeBytes, Resize(**way, shape=(2, 20, 13, 7), scales=(1, 1, 2.6, 0.7)), [draw(2, 20, 5, 10)])
+            )
+    cases.append((ResizeBytes, Resize(shape=(1, 7, 12), scales=(1, 1, 3.0)), [draw(1, 7, 4)]))
+    for kernel, strides, dilations, pads in (
+        ((3, 3), (2, 2), (1, 1), ((1, 1), (1, 1))),
+        ((2, 5), (1, 3), (2, 1), ((0, 1), (2, 0))),
+        ((4,), (2,), (1,), ((1, 2),)),
+    ):
+        shape = (2, 35, 19, 12)[: 2 + len(kernel)]
+        cases.append((PoolBytes, Pooling("max", kernel, strides, dilations, pads), [draw(*shape)]))
+    for implementation, primitive, arrays in cases:
+        got, want = both(engine, implementation, primitive, arrays, None)
+        np.testing.assert_array_equal(got, want, str(primitive))

@@ -11,6 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
+from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
@@ -18,6 +19,7 @@ from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.reduce import Reduce
+from clgraph.ops.resize import Resize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.passes.base import Context
 from clgraph.selector.query import DeviceInfo
@@ -316,3 +318,35 @@ def test_without_the_pass_or_with_kernels_denied_all_is_floats():
     program = compile_all(residual().program("end"), replace(CONTEXT, denied=denied))
     assert "quantized_convolution" not in kinds(program)
     assert "denied by an option" in program.notes["use_integers"]
+
+
+def test_gates_sums_and_pictures_of_two_sizes_stay_in_bytes_between_products():
+    net = Quantised()
+    low = net.rounded(net.product("low", net.rounded(net.input("x", (1, 32, 8, 8))), 32, 24))
+    high = net.rounded(net.product("high", net.rounded(net.input("y", (1, 32, 16, 16))), 32, 24))
+    gate = net.rounded(net.add("gate", Activation("sigmoid"), net.add("mean", Reduce("mean", spatial=True), high)))
+    gated = net.rounded(net.add("gated", Eltwise("mul"), high, gate))
+    whole = net.rounded(net.add("whole", ADD, high, gated))
+    up = net.add("up", Resize(shape=(1, 24, 16, 16), scales=(1.0, 1.0, 2.0, 2.0)), low)
+    both = net.rounded(net.add("both", ADD, up, whole))
+    alone = net.add("alone", Resize(nearest="ceil", shape=(1, 24, 16, 16), scales=(1.0, 1.0, 2.0, 2.0)), low)
+    joined = net.rounded(net.add("joined", Concat(1), both, up, alone))
+    pooled = net.add("pool", Pooling("max", (2, 2), (2, 2), (1, 1), ((0, 0), (0, 0))), joined)
+    # A second time on the steps that it lies on.
+    steps = f"{joined[:-3]}_scale", f"{joined[:-3]}_zero"
+    pooled = net.add("again", Dequantize(0), net.add("again_q", Quantize(0, dtype=net.dtype), pooled, *steps), *steps)
+    net.product("d", pooled, 72, 32)
+    program = run_until(net.program("d"), "prepare_primitive_fusing", VNNI)
+    floats = [n for n in program if n.output.layout.dtype == DType.F32]
+    # The mean of the bytes, what becomes of it, and the result.
+    assert sorted(n.primitive.kind for n in floats) == ["dequantize", "quantized_convolution", "reduce"]
+    one_pass = next(n for n in program if len(n.fused) > 3)
+    assert isinstance(one_pass.primitive, Dequantize)
+    sums = [Eltwise, Activation, DequantizeAdd, Activation, DequantizeAdd, StaticQuantize, ByteLookup]
+    assert [type(f.primitive) for f in one_pass.fused] == sums
+    # One for each of the two resized pictures, none for the steps that the maxima lie on already.
+    assert kinds(program).count("byte_lookup") == 2
+    # What grows is looked up before it does.
+    grows = program["joined/concat"].inputs[2].producer
+    assert grows.primitive.kind == "resize"
+    assert isinstance(grows.inputs[0].producer.primitive, ByteLookup)
