@@ -1,8 +1,8 @@
 """What ONNX Runtime's optimiser and quantiser write and onnx does not know: the signatures of its own operators.
 
 They are ONNX Runtime's schemas, which ``tests/frontend/test_microsoft.py`` compares with. A text has the letters of the
-inputs' types, ``?`` where one may be left out and ``*`` where it repeats, those of the outputs, and the attributes with
-the kinds of their values, ``!`` where there must be one.
+inputs' types, ``?`` where one may be left out, ``*`` where it repeats and ``#`` where it is a sparse tensor, those of
+the outputs, and the attributes with the kinds of their values, ``!`` where there must be one.
 """
 
 from __future__ import annotations
@@ -86,11 +86,13 @@ _MICROSOFT: Mapping[str, str] = {
     "SkipGroupNorm": "T M M T T? -> T T? | activation:i! channels_last:i epsilon:f groups:i!",
     "SkipLayerNormalization": "T T T T? T? -> T U? U? T? | epsilon:f",
     "SkipSimplifiedLayerNormalization": "T T T T? -> T U? U? T? | epsilon:f",
+    "SparseToDenseMatMul": "T# T1 -> T1 | alpha:f transA:i transB:i",
     "TransposeMatMul": "T T -> T | alpha:f transA:i transB:i",
     "Trilu": "T tensor(int64)? -> T | upper:i",
 }
 
 _TENSORS = frozenset(filter(None, map(tensor_of, TensorProto.DataType.values())))
+_SPARSE = frozenset(f"sparse_{tensor}" for tensor in _TENSORS)
 
 _KINDS = {
     "f": AttributeProto.FLOAT,
@@ -141,8 +143,8 @@ def _signature(op_type: str, text: str) -> Signature:
 
 
 def _place(letter: str) -> Place:
-    name = letter.rstrip("?*")
-    types = frozenset({name}) if name.startswith("tensor(") else _TENSORS
+    name = letter.rstrip("?*#")
+    types = frozenset({name}) if name.startswith("tensor(") else _SPARSE if "#" in letter else _TENSORS
     return Place(name, types, "*" not in letter, letter.endswith("?"))
 
 

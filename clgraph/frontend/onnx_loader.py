@@ -100,7 +100,8 @@ class GraphLoader:
             if value.name in self.overridable:
                 topology.overridable[value.name] = signature
             else:
-                topology.input(value.name, signature.shape, signature.host_type or signature.dtype)
+                dtype = signature.host_type or signature.dtype
+                topology.input(value.name, signature.shape, dtype, sparse=signature.sparse)
         taken: Counter[str] = Counter()
         refused: list[str] = []
         nodes: list[ModelNode] = []

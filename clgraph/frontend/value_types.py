@@ -35,6 +35,9 @@ def declared_type(declared: onnx.TypeProto) -> str | None:
         case "map_type":
             held, key = declared_type(declared.map_type.value_type), _NAMES.get(declared.map_type.key_type)
             return None if held is None or key is None else f"map({key},{held})"
+        case "sparse_tensor_type":
+            held = tensor_of(declared.sparse_tensor_type.elem_type)
+            return None if held is None else f"sparse_{held}"
     return None
 
 
@@ -47,6 +50,9 @@ def signature_of(value: onnx.ValueInfoProto, role: str, *, inner: bool = False) 
     """
     what = f"{role} {value.name!r}"
     kind, spelled, tensor = value.type.WhichOneof("value"), declared_type(value.type), value.type.tensor_type
+    if kind == "sparse_tensor_type" and role == "input":
+        sparse = value.type.sparse_tensor_type
+        return Signature(value.name, dtype_of(sparse.elem_type, what), declared_shape(sparse), sparse=True)
     if is_host_type(spelled) or kind in ("sparse_tensor_type", "opaque_type"):
         return Signature(value.name, None, declared_shape(tensor), _checked(value.type, what))
     if inner and (kind != "tensor_type" or not tensor.elem_type):
@@ -67,7 +73,7 @@ def completed(declared: Signature, made: str | None) -> Signature:
     return replace(declared, host_type=made)
 
 
-def declared_shape(tensor: onnx.TypeProto.Tensor) -> tuple[Dimension, ...] | None:
+def declared_shape(tensor: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor) -> tuple[Dimension, ...] | None:
     """Return the shape that a type declares, ``None`` where it declares none."""
     return tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
 
@@ -99,7 +105,7 @@ def _checked(declared: onnx.TypeProto, what: str) -> str:
                     "int64, float or double, one element each"
                 )
         case "sparse_tensor_type" | "opaque_type":
-            raise UnsupportedError(f"{what} is a sparse or opaque tensor, which clgraph does not hold")
+            raise UnsupportedError(f"{what} is a sparse or opaque tensor, which clgraph does not make")
     return declared_type(declared) or ""
 
 

@@ -24,17 +24,24 @@ MOST_ELEMENTS = 1 << 48
 
 @frozen
 class Signature:
-    """Type and shape of an input or output as declared; what is no tensor of numbers has a ``host_type``, no dtype."""
+    """Type and shape of an input or output as declared; what is no tensor of numbers has a ``host_type``, no dtype.
+
+    Attributes:
+        sparse: Declared as a sparse tensor; it is fed and held as a dense one.
+    """
 
     name: str
     dtype: DType | None
     shape: tuple[Dimension, ...] | None
     host_type: str = ""
+    sparse: bool = False
 
     @property
     def type(self) -> str | None:
         """The type as ONNX spells it: ``tensor(float)``, ``seq(tensor(int64))``; ``None`` if undeclared."""
-        return self.host_type or (None if self.dtype is None else tensor_type(self.dtype))
+        if self.dtype is None:
+            return self.host_type or None
+        return f"sparse_{tensor_type(self.dtype)}" if self.sparse else tensor_type(self.dtype)
 
     @property
     def is_fixed(self) -> bool:
@@ -110,7 +117,8 @@ class Signature:
 
     def __str__(self) -> str:
         shape = "" if self.host_type and self.shape is None else f" {_spell(self.shape)}"
-        return f"{self.name} {self.host_type or self.dtype or 'unknown type'}{shape}"
+        sparse = "sparse " if self.sparse else ""
+        return f"{self.name} {sparse}{self.host_type or self.dtype or 'unknown type'}{shape}"
 
 
 def is_absurd(shape: Shape) -> bool:

@@ -49,7 +49,9 @@ class Topology:
     scattered: bool = False
     _made: set[str] = field(default_factory=set)
 
-    def input(self, name: str, shape: Sequence[Dimension] | None, dtype: object = np.float32) -> str:
+    def input(
+        self, name: str, shape: Sequence[Dimension] | None, dtype: object = np.float32, *, sparse: bool = False
+    ) -> str:
         """Declare an input; a dimension may be a name or ``None``, and so may the whole shape. Returns *name*.
 
         The *dtype* ``None`` of what a body reads stays open until it is run; ``tensor(string)``, say, is a host type.
@@ -57,7 +59,7 @@ class Topology:
         self._claim(name)
         host_type = dtype if isinstance(dtype, str) and dtype.endswith(")") else ""
         known = dtype if dtype is None or isinstance(dtype, DType) else None if host_type else DType.of(dtype)
-        self.inputs[name] = Signature(name, known, None if shape is None else tuple(shape), host_type)
+        self.inputs[name] = Signature(name, known, None if shape is None else tuple(shape), host_type, sparse)
         return name
 
     @property

@@ -277,10 +277,17 @@ def host_array(given: Any, what: str) -> Array:
     return host_array_of_object(given, what)
 
 
+def is_sparse(given: Any) -> bool:
+    """Whether *given* is a sparse array, as SciPy's, which is to be made dense."""
+    return hasattr(given, "toarray") and not hasattr(given, "__array__")
+
+
 def host_array_of_object(given: Any, what: str) -> Array:
     """Return what another library or Python gives as a NumPy array; raises as :func:`host_array`."""
     by_dlpack = hasattr(given, "__dlpack__") and not hasattr(given, "__array__")
     try:
+        if not by_dlpack and is_sparse(given):
+            return np.asarray(given.toarray())
         return np.from_dlpack(given) if by_dlpack else np.asarray(given)
     except MemoryError as error:
         raise DeviceMemoryError(f"the host has no memory left for {what}") from error

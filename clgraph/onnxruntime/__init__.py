@@ -47,7 +47,8 @@ from clgraph.onnxruntime.installing import install, is_installed, uninstall
 from clgraph.onnxruntime.options import RunOptions, SessionOptions
 from clgraph.onnxruntime.providers import get_all_providers, get_available_providers
 from clgraph.onnxruntime.session import InferenceSession
-from clgraph.onnxruntime.values import OrtValue, SparseTensor, copy_tensors
+from clgraph.onnxruntime.sparse import SparseTensor
+from clgraph.onnxruntime.values import OrtValue, copy_tensors
 
 package_name, version = "onnxruntime", __version__
 

@@ -10,6 +10,7 @@ import numpy as np
 from clgraph.errors import InputError
 from clgraph.graph.host_types import STRINGS
 from clgraph.graph.signature import Signature
+from clgraph.onnxruntime.sparse import SparseTensor
 from clgraph.onnxruntime.statuses import InvalidArgument, MismatchError, RefusedError
 from clgraph.onnxruntime.typing_of import numpy_type, onnx_type, type_of
 from clgraph.onnxruntime.values import OrtValue
@@ -53,7 +54,9 @@ class Feeds:
                 found[name] = given
                 continue
             value = given.value if isinstance(given, OrtValue) else given
-            if value is not None:
+            if (isinstance(value, SparseTensor) and value is not given) or signature.sparse:
+                found[name] = _sparse(value, signature)
+            elif value is not None:
                 found[name] = _host_value(value, signature) if wanted is None else _taken(value, signature, wanted)
         return found
 
@@ -65,6 +68,19 @@ def _taken(given: Any, signature: Signature, wanted: np.dtype[Any]) -> Any:
     if wanted not in (array.dtype, array.dtype.newbyteorder("=")):
         raise _unexpected(array, signature)
     return array if signature.shape is None else _fitted(array, signature.name, signature.shape)
+
+
+def _sparse(given: Any, signature: Signature) -> Any:
+    """Return a sparse tensor as a dense array; raises ``InvalidArgument`` for a dense one, or where one is wanted."""
+    sparse = isinstance(given, SparseTensor)
+    if sparse != signature.sparse:
+        wanted, found = ("a sparse tensor", "a tensor") if signature.sparse else ("a tensor", "a sparse tensor")
+        raise InvalidArgument(f"input with name: {signature.name!r} expected to be {wanted} but received {found}")
+    if given.data_type() != onnx_type(signature):
+        actual, expected = given.data_type(), onnx_type(signature)
+        raise InvalidArgument(f"Unexpected input data type. Actual: ({actual}) , expected: ({expected})")
+    shape = signature.shape
+    return given.toarray() if shape is None else _fitted(given.toarray(), signature.name, shape)
 
 
 def _host_value(given: Any, signature: Signature) -> Any:

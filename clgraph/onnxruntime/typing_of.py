@@ -45,5 +45,5 @@ def onnx_type(signature: Signature) -> str:
 
 
 def numpy_type(signature: Signature) -> np.dtype[Any] | None:
-    """Return the element type of a tensor; ``None`` where it is no tensor, or of no declared type."""
-    return None if signature.dtype is None else signature.dtype.numpy
+    """Return the element type of a tensor; ``None`` where it is no dense tensor, or of no declared type."""
+    return None if signature.dtype is None or signature.sparse else signature.dtype.numpy

@@ -10,8 +10,8 @@ import numpy as np
 
 from clgraph.model.tensor import Tensor
 from clgraph.onnxruntime.devices import check_host
+from clgraph.onnxruntime.sparse import SparseTensor
 from clgraph.onnxruntime.statuses import MismatchError, RefusedError
-from clgraph.onnxruntime.statuses import NotImplemented as NotHere
 from clgraph.onnxruntime.typing_of import as_dtype, element_type, type_of
 
 
@@ -58,10 +58,16 @@ class OrtValue:
         found: Any = np.from_dlpack(data if hasattr(data, "__dlpack__") else _Capsule(data))
         return cls(found.view(np.bool_) if is_bool_tensor else found)
 
-    @staticmethod
-    def ort_value_from_sparse_tensor(sparse_tensor: Any) -> OrtValue:
-        """Refuse. Raises ``NotImplemented``, always."""
-        raise NotHere("clgraph has no sparse tensors: give a dense array")
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: SparseTensor) -> Self:
+        """Return a value that holds a sparse tensor."""
+        return cls(sparse_tensor)
+
+    def as_sparse_tensor(self) -> SparseTensor:
+        """Return the sparse tensor; raises ``RuntimeError`` for what is none."""
+        if not isinstance(self.value, SparseTensor):
+            raise RefusedError(f"the value is a {type(self.value).__name__}, not a sparse tensor")
+        return self.value
 
     @property
     def _ortvalue(self) -> OrtValue:
@@ -87,10 +93,12 @@ class OrtValue:
 
     def shape(self) -> list[int]:
         """Return the sizes."""
-        return list(self._array.shape)
+        return self.value.dense_shape() if isinstance(self.value, SparseTensor) else list(self._array.shape)
 
     def data_type(self) -> str:
         """Return the type, as ``tensor(float)``."""
+        if isinstance(self.value, SparseTensor):
+            return self.value.data_type()
         if isinstance(self.value, list | tuple):
             inner = type_of(np.asarray(self.value[0]).dtype) if self.value else "tensor(float)"
             return f"seq({inner})"
@@ -98,7 +106,8 @@ class OrtValue:
 
     def element_type(self) -> int:
         """Return ONNX's number of the element type."""
-        return element_type(self._array.dtype)
+        held = self.value.values() if isinstance(self.value, SparseTensor) else self._array
+        return element_type(held.dtype)
 
     def tensor_size_in_bytes(self) -> int:
         """Return the bytes of its elements."""
@@ -125,8 +134,8 @@ class OrtValue:
         return isinstance(self.value, list | tuple)
 
     def is_sparse_tensor(self) -> bool:
-        """Whether it is a sparse tensor: never."""
-        return False
+        """Whether it is a sparse tensor."""
+        return isinstance(self.value, SparseTensor)
 
     def update_inplace(self, np_arr: Any) -> None:
         """Copy as many elements of the same type into its memory.
@@ -173,16 +182,6 @@ class OrtValueVector(list[OrtValue]):
     def push_back(self, value: Any) -> None:
         """Append a value, or an array."""
         self.append(value if isinstance(value, OrtValue) else OrtValue(value))
-
-
-class SparseTensor:
-    """Refused: clgraph has no sparse tensors. The class is there to be named."""
-
-    def __init__(self, *_: Any) -> None:
-        """Raise ``NotImplemented``."""
-        raise NotHere("clgraph has no sparse tensors: give a dense array")
-
-    sparse_coo_from_numpy = sparse_csr_from_numpy = classmethod(lambda cls, *_, **__: cls())
 
 
 def array_at(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

@@ -126,7 +126,7 @@ MICROSOFT: Mapping[str, str] = {
     "microsoft.embedding": "EmbedLayerNormalization QEmbedLayerNormalization",
     "microsoft.gather_block_quantized": "GatherBlockQuantized",
     "microsoft.group_query_attention": "GroupQueryAttention",
-    "microsoft.matmul": "FusedGemm FusedMatMul FusedMatMulActivation TransposeMatMul",
+    "microsoft.matmul": "FusedGemm FusedMatMul FusedMatMulActivation SparseToDenseMatMul TransposeMatMul",
     "microsoft.normalization": "GroupNorm SimplifiedLayerNormalization SkipGroupNorm SkipLayerNormalization "
     "SkipSimplifiedLayerNormalization",
     "microsoft.qlinear": "DequantizeLinear QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv "

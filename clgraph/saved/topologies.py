@@ -22,6 +22,7 @@ from clgraph.graph.topology import Topology
 from clgraph.graph.typed import fits
 
 _Signature = tuple[str, str | None, list[Dimension] | None]
+_SPARSE = "sparse "
 LAYER_FORM = tuple[str, Any, list[str], list[str], list[str], str | None]
 """Of a layer as JSON: what :func:`encode_layer` returns, and a file may hold."""
 _FORM = {
@@ -183,7 +184,8 @@ def _read_constant(held: Json, array: Callable[[Json], Array]) -> Array:
 
 def _signature(s: Signature) -> Json:
     dtype = None if s.dtype is None else s.dtype.name
-    return [s.name, s.host_type or dtype, None if s.shape is None else list(s.shape)]
+    spelled = f"{_SPARSE}{dtype}" if s.sparse else s.host_type or dtype
+    return [s.name, spelled, None if s.shape is None else list(s.shape)]
 
 
 def _read_signature(data: Json) -> Signature:
@@ -193,4 +195,5 @@ def _read_signature(data: Json) -> Signature:
     dims = None if shape is None else tuple(shape)
     if dtype is not None and dtype.endswith(")"):
         return Signature(name, None, dims, dtype)
-    return Signature(name, None if dtype is None else DType[dtype], dims)
+    known = None if dtype is None else DType[dtype.removeprefix(_SPARSE)]
+    return Signature(name, known, dims, sparse=dtype is not None and dtype.startswith(_SPARSE))

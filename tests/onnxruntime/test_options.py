@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import numpy as np
 import onnxruntime
 import pytest
 
@@ -70,8 +69,6 @@ def test_what_would_change_results_is_refused() -> None:
         options.register_custom_ops_library("lib.so")
     with pytest.raises(statuses.NotImplemented, match="own format"):
         options.add_session_config_entry("session.load_model_format", "ORT")
-    with pytest.raises(statuses.NotImplemented, match="sparse"):
-        ours.SparseTensor.sparse_coo_from_numpy([1], np.ones(1), np.zeros(1), None)
 
 
 def test_exceptions_have_onnxruntimes_names() -> None:

@@ -4,7 +4,8 @@ from clgraph.onnxruntime.base import Session
 from clgraph.onnxruntime.binding import IOBinding
 from clgraph.onnxruntime.devices import OrtDevice, get_ort_device_type
 from clgraph.onnxruntime.session import InferenceSession
-from clgraph.onnxruntime.values import OrtValue, SparseTensor, copy_tensors
+from clgraph.onnxruntime.sparse import SparseTensor
+from clgraph.onnxruntime.values import OrtValue, copy_tensors
 
 __all__ = [
     "IOBinding",

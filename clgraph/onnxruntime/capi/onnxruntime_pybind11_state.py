@@ -37,6 +37,7 @@ from clgraph.onnxruntime.environment import (
 from clgraph.onnxruntime.options import RunOptions, SessionOptions
 from clgraph.onnxruntime.providers import get_all_providers, get_available_providers
 from clgraph.onnxruntime.session import InferenceSession
+from clgraph.onnxruntime.sparse import SparseTensor
 from clgraph.onnxruntime.statuses import (
     DeviceReset,
     EngineError,
@@ -54,7 +55,7 @@ from clgraph.onnxruntime.statuses import (
     NotImplemented,
     RuntimeException,
 )
-from clgraph.onnxruntime.values import OrtValue, OrtValueVector, SparseTensor
+from clgraph.onnxruntime.values import OrtValue, OrtValueVector
 
 __all__ = [
     "DeviceReset",

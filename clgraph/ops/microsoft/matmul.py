@@ -45,6 +45,12 @@ def import_fused_matmul(node: OnnxNode) -> Sequence[str]:
     return y if alpha == 1 else node.emit(Activation("linear", alpha), *y)
 
 
+@onnx("SparseToDenseMatMul", since=(1,), domain=MICROSOFT)
+def import_sparse_to_dense_matmul(node: OnnxNode) -> Sequence[str]:
+    """Read the product of a sparse matrix, which is held as a dense one."""
+    return import_fused_matmul(node)
+
+
 @onnx("FusedMatMulActivation", since=(1,), domain=MICROSOFT)
 def import_fused_matmul_activation(node: OnnxNode) -> Sequence[str]:
     (y,) = import_fused_matmul(node)
