@@ -29,8 +29,8 @@ class Slice(Primitive):
     """Element i of an axis of ``y`` is element ``start + i * step`` of x.
 
     Attributes:
-        starts, ends, steps: One entry an axis, or before ``bind`` one entry of ``axes``. As in NumPy, negative ones
-            count from the back; bound, only the end of a step that goes back to the first element is: ``-size - 1``.
+        starts, ends, steps: One entry an axis, or before ``bind`` one entry of ``axes``. Negative ones count from
+            the back; bound, only the end of a step that goes back to the first element is: ``-size - 1``.
         axes: Before ``bind``: the axes that the entries are for; ``None``: the first ones.
         reads: Names of the value inputs, before ``bind``.
     """
@@ -55,7 +55,8 @@ class Slice(Primitive):
         whole = [(0, d, 1) for d in shape]
         for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
             place = positive_axis(axis, len(shape))
-            first, stop, _ = slice(start, end, step).indices(shape[place])
+            # ONNX starts a step back in front of the first element there, where NumPy takes nothing.
+            first, stop, _ = slice(max(start, -shape[place]) if step < 0 else start, end, step).indices(shape[place])
             some = len(range(first, stop, step)) > 0
             whole[place] = (first, stop if stop >= 0 else -1 - shape[place], step) if some else (0, 0, step)
         columns = tuple(zip(*whole, strict=True)) or ((), (), ())
