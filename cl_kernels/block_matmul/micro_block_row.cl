@@ -50,7 +50,7 @@ NOINLINE static void micro_block_row(__global const float* restrict x, const lon
         uint16 words[NB];
         #pragma unroll
         for (int j = 0; j < NB; j++) {
-          FETCH_AHEAD(from + p * 64 + (j0 + j) * 16);
+          FETCH_RECORD(from + p * 64 + (j0 + j) * 16, UR);
           words[j] = load_words(from + p * 64 + (j0 + j) * 16);
         }
         #pragma unroll
@@ -71,7 +71,7 @@ NOINLINE static void micro_block_row(__global const float* restrict x, const lon
       }
       #pragma unroll
       for (int j = 0; j < NB; j++) {
-        FETCH_AHEAD(from + 64 * pieces + (j0 + j) * 16);
+        FETCH_RECORD(from + 64 * pieces + (j0 + j) * 16, UR);
         const float16 scale = LOAD_LOOSE((__global const float*)from + 64 * pieces + (j0 + j) * 16);
         #pragma unroll
         for (int i = 0; i < UR; i++) sum[i][j] = fma(part[i][j], scale, sum[i][j]);

@@ -41,7 +41,7 @@ NOINLINE static void micro_digit_pairs(__global const char* restrict x, const lo
         const int last = min(first + PIECES, pieces);
         #pragma unroll 1
         for (int p = first; p < last; p++) {
-          FETCH_AHEAD(w + p * 64 + j * 16);
+          FETCH_RECORD(w + p * 64 + j * 16, 1);
           const int16 words = as_int16(LOAD_LOOSE((__global const float*)w + p * 64 + j * 16));
           __global const char* xs = x + p * 8;
           #pragma unroll
@@ -68,7 +68,7 @@ NOINLINE static void micro_digit_pairs(__global const char* restrict x, const lo
         one = fma(one, (float8)(256.0f), FLOATS8_OF(low[d]));
         two = fma(two, (float8)(256.0f), FLOATS8_OF(high[d]));
       }
-      FETCH_AHEAD(w + 64 * pieces + j * 16);
+      FETCH_RECORD(w + 64 * pieces + j * 16, 1);
       const float16 scale = LOAD_LOOSE((__global const float*)w + 64 * pieces + j * 16);
       sum[j] = fma((float16)(one, two) * scales[b], scale, sum[j]);
     }

@@ -72,7 +72,7 @@ NOINLINE static void micro_digits(__global const char* restrict x, const long x_
         int16 words[NB];
         #pragma unroll
         for (int j = 0; j < NB; j++) {
-          FETCH_AHEAD(from + p * 64 + j * 16);
+          FETCH_RECORD(from + p * 64 + j * 16, UR);
           words[j] = as_int16(LOAD_LOOSE((__global const float*)from + p * 64 + j * 16));
         }
         #pragma unroll
@@ -94,7 +94,7 @@ NOINLINE static void micro_digits(__global const char* restrict x, const long x_
       }
       #pragma unroll
       for (int j = 0; j < NB; j++) {
-        FETCH_AHEAD(from + 64 * pieces + j * 16);
+        FETCH_RECORD(from + 64 * pieces + j * 16, UR);
         const float16 scale = LOAD_LOOSE((__global const float*)from + 64 * pieces + j * 16);
         #pragma unroll
         for (int i = 0; i < UR; i++) {

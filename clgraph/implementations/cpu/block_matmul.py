@@ -10,7 +10,15 @@ from clgraph.core.memo import remembered
 from clgraph.errors import UnsupportedError
 from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.blocks import half_cycles
-from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.cost import (
+    TicketRanges,
+    runs,
+    split,
+    step_seconds,
+    stream_seconds,
+    ticket_seconds,
+    worker_flops,
+)
 from clgraph.implementations.cpu.geometry import LANES, post_refusal
 from clgraph.implementations.cpu.matmul import widest_instance
 from clgraph.implementations.cpu.rows import Axis, broadcast_pitches, merge
@@ -197,11 +205,6 @@ def digits_of(q: Query[BlockMatMul]) -> int:
     return 1 if q.primitive.rough else 3
 
 
-def _digit_seconds(q: Query[BlockMatMul]) -> float:
-    """Return one worker's time for the digits of 16 floats."""
-    return q.device.costs.unit("block_digits.vector")
-
-
 @implements(
     BlockMatMul, name="block_matmul.digits", serves=replace(SERVES, features=frozenset({"vnni"})), tags={DIGITS}
 )
@@ -240,7 +243,7 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
         digits = step_seconds(q.device, rows * _row_digits(q), 2 * q.inputs[0].nbytes, first.count)
         work, traffic = rows * groups * each, q.inputs[0].nbytes + q.outputs[0].nbytes
         tickets = spans.count * tiers.count
-        return digits + step_seconds(q.device, work, traffic, tickets, weights=q.inputs[1].nbytes)
+        return digits + stream_seconds(q.device, work, traffic, tickets, q.inputs[1].nbytes)
 
     @classmethod
     def plan(cls, q: Query[BlockMatMul]) -> Plan:
@@ -316,7 +319,7 @@ class BlockMatMulPairs(BlockMatMulDigits):
 
 def _row_digits(q: Query[BlockMatMul]) -> float:
     """Return one worker's time for the digits of a row."""
-    return -(-q.primitive.depth // LANES) * _digit_seconds(q)
+    return -(-q.primitive.depth // LANES) * q.device.costs.unit("block_digits.vector")
 
 
 def _most(q: Query[BlockMatMul]) -> int:
@@ -359,7 +362,7 @@ class BlockMatMulRows(Implementation[BlockMatMul]):
     def cost(cls, q: Query[BlockMatMul]) -> float:
         rows, groups, (spans, tiers) = rows_of(q), q.inputs[1].shape[0], _tickets(q, _float_seconds(q))
         work, traffic = rows * groups * _float_seconds(q), q.inputs[0].nbytes + q.outputs[0].nbytes
-        return step_seconds(q.device, work, traffic, spans.count * tiers.count, weights=q.inputs[1].nbytes)
+        return stream_seconds(q.device, work, traffic, spans.count * tiers.count, q.inputs[1].nbytes)
 
     @classmethod
     def plan(cls, q: Query[BlockMatMul]) -> Plan:

@@ -63,6 +63,18 @@ def step_seconds(device: DeviceInfo, work: float, moved: float, tickets: int, we
     return device.costs.step_seconds + max(spread, traffic_seconds(device, moved, weights))
 
 
+def stream_seconds(device: DeviceInfo, work: float, moved: float, tickets: int, weights: float) -> float:
+    """Estimate one tile step that reads each of its *weights* once; arguments are those of :func:`step_seconds`.
+
+    A core reads on while it computes, but only as far as its window of instructions reaches: half of the shorter part
+    is added to the longer. For a row and 2048 weights of 4 bits, 1280 bytes that take 87 ns to read: 94 ns of work in
+    float became 142 ns, 34 ns in three digits 104 (Sapphire Rapids).
+    """
+    spread = spread_seconds(work, tickets, device.workers, device.crowding)
+    traffic = traffic_seconds(device, moved, weights)
+    return device.costs.step_seconds + max(spread, traffic) + min(spread, traffic) / 2
+
+
 def spread_seconds(work: float, tickets: int, workers: int, crowding: float) -> float:
     """Return how long *workers* take, of whom *crowding* share a core, for seconds of *work* in so many tickets."""
     return work * crowding * -(-tickets // workers) / max(1, tickets)
