@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clgraph.compilation.batches import common_batch, largest_batch, with_batch
+from clgraph.compilation.batches import LARGEST_BATCH, common_batch, largest_batch, with_batch
 from clgraph.compilation.compiler import Compiler
 from clgraph.compilation.sources import OpenShapes, images_of, read_source
 from clgraph.core.frozen import frozen
@@ -44,8 +44,8 @@ class Estimate:
         compiling: By device, bytes at the time that most are taken while the constants are computed.
         limit: Bytes of each device that a batch has to keep within; 0 for none.
         batch: Entries of the batch in ``shapes``; 0 where the inputs have none in common.
-        largest_batch: One that keeps within the limit, while one entry more does not: 0 for none, ``None`` where it is
-            not known, and ``why`` says why.
+        largest_batch: One that keeps within the limit, while one entry more does not: 0 for none, 65536 for that
+            or more, ``None`` where it is not known, and ``why`` says why.
     """
 
     shapes: Mapping[str, Shape]
@@ -74,7 +74,8 @@ class Estimate:
             f"a run         is given {spelled(self.inputs)}, returns {spelled(self.outputs)}",
         ]
         if self.largest_batch is not None or self.why:
-            found = self.why if self.largest_batch is None else str(self.largest_batch)
+            more = " or more" if self.largest_batch == LARGEST_BATCH else ""
+            found = self.why if self.largest_batch is None else f"{self.largest_batch}{more}"
             lines.append(f"largest batch {found}{f' within {spelled(self.limit)}' if self.limit else ''}")
         return "\n".join(lines)
 

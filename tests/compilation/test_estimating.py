@@ -12,8 +12,10 @@ from onnx import helper
 import clgraph
 from clgraph.compilation.batches import largest_batch
 from clgraph.errors import DeviceError, InputError, MemoryLimitError, OptionError, UnsupportedError
+from clgraph.graph.topology import Topology
 from clgraph.network.constants import SLACK, UNIT
 from clgraph.network.memory_need import memory_needs
+from clgraph.ops.activation import Activation
 from clgraph.runtime.engine import Engine
 from tests.support.allocations import noted_allocations
 from tests.support.graphs import FLOAT
@@ -106,6 +108,14 @@ def test_where_nothing_fits_the_largest_batch_is_none() -> None:
     assert found.largest_batch == 0
     assert "largest batch 0 within 1.0 MiB" in str(found)
     assert clgraph.estimate(_products(), "null:avx2", {"x": (4, 512)}).largest_batch is None, "nobody said a limit"
+
+
+def test_the_largest_batch_that_is_tried_is_told_as_one_of_more() -> None:
+    topology = Topology()
+    topology.output(topology.add("y", Activation("relu"), topology.input("x", (1, 4))))
+    found = clgraph.estimate(topology, "null:avx2", memory_limit="1 GiB")
+    assert found.largest_batch == 65_536
+    assert "largest batch 65536 or more within 1.0 GiB" in str(found)
 
 
 def test_a_search_ends_at_the_first_number_that_does_not_fit() -> None:
