@@ -212,9 +212,8 @@ class Network:
             DeviceError: The driver refuses it.
         """
         with GATE, self._lock:
-            engine = engine_of(
-                self._arguments[0], (s.placement for s in self.program.subgraphs), self.program.batch_slices
-            )
+            placements = [bound.subgraph.placement for bound in self._subgraphs]
+            engine = engine_of(self._arguments[0], placements, self.program.batch_slices)
             self._begin()
             self._unchecked = True
             given = [(feed, feeds[feed.name]) for feed in self._feeds]

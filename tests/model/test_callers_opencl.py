@@ -4,6 +4,7 @@ import ctypes
 import gc
 
 import numpy as np
+import onnx
 import pytest
 
 import clgraph
@@ -135,6 +136,17 @@ def test_a_run_is_enqueued_between_the_callers_kernels(case, queue, model, doubl
     np.testing.assert_allclose(out.get(), 4 * case[2], **BOUND)
     again = model.run(x)["y0"]
     np.testing.assert_allclose(again, 2 * case[2], **BOUND)
+
+
+def test_a_run_of_any_size_is_enqueued(case, queue):
+    proto = onnx.load_model_from_string(case[0].SerializeToString())
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "rows"
+    proto.graph.output[0].type.tensor_type.shape.ClearField("dim")
+    model = clgraph.compile(proto, queue=queue)
+    for rows in (ROWS, 3, 5, 3):
+        out = cla.zeros(queue, (rows, COLUMNS), np.float32)
+        model.enqueue(cla.to_device(queue, case[1][:rows]), outputs={"y0": out}).wait()
+        np.testing.assert_allclose(out.get(), case[2][:rows], **BOUND)
 
 
 def test_only_device_memory_is_enqueued(case, queue, model):
