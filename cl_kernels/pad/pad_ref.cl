@@ -1,10 +1,14 @@
 // Elements around a tensor: a value, the border, its mirror image, or the other side.
 //
 // Grid: one work-item an element of y, n of them. table: dims of y, view of y, view of x (of coordinate 0), dims of x,
-// elements added before each axis, mode (0 constant, 1 edge, 2 reflect, 3 wrap), low and high 32 bits of the value.
-// T is any unsigned type of the element's size.
-#ifndef T
-  #define T uint
+// elements added before each axis, mode (0 constant, 1 edge, 2 reflect, 3 wrap), 16 bytes of the value.
+// MOVED is any unsigned type of the element's size; neighbours that are moved together are one element of up to 16 bytes, which
+// FILLING makes of the values at p.
+#ifndef MOVED
+  #define MOVED uint
+#endif
+#ifndef FILLING
+  #define FILLING(p) ((MOVED)(((ulong)(uint)(p)[1] << 32) | (uint)(p)[0]))
 #endif
 #include "tensor.clh"
 
@@ -34,7 +38,7 @@ __kernel void pad_ref(const int n, TENSOR(in0), TENSOR(out0), __global const int
     inside &= i >= 0 && i < sizes[axis];
     from[axis] = pad_source(i, sizes[axis], rest[0]);
   }
-  T v = (T)(((ulong)(uint)rest[2] << 32) | (uint)rest[1]);
-  if (inside || rest[0]) v = BASE_OF(const T, in0)[element(x, from)];
-  BASE_OF(T, out0)[element(y, at)] = v;
+  MOVED v = FILLING(rest + 1);
+  if (inside || rest[0]) v = BASE_OF(const MOVED, in0)[element(x, from)];
+  BASE_OF(MOVED, out0)[element(y, at)] = v;
 }

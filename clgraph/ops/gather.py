@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,18 @@ from clgraph.graph.attributes import positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, without
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
-from clgraph.selector.general import General, View, bits_jit, launch, space, table
+from clgraph.selector.general import (
+    WIDEST,
+    General,
+    Space,
+    View,
+    in_vectors,
+    lanes_of,
+    launch,
+    moved_jit,
+    space,
+    table,
+)
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -67,7 +79,7 @@ def import_gather(node: OnnxNode) -> Primitive:
 
 @implements(Gather, name="gather.ref", serves=Serves(dtypes=frozenset(DType), mixed=True), general=True)
 class GatherRef(General[Gather]):
-    """One work-item an element, any rank."""
+    """One work-item an element, any rank; of what lies behind one another in x and y, up to 16 bytes."""
 
     @classmethod
     def cost(cls, q: Query[Gather]) -> float:
@@ -82,6 +94,10 @@ class GatherRef(General[Gather]):
         source = View(x.origin, (*x.all_pitches[:axis], *still, *x.all_pitches[axis + 1 :]))
         picked = View(indices.origin, ((0,) * axis + indices.all_pitches + moved))
         s = space(y.shape, [View.of(y), source, picked])
-        jit = bits_jit(y.dtype.itemsize, len(s.dims)).define(INDEX=indices.dtype)
-        numbers = table(s.dims, *s.views, [x.shape[axis], x.all_pitches[axis]])
+        found, pitch = s.views[2], x.all_pitches[axis]
+        whole = found.pitches[-1] == 0
+        lanes = gcd(lanes_of(s.dims, s.views[:2], WIDEST // y.dtype.itemsize), pitch) if whole else 1
+        s = in_vectors(Space(s.dims, s.groups, s.views[:2]), lanes)
+        jit = moved_jit(lanes * y.dtype.itemsize, len(s.dims)).define(INDEX=indices.dtype)
+        numbers = table(s.dims, *s.views, found, [x.shape[axis], pitch // lanes])
         return Plan((launch("gather/gather_ref", jit, s.counts[0], "in0", "in1", "out0", numbers),))

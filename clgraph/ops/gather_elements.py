@@ -14,7 +14,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
-from clgraph.selector.general import General, View, bits_jit, launch, space, table
+from clgraph.selector.general import General, View, launch, moved_jit, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -65,6 +65,6 @@ class GatherElementsRef(General[GatherElements]):
         (x, indices), (y,), axis = q.own, q.outputs, q.primitive.axis
         still = View(x.origin, tuple(0 if a == axis else p for a, p in enumerate(x.all_pitches)))
         s = space(y.shape, [View.of(y), still, View.of(indices)])
-        jit = bits_jit(y.dtype.itemsize, len(s.dims)).define(INDEX=indices.dtype)
+        jit = moved_jit(y.dtype.itemsize, len(s.dims)).define(INDEX=indices.dtype)
         numbers = table(s.dims, *s.views, [x.shape[axis], x.all_pitches[axis]])
         return Plan((launch("gather/gather_ref", jit, s.counts[0], "in0", "in1", "out0", numbers),))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from math import gcd
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -15,7 +17,18 @@ from clgraph.graph.attributes import Pads, ints, pairs, positive_axis, present, 
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.permute import Axes, held
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
-from clgraph.selector.general import General, View, bits_jit, launch, table, value_words
+from clgraph.selector.general import (
+    WIDEST,
+    General,
+    Space,
+    View,
+    in_vectors,
+    lanes_of,
+    launch,
+    moved_jit,
+    table,
+    value_words,
+)
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -97,7 +110,7 @@ _MODES = {"constant": 0, "edge": 1, "reflect": 2, "wrap": 3}
 
 @implements(Pad, name="pad.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
 class PadRef(General[Pad]):
-    """One work-item an element, any rank."""
+    """One work-item an element, any rank; of what lies behind one another in x and y, up to 16 bytes."""
 
     @classmethod
     def further_limits(cls, q: Query[Pad]) -> str | None:
@@ -109,10 +122,53 @@ class PadRef(General[Pad]):
     @classmethod
     def plan(cls, q: Query[Pad]) -> Plan:
         x, (y,), f = q.inputs[0], q.outputs, q.primitive
-        rank = max(y.rank, 1)
-        dims, sizes = y.shape or (1,), x.shape or (1,)
-        views = [View(v.origin, v.all_pitches or (0,)) for v in (y, x)]
-        before = [b for b, _ in f.pads] or [0]
-        rest = [_MODES[f.mode], *value_words(f.value, y.dtype)]
-        numbers = table(dims, *views, sizes, before, rest)
-        return Plan((launch("pad/pad_ref", bits_jit(y.dtype.itemsize, rank), y.count, "in0", "out0", numbers),))
+        axes = _merged(x, y, f)
+        views = [View(v.origin, tuple(getattr(a, name) for a in axes)) for v, name in ((y, "to"), (x, "at"))]
+        last, most = axes[-1], WIDEST // y.dtype.itemsize
+        moved = f.mode == "constant" or last.same
+        lanes = gcd(lanes_of((last.padded,), views, most), last.size, last.before) if moved else 1
+        counted = in_vectors(Space(tuple(a.padded for a in axes), (len(axes),), tuple(views)), lanes)
+        sizes = [*(a.size for a in axes[:-1]), last.size // lanes]
+        before = [*(a.before for a in axes[:-1]), last.before // lanes]
+        rest = [_MODES[f.mode], *_filling(f.value, y.dtype)]
+        numbers = table(counted.dims, *counted.views, sizes, before, rest)
+        jit = moved_jit(lanes * y.dtype.itemsize, len(axes))
+        if lanes * y.dtype.itemsize == WIDEST:
+            jit = jit.define(**{"FILLING(p)": "((uint4)((p)[0], (p)[1], (p)[2], (p)[3]))"})
+        return Plan((launch("pad/pad_ref", jit, y.count // lanes, "in0", "out0", numbers),))
+
+
+@frozen
+class _Axis:
+    """An axis to count: elements of x, of y, and before those of x; pitches of x (``at``) and of y (``to``)."""
+
+    size: int
+    padded: int
+    before: int
+    at: int
+    to: int
+
+    @property
+    def same(self) -> bool:
+        """Whether y has the elements of x."""
+        return self.size == self.padded and not self.before
+
+
+def _merged(x: Layout, y: Layout, f: Pad) -> list[_Axis]:
+    """Return the axes of a padded tensor; one that nothing is added to is a part of the one before, if it can be."""
+    found: list[_Axis] = []
+    for size, padded, (before, _), at, to in zip(x.shape, y.shape, f.pads, x.all_pitches, y.all_pitches, strict=True):
+        axis, outer = _Axis(size, padded, before, at, to), found[-1] if found else None
+        behind = outer is not None and axis.same and (outer.at, outer.to) == (at * size, to * size)
+        if outer is not None and behind and (f.mode == "constant" or outer.same):
+            found[-1] = _Axis(outer.size * size, outer.padded * size, outer.before * size, at, to)
+        else:
+            found.append(axis)
+    return found or [_Axis(1, 1, 0, 0, 0)]
+
+
+def _filling(value: float, dtype: DType) -> tuple[int, ...]:
+    """Return 16 bytes of *value* after *value*, as a kernel reads them."""
+    words = value_words(value, dtype)
+    data = struct.pack("<ii", *words)[: dtype.itemsize] * (WIDEST // dtype.itemsize)
+    return struct.unpack("<4i", data)

@@ -10,13 +10,13 @@ from clgraph.core.conversion import ROUND_MODES, SATURATED, converted
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Halo, Layout
+from clgraph.core.layout import Halo, Layout, Shape
 from clgraph.graph.host_types import STRINGS
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Permuted, Primitive, primitive
 from clgraph.ops.string_cast import StringCast
-from clgraph.selector.general import General, View, launch, space, table
+from clgraph.selector.general import General, View, launch, move, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
@@ -107,7 +107,10 @@ def cast_to(dtype: DType, saturate: bool, round_mode: str) -> Reorder:
     general=True,
 )
 class ReorderRef(General[Reorder]):
-    """One work-item an element of the result's memory: any format with blocks on any axis, any element types."""
+    """One work-item an element of the result's memory: any format with blocks on any axis, any element types.
+
+    Elements that only move, and lie behind one another, are moved up to 16 bytes at a time.
+    """
 
     blocked = True
 
@@ -119,6 +122,9 @@ class ReorderRef(General[Reorder]):
     @classmethod
     def plan(cls, q: Query[Reorder]) -> Plan:
         x, (y,) = q.inputs[0], q.outputs
+        if x.dtype == y.dtype and (split := _split(x, y)) is not None:
+            dims, source, target = split
+            return Plan((move(y, ("in0", source), ("out0", target), dims),))
         if any(v.format.blocks or v.halo for v in (x, y)):
             places = [_axis(v) for v in (y, x)]
             axes = [(y.shape[a], *places[0][a], *places[1][a]) for a in y.format.order]
@@ -130,6 +136,31 @@ class ReorderRef(General[Reorder]):
             extents = s.dims
         jit = conversion(x.dtype, y.dtype, q.primitive).define(RANK=len(extents))
         return Plan((launch("reorder/reorder_ref", jit, prod(extents), "in0", "out0", table(extents, *axes)),))
+
+
+def _split(x: Layout, y: Layout) -> tuple[Shape, View, View] | None:
+    """Return axes whose blocks are axes of their own, behind all others, and the views of *x* and *y* on them.
+
+    Returns:
+        ``None`` where memory of *y* is none of its elements, or an axis has blocks of two sizes.
+    """
+    if any(v.halo for v in (x, y)):
+        return None
+    blocks = [sorted({v.format.block(a) for v in (x, y)} - {1}) for a in range(y.rank)]
+    if any(len(found) > 1 or y.shape[a] % found[0] for a, found in enumerate(blocks) if found):
+        return None
+    blocked = [(a, found[0]) for a, found in enumerate(blocks) if found]
+    sizes = dict(blocked)
+    dims = (*(n // sizes.get(a, 1) for a, n in enumerate(y.shape)), *(block for _, block in blocked))
+
+    def view(layout: Layout) -> View:
+        whole = [layout.format.block(a) > 1 for a in range(layout.rank)]
+        pitches = layout.all_pitches
+        outer = (p if whole[a] else p * sizes.get(a, 1) for a, p in enumerate(pitches))
+        inner = (layout.inner_pitches[a] if whole[a] else pitches[a] for a, _ in blocked)
+        return View(layout.origin, (*outer, *inner))
+
+    return dims, view(x), view(y)
 
 
 def _axis(layout: Layout) -> list[tuple[int, int, int, int]]:

@@ -191,6 +191,11 @@ def bits_jit(itemsize: int, rank: int) -> Jit:
     return Jit().define(RANK=rank, T=_BITS[itemsize])
 
 
+def moved_jit(nbytes: int, rank: int) -> Jit:
+    """Return the preamble of a kernel that moves *nbytes*, up to 16, of neighbouring elements together."""
+    return Jit().define(RANK=rank, MOVED=_BITS[nbytes])
+
+
 def launch(kernel: str, jit: Jit, count: int, *args: Argument) -> Launch:
     """Return the launch of *count* work-items, its first argument, of kernel ``softmax/softmax_ref`` and the like."""
     group = next((size for size in SIZES if count >= size * GROUPS), 1)
@@ -223,7 +228,7 @@ def move(layout: Layout, source: tuple[str, View], target: tuple[str, View], dim
     s = space(dims, [target[1], source[1]], [in_memory])
     lanes = lanes_of(s.dims, s.views, WIDEST // layout.dtype.itemsize)
     s = in_vectors(s, lanes)
-    jit = Jit().define(RANK=len(s.dims), MOVED=_BITS[lanes * layout.dtype.itemsize])
+    jit = moved_jit(lanes * layout.dtype.itemsize, len(s.dims))
     return launch("move/move_ref", jit, s.counts[0], source[0], target[0], table(s.dims, *s.views))
 
 

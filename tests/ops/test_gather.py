@@ -6,8 +6,8 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.gather import GatherRows
-from clgraph.ops.gather import Gather
-from clgraph.selector.query import DeviceInfo
+from clgraph.ops.gather import Gather, GatherRef
+from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 from tests.support.run_tiles import pose, run_tiles
@@ -33,6 +33,17 @@ def test_every_implementation_copies_exactly(axis, dtype, engine):
     draw = {1: lambda rng, shape: rng.integers(-3, 3, shape)}
     for kind, shape in ((DType.I64, (2, 5)), (DType.I32, (4,)), (DType.I64, ())):
         check_op(engine, Gather(axis), (3, 4, 5), shape, dtype=(dtype, kind), draw=draw, families=["normal"])
+
+
+@pytest.mark.opencl
+def test_neighbours_that_are_picked_together_are_one_element(engine):
+    draw = {1: lambda rng, shape: rng.integers(-3, 3, shape)}
+    wanted = {((3, 4, 8), 0): "uint4", ((3, 5, 6), 1): "ulong", ((3, 5), 0): "uint", ((3, 8), 1): "uint"}
+    for (shape, axis), moved in wanted.items():
+        check_op(engine, Gather(axis), shape, (2, 5), dtype=(DType.F32, DType.I64), draw=draw, families=["normal"])
+        layouts = (Layout(DType.F32, shape), Layout(DType.I64, (2, 5)))
+        q = Query(Gather(axis), layouts, Gather(axis).infer(layouts), engine.info, 2)
+        assert dict(GatherRef.plan(q).steps[0].jit.macros)["MOVED"] == moved, (shape, axis)
 
 
 @pytest.mark.opencl

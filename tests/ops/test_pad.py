@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
-from clgraph.ops.pad import Pad
+from clgraph.core.layout import Layout
+from clgraph.ops.pad import Pad, PadRef
+from clgraph.selector.query import Query
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
+MOVED = {"uchar": 1, "ushort": 2, "uint": 4, "ulong": 8, "uint4": 16}
 PADS = [[0, 1, 2, 1, 0, 3], [0, -1, 2, 1, 0, -2]]
 
 
@@ -43,3 +46,29 @@ def test_every_implementation_copies_exactly(mode, dtype, engine):
     check_op(engine, Pad(((0, 1), (2, 1), (0, 3)), mode, 2.0), (2, 3, 4), dtype=dtype, families=["normal"])
     if mode in ("constant", "edge"):
         check_op(engine, Pad(((0, -1), (2, -1), (-2, 3)), mode, 2.0), (2, 3, 4), dtype=dtype, families=["normal"])
+
+
+WIDE = {
+    ((0, 0), (1, 2), (0, 0)): ((2, 5, 8), (16, 8), 2),
+    ((0, 0), (0, 0), (4, 8)): ((3, 2, 12), (16, 4), 2),
+    ((0, 0), (0, 0), (4, -8)): ((3, 2, 12), (16, 4), 2),
+    ((0, 0), (1, -1), (0, 0)): ((2, 5, 6), (8, 2), 2),
+    ((0, 0), (0, 0), (3, 3)): ((2, 3, 5), (4, 1), 2),
+    ((1, 0), (0, 0), (0, 0)): ((2, 3, 4), (16, 4), 1),
+}
+"""By pads: shape, the bytes moved together of floats and of bytes, and the axes that are counted."""
+
+
+@pytest.mark.opencl
+def test_neighbours_are_moved_together_and_exactly(engine):
+    for pads, (shape, bytes_together, axes) in WIDE.items():
+        for dtype, together in zip((DType.F32, DType.U8), bytes_together, strict=True):
+            check_op(engine, Pad(pads, "constant", 2.0), shape, dtype=dtype, families=["normal"])
+            x = Layout(dtype, shape)
+            q = Query(Pad(pads), (x,), Pad(pads).infer([x]), engine.info, 1)
+            macros = dict(PadRef.plan(q).steps[0].jit.macros)
+            assert (MOVED[macros["MOVED"]], macros["RANK"]) == (together, str(axes)), (pads, dtype)
+        check_op(engine, Pad(tuple((max(b, 0), max(a, 0)) for b, a in pads), "edge"), shape, families=["normal"])
+    # A border may be missing where the sizes are equal; what is repeated is not in the order of memory.
+    check_op(engine, Pad(((0, 0), (1, -1)), "constant", 2.0), (3, 8), families=["normal"])
+    check_op(engine, Pad(((0, 0), (1, -1)), "edge"), (3, 8), families=["normal"])

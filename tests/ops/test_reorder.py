@@ -1,5 +1,7 @@
 """Casts, and changes of format."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -153,6 +155,23 @@ def test_the_memory_is_that_of_the_format_with_zeros_in_halo_and_tail_lanes(halo
     query = Query(Reorder(DType.F32, target, halo), (x,), (y,), engine.info, 1)
     (memory,) = run_raw(engine, ReorderRef, query, [pack(array, x)])
     np.testing.assert_array_equal(memory, pack(array, y))
+
+
+@pytest.mark.opencl
+def test_whole_blocks_are_moved_by_the_neighbours_that_both_formats_have(engine):
+    shape = (32, 32, 3, 8)
+    array = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    moved = {}
+    for source, target in product([*FORMATS, feature_blocked(4, 4)], repeat=2):
+        x, y = Layout(DType.F32, shape, source), Layout(DType.F32, shape, target)
+        query = Query(Reorder(DType.F32, target), (x,), (y,), engine.info, 1)
+        (step,) = ReorderRef.plan(query).steps
+        moved[source, target] = dict(step.jit.macros).get("MOVED")
+        (memory,) = run_raw(engine, ReorderRef, query, [pack(array, x)])
+        np.testing.assert_array_equal(memory, pack(array, y), f"{source} to {target}")
+    assert moved[channels_last(4), feature_blocked(4, 4)] == moved[feature_blocked(4), channels_last(4)] == "uint4"
+    assert moved[Format.plain(4), channels_last(4)] == "uint"
+    assert moved[feature_blocked(4, 4), feature_blocked(4)] is None  # blocks of two sizes
 
 
 @pytest.mark.opencl

@@ -61,7 +61,7 @@ class PadElements(MovedElements):
         size = y.dtype.itemsize
         runs = [_segments(p.mode, d, *pad) for d, pad in zip(x.shape, p.pads, strict=True)]
         found: list[Move] = []
-        if p.mode == "constant" and x.shape != y.shape:
+        if p.mode == "constant" and any(n > 0 for pad in p.pads for n in pad):
             low, high = value_words(p.value, y.dtype)
             found.append(Move(None, Ref("out0"), (Axis(y.count, (0, 1)),), high << 32 | low & 0xFFFFFFFF))
         for segments in product(*runs):
