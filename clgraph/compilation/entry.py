@@ -1,4 +1,7 @@
-"""The one call behind ``clgraph.compile``: out of the model cache where that has it, else through the compiler."""
+"""The one call behind ``clgraph.compile``: out of the model cache where that has it, else through the compiler.
+
+What a start needs is imported where drivers are loading beside it.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from clgraph.compilation.model_cache import Cached
-from clgraph.compilation.sources import images_of
-from clgraph.engines.opening import callers_queue, load_extensions, options_of
+from clgraph.engines.opening import callers_queue, load_extensions, loading_drivers, options_of
 from clgraph.errors import OptionError
 from clgraph.graph.signature import Dimension, by_name
-from clgraph.graph.topology import Topology
 from clgraph.network.budget import MemoryBudget, with_one_budget
 from clgraph.saved.container import is_model, is_saved
+from clgraph.settings import Settings
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
+    from clgraph.graph.topology import Topology
     from clgraph.model.model import Model
     from clgraph.ops.preprocess import Preprocess
     from clgraph.throughput.batching import Batching
@@ -158,6 +160,7 @@ def compile_model(
             raise OptionError(
                 "streams have queues of their own: the hint throughput goes with no context or queue (in Python)"
             )
+        from clgraph.compilation.sources import images_of
         from clgraph.compilation.streaming import compile_streams
 
         compile_for = partial(
@@ -181,7 +184,6 @@ def compile_model(
         raise OptionError(f"hint={hint!r} is neither 'latency' nor 'throughput'")
     if about:
         raise OptionError(f"{next(iter(about))} is about streams: give hint='throughput', too")
-    images = images_of(preprocess)
     shapes = by_name(shapes)
     if isinstance(outputs, str):
         raise OptionError(f"outputs are a list of names, as [{outputs!r}]")
@@ -191,6 +193,22 @@ def compile_model(
             precision=precision, weights=weights, memory_limit=memory_limit
         )
     )
+    with loading_drivers(options):
+        return _compiled(source, outputs, shapes, options, preprocess)
+
+
+def _compiled(
+    source: Source | Topology,
+    outputs: Sequence[str] | None,
+    shapes: Mapping[str, Sequence[Dimension]] | None,
+    options: Settings,
+    preprocess: object,
+) -> Model:
+    """Return the model out of a file or the model cache, or compiled; what that takes is imported here."""
+    from clgraph.compilation.model_cache import Cached
+    from clgraph.compilation.sources import images_of
+
+    images = images_of(preprocess)
     if isinstance(source, str | os.PathLike) and is_saved(Path(source)):
         from clgraph.compilation.load import load_saved, saved_topology
 
@@ -252,14 +270,15 @@ def load_model(
         return compile_model(
             path, device, threads=threads, cache_dir=cache_dir, config=config, context=context, queue=queue
         )
-    from clgraph.compilation.load import load_saved
-
     callers = callers_queue(device, context, queue)
     options = options_of(device if callers is None else callers.name, threads, cache_dir, config)
     options = with_one_budget(options)
-    if weights_from is not None:
-        from clgraph.compilation.weights_apart import load_apart
+    with loading_drivers(options):
+        if weights_from is not None:
+            from clgraph.compilation.weights_apart import load_apart
 
-        given = {name for name, value in (config or {}).items() if value is not None}
-        return load_apart(path, weights_from, options, given)
-    return load_saved(path, options)
+            given = {name for name, value in (config or {}).items() if value is not None}
+            return load_apart(path, weights_from, options, given)
+        from clgraph.compilation.load import load_saved
+
+        return load_saved(path, options)

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from clgraph.extensions.plugins import load_module, load_plugins
 from clgraph.passes.targets.target import with_profiles
 from clgraph.runtime.callers_queue import CallersQueue, adopt
 from clgraph.runtime.device import HOST, Device, find_device, with_class
-from clgraph.runtime.driver import choose_options
+from clgraph.runtime.driver import choose_options, loading
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.selector.costs import class_of
@@ -71,6 +72,11 @@ def callers_queue(device: str | int, context: Any, queue: Any) -> CallersQueue |
     if device != "auto":
         raise OptionError(f"a context or a queue says what the device is: leave out device={device!r}")
     return adopt(context, queue)
+
+
+def loading_drivers(options: Settings) -> AbstractContextManager[None]:
+    """Return what loads drivers beside a block that will open engines."""
+    return nullcontext() if is_dry(options) else loading(options)
 
 
 def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:

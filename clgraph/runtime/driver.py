@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import ctypes
 import functools
 import logging
 import os
@@ -10,7 +12,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -47,9 +49,44 @@ _MAX_NUM_SUB_GROUPS = 0x105C
 
 
 def choose_options(options: Settings) -> None:
-    """Let the drivers be loaded with *options* rather than with the environment's; too late once they are loaded."""
-    if load.cache_info().currsize == 0:
+    """Let the drivers be loaded with *options* rather than with the environment's; too late once that has begun."""
+    if _prepare.cache_info().currsize == 0:
         process.CHOSEN[:] = [options]
+
+
+@functools.cache
+def _prepare() -> None:
+    """Prepare the environment of the drivers."""
+    folder = pocl_folder()
+    pocl_was_loaded()
+    os.environ["POCL_CACHE_DIR"] = str(folder)
+    intel.make_visible(chosen_options().cache_dir / "vendors")
+
+
+@contextlib.contextmanager
+def loading(options: Settings) -> Iterator[None]:
+    """Load the library of the wheel's PoCL in a thread beside what the block does, if drivers are not loaded yet.
+
+    It takes 7 ms, of which Python's lock is held in none; OpenCL's loader waits for it, and then finds it there. No
+    driver is asked for anything. Where it fails, the loader fails alike, and that is told as ever.
+    """
+    choose_options(options)
+    _prepare()
+    if load.cache_info().currsize or (library := wheel()) is None or (tree := _tree()) is None:
+        yield
+        return
+    thread = threading.Thread(target=_load_library, args=(tree / ".libs" / library.name,), name="clgraph loads PoCL")
+    thread.start()
+    try:
+        yield
+    finally:
+        # A process that is forked while a library is being loaded can load none.
+        thread.join()
+
+
+def _load_library(path: Path) -> None:
+    # ctypes.CDLL(path) would hold Python's lock.
+    ctypes.CDLL(None).dlopen(os.fsencode(path), ctypes.c_int(os.RTLD_LAZY))
 
 
 @functools.cache
@@ -59,11 +96,7 @@ def load() -> opencl.OpenCL:
     Raises:
         DeviceError: pyopencl is not installed, or cannot be loaded.
     """
-    options = chosen_options()
-    folder = pocl_folder()
-    pocl_was_loaded()
-    os.environ["POCL_CACHE_DIR"] = str(folder)
-    intel.make_visible(options.cache_dir / "vendors")
+    _prepare()
     try:
         found = opencl.load()
     except ImportError as error:

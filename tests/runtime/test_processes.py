@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clgraph.runtime.instruction_sets import of_host
+from clgraph.runtime.wheel import wheel
 from clgraph.settings import settings
 from tests.support.combinations import each_value
 
@@ -109,6 +110,31 @@ def test_a_forked_child_cannot_open_an_engine_either_once_the_parent_used_opencl
 def test_a_child_forked_before_the_first_use_works(device, cache):
     code = RUN + FORK + "child(lambda: compute(Engine(find_device(DEVICE)))); compute(Engine(find_device(DEVICE)))"
     assert succeeds(code, cache, device).stdout.strip() == "worked"
+
+
+def test_pocl_is_loaded_beside_and_a_child_forked_after_a_compilation_that_failed_works(pocl, cache):
+    if wheel() is None:
+        pytest.skip("only the wheel's PoCL is loaded in a thread: other drivers might do more than be loaded")
+    code = (
+        RUN
+        + FORK
+        + """
+import clgraph
+from clgraph.errors import ModelError
+from clgraph.runtime import driver
+try:
+    clgraph.compile("no_such_file.onnx", DEVICE)
+except ModelError:
+    pass
+assert "/libpocl" in open("/proc/self/maps").read()
+assert driver.load.cache_info().currsize == 0
+child(lambda: compute(Engine(find_device(DEVICE))))
+device = find_device(DEVICE)
+compute(Engine(device))
+assert not [note for note in device.notes if "before clgraph" in note]
+"""
+    )
+    assert succeeds(code, cache, pocl).stdout.strip() == "worked"
 
 
 @pytest.fixture(scope="module")
