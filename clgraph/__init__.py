@@ -100,8 +100,12 @@ if not TYPE_CHECKING:  # a checker of types knows the names above, and shall say
 
             near = "; clgraph.onnxruntime has it" if name == "InferenceSession" else meant(name, __all__)
             raise AttributeError(f"module 'clgraph' has no attribute {name!r}{near}")
+        from clgraph.core.collector import PAUSED, count_as_lasting
+
         module, attribute = _HOMES[name]
-        value = getattr(import_module(module), attribute)
+        with PAUSED:
+            value = getattr(import_module(module), attribute)
+            count_as_lasting()
         globals()[name] = value
         return value
 

@@ -5,12 +5,14 @@ What a start needs is imported where drivers are loading beside it.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from clgraph.core.collector import PAUSED, count_as_lasting
 from clgraph.engines.opening import callers_queue, load_extensions, loading_drivers, options_of
 from clgraph.errors import OptionError
 from clgraph.graph.signature import Dimension, by_name
@@ -193,8 +195,10 @@ def compile_model(
             precision=precision, weights=weights, memory_limit=memory_limit
         )
     )
-    with loading_drivers(options):
-        return _compiled(source, outputs, shapes, options, preprocess)
+    with PAUSED, loading_drivers(options):
+        model = _compiled(source, outputs, shapes, options, preprocess)
+        _count_first_as_lasting()
+        return model
 
 
 def _compiled(
@@ -273,7 +277,7 @@ def load_model(
     callers = callers_queue(device, context, queue)
     options = options_of(device if callers is None else callers.name, threads, cache_dir, config)
     options = with_one_budget(options)
-    with loading_drivers(options):
+    with PAUSED, loading_drivers(options):
         if weights_from is not None:
             from clgraph.compilation.weights_apart import load_apart
 
@@ -281,4 +285,10 @@ def load_model(
             return load_apart(path, weights_from, options, given)
         from clgraph.compilation.load import load_saved
 
-        return load_saved(path, options)
+        model = load_saved(path, options)
+        _count_first_as_lasting()
+        return model
+
+
+_count_first_as_lasting = functools.cache(count_as_lasting)
+"""Once a process: where models are compiled again and again, full collections must have their turn."""
