@@ -128,7 +128,7 @@ def write(curve: Sequence[Sample], path: Path) -> list[Path]:
     axes.plot(minutes, [s.files for s in curve], label="open files")
     axes.set_xlabel("minutes")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
     picture = path.with_suffix(".svg")
     figure.savefig(picture)
     return [path, picture]
