@@ -36,6 +36,9 @@ for variable in [v for v in os.environ if v.startswith(PREFIX) and v not in FORE
 if ISA := os.environ.get("CLGRAPH_TEST_ISA", ""):
     os.environ["CLGRAPH_POCL_ISA"] = ISA
 
+QUICK = os.environ.get("CLGRAPH_TEST_OPTIMISED", "") in ("", "0")
+"""Whether kernels that PoCL runs as a GPU are compiled without LLVM's optimiser."""
+
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     # Hundreds of processes would compile clgraph, 0.2-0.5 s each; each worker the tests with their assertions, 4 s.
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(FOLDER / "pycache")
@@ -122,17 +125,13 @@ def engine(request: pytest.FixtureRequest):
         absent(request.param, error)
 
 
-OPTIMISED = ("tests/implementations", "tests/ops", "tests/runtime")
-"""Where kernels meet their bounds, and engines are looked at: there they are as a user has them."""
-
-
 @pytest.fixture(autouse=True, scope="module")
 def models_for_gpus_are_compiled_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let models that PoCL runs as a GPU have kernels that LLVM does not optimise, which takes a fifth of the time.
 
-    Nobody uses PoCL so. Their engines are not those that tests in ``OPTIMISED`` open.
+    Nobody uses PoCL so. In ``tests/runtime``, where engines are looked at, they are those that users have.
     """
-    if request.node.nodeid.startswith(OPTIMISED):
+    if not QUICK or request.node.nodeid.startswith("tests/runtime"):
         yield
         return
     from clgraph.engines import opening
@@ -145,12 +144,14 @@ def models_for_gpus_are_compiled_quickly(request: pytest.FixtureRequest) -> Iter
 
 @pytest.fixture(params=DEVICES, scope="session")
 def gpu_engine(request: pytest.FixtureRequest):
-    """An engine on each device of ``CLGRAPH_TEST_DEVICES``, treated as a GPU."""
+    """An engine on each device of ``CLGRAPH_TEST_DEVICES``, treated as a GPU; a quick one on PoCL."""
     from clgraph.runtime.device import find_device, with_class
     from clgraph.runtime.engine import Engine
+    from tests.support import quick_engine
 
     try:
-        return Engine(with_class(find_device(request.param), "gpu"))
+        device = with_class(find_device(request.param), "gpu")
+        return (quick_engine.quick(device) if QUICK else Engine)(device)
     except ClgraphError as error:
         absent(request.param, error)
 

@@ -62,7 +62,8 @@ def test_what_means_nothing_is_refused_by_name(variable, value, said):
 
 
 def test_the_suites_own_variables_are_no_options():
-    assert settings({"CLGRAPH_TEST_DEVICES": "pocl", "CLGRAPH_TEST_ISA": "avx2"}) == Settings()
+    suites = {"CLGRAPH_TEST_DEVICES": "pocl", "CLGRAPH_TEST_ISA": "avx2", "CLGRAPH_TEST_OPTIMISED": "1"}
+    assert settings(suites) == Settings()
 
 
 def test_what_the_shell_sets_reaches_no_test(tmp_path):

@@ -1,4 +1,4 @@
-"""The tests' own engines: models for GPUs are compiled without the optimiser, all others as users have them."""
+"""The tests' own engines: kernels for GPUs are compiled without the optimiser, all others as users have them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import pytest
 
 from clgraph.engines import opening
 from clgraph.runtime.device import find_device, with_class
+from clgraph.runtime.engine import Engine
+from tests.conftest import QUICK
 
-pytestmark = pytest.mark.opencl
+pytestmark = [
+    pytest.mark.opencl,
+    pytest.mark.skipif(not QUICK, reason="CLGRAPH_TEST_OPTIMISED has them compiled as users have them"),
+]
 UNOPTIMISED = "-cl-opt-disable"
 
 
@@ -18,3 +23,10 @@ def test_kernels_of_models_for_gpus_are_not_optimised_and_those_for_cpus_are(dev
     gpu, cpu = (opening._open(with_class(found, kind), None, False) for kind in ("gpu", "cpu"))
     assert UNOPTIMISED in gpu.build_options()
     assert UNOPTIMISED not in cpu.build_options() + cpu.build_options(library=True)
+
+
+def test_kernels_for_gpus_meet_their_bounds_without_the_optimiser(engine: Engine, gpu_engine: Engine) -> None:
+    if not gpu_engine.info.name.startswith("pocl"):
+        pytest.skip("other drivers compile what users run")
+    assert UNOPTIMISED in gpu_engine.build_options()
+    assert UNOPTIMISED not in engine.build_options() + engine.build_options(library=True)

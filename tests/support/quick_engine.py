@@ -17,9 +17,14 @@ class QuickEngine(Engine):
         return f"{super().build_options(library=library, text=text)} -cl-opt-disable"
 
 
+def quick(device: Device) -> type[Engine]:
+    """Return the class of a device's engine: a quick one of PoCL as a GPU."""
+    return QuickEngine if device.info.kind == "gpu" and device.info.name.startswith("pocl") else Engine
+
+
 @functools.lru_cache(maxsize=8)
 def opened(device: Device, threads: int | None, out_of_order: bool) -> Engine:
     """Return the engine of a device: a quick one of PoCL as a GPU, else what ``clgraph.compile`` opens."""
-    if device.info.kind != "gpu" or not device.info.name.startswith("pocl"):
+    if quick(device) is Engine:
         return _open(device, threads, out_of_order)
     return QuickEngine(device, threads, out_of_order=out_of_order)

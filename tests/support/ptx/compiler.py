@@ -13,7 +13,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 WARNINGS = ("-w", "-Wno-error=incompatible-pointer-types")
 OPENCL = ("-x", "cl", "-cl-std=CL1.2", "-cl-no-stdinc", "-include", str(FOLDER / "opencl.clh"), *WARNINGS)
-CPU = ("-O1", "-fPIC", "-mavx2", "-mfma", "-mf16c", "-mstackrealign", "-ffp-contract=off")
+CPU = ("-fPIC", "-mavx2", "-mfma", "-mf16c", "-mstackrealign", "-ffp-contract=off")
 
 
 class CompilerError(Exception):

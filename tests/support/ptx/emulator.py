@@ -89,7 +89,7 @@ def _folder() -> Path:
 @functools.cache
 def _machine() -> ctypes.CDLL:
     library = _folder() / "machine.so"
-    compile_library(FOLDER / "machine.c", library, ("-w",))
+    compile_library(FOLDER / "machine.c", library, ("-w", "-O1"))
     ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
     return ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 
@@ -103,6 +103,7 @@ def _kernel(text: str, entry: str, kinds: tuple[str, ...]) -> ctypes.c_void_p:
     stem = _folder() / hashlib.sha256(whole.encode()).hexdigest()[:20]
     source = stem.with_suffix(".cl")
     source.write_text(whole)
-    compile_library(source, stem.with_suffix(".so"), OPENCL)
+    # Not optimised, which takes a tenth of the time: most texts are run once.
+    compile_library(source, stem.with_suffix(".so"), (*OPENCL, "-O0"))
     library = ctypes.CDLL(str(stem.with_suffix(".so")))
     return ctypes.cast(library.machine_entry, ctypes.c_void_p)

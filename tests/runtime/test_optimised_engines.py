@@ -1,4 +1,4 @@
-"""What kernels for GPUs are compiled with where they meet their bounds."""
+"""What kernels for GPUs are compiled with where engines are looked at."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from clgraph.runtime.device import find_device, with_class
 
 
 @pytest.mark.opencl
-def test_kernels_that_meet_their_bounds_are_optimised(device: str) -> None:
+def test_engines_that_are_looked_at_are_those_of_users(device: str) -> None:
     opened = opening._open(with_class(find_device(device), "gpu"), None, False)
     assert "-cl-opt-disable" not in opened.build_options()
