@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import subprocess
 import sys
 import warnings
@@ -22,6 +21,7 @@ from clgraph.runtime.binaries import ProgramCache
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.wheel import pocl_folder
 from clgraph.settings import settings
+from tests.support.known_devices import new_cache
 from tests.support.models import small_model
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,7 +80,7 @@ def test_seals_that_cannot_be_written_are_no_matter(tmp_path: Path, monkeypatch:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_full_file_system_gets_no_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PoCL ends the process when it cannot write."""
-    options = settings({"CLGRAPH_CACHE_DIR": str(tmp_path)})
+    options = settings({"CLGRAPH_CACHE_DIR": str(new_cache(tmp_path / "cache"))})
     monkeypatch.setattr(process, "CHOSEN", [options])
     monkeypatch.setattr(cache_folder, "_free_bytes", lambda _: 0)
     with pytest.warns(UserWarning, match="no cache in .* its file system is full"):
@@ -107,10 +107,10 @@ def relu_model() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def at_once(device: str, tmp_path: Path, kernels: str, model: onnx.ModelProto) -> None:
-    """Run a model in two processes that start with the same empty cache; both must give the same."""
+def at_once(device: str, tmp_path: Path, cache: Path, kernels: str, model: onnx.ModelProto) -> None:
+    """Run a model in two processes that start with the same cache without kernels; both must give the same."""
     onnx.save(model, tmp_path / "m.onnx")
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "CLGRAPH_CACHE_DIR": str(tmp_path / "cache")}
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "CLGRAPH_CACHE_DIR": str(cache)}
     results = [tmp_path / f"{i}.npy" for i in range(2)]
     started = [
         subprocess.Popen(
@@ -136,13 +136,13 @@ def at_once(device: str, tmp_path: Path, kernels: str, model: onnx.ModelProto) -
 @pytest.mark.opencl
 def test_two_processes_may_fill_the_same_cache(device: str, tmp_path: Path) -> None:
     """Here with an ordinary kernel, which builds in a twentieth of the time."""
-    at_once(device, tmp_path, "gpu", relu_model())
+    at_once(device, tmp_path, new_cache(tmp_path / "cache"), "gpu", relu_model())
 
 
 @pytest.mark.slow
 @pytest.mark.opencl
 def test_two_processes_may_build_the_library_at_once(device: str, tmp_path: Path) -> None:
-    at_once(device, tmp_path, "cpu", small_model())
+    at_once(device, tmp_path, tmp_path / "cache", "cpu", small_model())
 
 
 REMOVED = """
@@ -176,8 +176,7 @@ compute(3)
 def test_a_process_goes_on_compiling_when_its_cache_folder_is_removed(engine: Engine, tmp_path: Path) -> None:
     if not engine.info.name.startswith("pocl"):
         pytest.skip("PoCL alone compiles with what is in the cache folder")
-    cache = tmp_path / "cache"
-    shutil.copytree(settings().cache_dir / "canary", cache / "canary")
+    cache = new_cache(tmp_path / "cache")
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "CLGRAPH_CACHE_DIR": str(cache)}
     command = [sys.executable, "-c", REMOVED, engine.info.name, str(cache)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)

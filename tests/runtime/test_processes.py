@@ -12,6 +12,7 @@ from clgraph.runtime.instruction_sets import of_host
 from clgraph.runtime.wheel import wheel
 from clgraph.settings import settings
 from tests.support.combinations import each_value
+from tests.support.known_devices import new_cache
 
 pytestmark = pytest.mark.opencl
 
@@ -70,11 +71,7 @@ def succeeds(*args, **kwargs):
 @pytest.fixture
 def cache(engine, tmp_path):
     """A cache folder without kernels; it has the verdict of the canary, which takes a process and seconds."""
-    folder = tmp_path / "cache"
-    for area in ("canary", "drivers"):
-        if (settings().cache_dir / area).is_dir():
-            copied(settings().cache_dir / area, folder / area)
-    return folder
+    return new_cache(tmp_path / "cache")
 
 
 @pytest.fixture
@@ -140,7 +137,7 @@ assert not [note for note in device.notes if "before clgraph" in note]
 @pytest.fixture(scope="module")
 def filled(engine, tmp_path_factory):
     """A cache folder that a process has filled, to be copied."""
-    folder = tmp_path_factory.mktemp("filled")
+    folder = new_cache(tmp_path_factory.mktemp("filled") / "cache")
     succeeds(COMPUTE, folder, engine.info.name)
     return folder
 
