@@ -11,6 +11,7 @@
 // pad_top, pad_left, pad    staged rows and pixels in front of the input, and what they hold, four times, or zero_point does
 // dilation_y, dilation_x, stride_y, stride_x, kernel_y, kernel_x   of the windows
 // in_x                      bytes of an input pixel: 16, or of one that has its channels side by side
+// spread                    1: pixels of the result are whole blocks, but not side by side
 // out_n, out_c, out_y, out_x, res_n, res_c, res_y, res_x   pitches in elements of the result and in bytes of res
 // channels4                 groups of 4 input channels of one convolution group
 // height, width             of the output
@@ -75,7 +76,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
 
   for (int g = tier * d->ticket_groups, staged = -1; g < last_group; g++) {
     const int block = g * d->nb, nb = min(d->nb, d->blocks - block), which = g / d->group_groups;
-    const int apart = listed || (d->out_x != 16 && (posts || looks_up || (d->lanes < 16 && block + nb == d->blocks)));
+    const int apart = listed || (d->out_x != 16 && (posts || looks_up || (d->lanes < 16 && !d->spread && block + nb == d->blocks)));
     __global const uchar* in = AT(const uchar, banks, d->inp) + (long)n * d->in_n + (long)which * d->in_g;
     int in_c = d->in_c, in_y = d->in_y, above = 0;
     if (d->staged) {
@@ -125,7 +126,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
         }
         for (int b = 0; apart && d->out_x != 16 && b < nb; b++)
           copy_pixels(beside + b * (size == 4 || listed ? 1024 : 256), to + (long)b * d->out_c * size, wide,
-                      (long)d->out_x * size, size * (block + b == d->blocks - 1 ? d->lanes : 16), size * 16);
+                      (long)d->out_x * size, size * (block + b == d->blocks - 1 && !d->spread ? d->lanes : 16), size * 16);
         x += wide;
       }
     }

@@ -85,6 +85,11 @@ class ConvTranspose(Primitive):
         rows = zip(spatial, kernel, self.strides, self.dilations, self.pads, self.output_padding, strict=True)
         return tuple((n - 1) * s + (k - 1) * d + 1 + extra - b - a for n, k, s, d, (b, a), extra in rows)
 
+    def lies_side_by_side(self, kernel: Shape) -> bool:
+        """Whether, once bound, windows of *kernel* elements meet without overlapping, and all of them is the result."""
+        beside = kernel == self.strides and all(d == 1 or k == 1 for d, k in zip(self.dilations, kernel, strict=True))
+        return beside and not any(map(any, self.pads)) and not any(self.output_padding)
+
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, w = inputs[:2]
         if x.rank < 3 or x.rank != w.rank or w.shape[0] != x.shape[1] or self.groups < 1 or x.shape[1] % self.groups:

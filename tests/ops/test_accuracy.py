@@ -58,7 +58,8 @@ BOUND = 1e-4
 EXACT = {
     "activation", "concat", "dequantize", "eltwise", "expand", "gather", "gather_elements", "gather_nd", "pad",
     "quantize", "reorder", "repeat", "shuffle", "slice", "split", "static_quantize", "transpose", "where",
-    "byte_lookup", "quantized_convolution", "quantized_matmul", "integer_matmul", "integer_convolution",
+    "byte_lookup", "quantized_convolution", "quantized_conv_transpose", "quantized_matmul",
+    "integer_matmul", "integer_convolution",
     "top_k", "nv12_to_rgb",
 }  # fmt: skip
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""

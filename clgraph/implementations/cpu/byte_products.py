@@ -50,7 +50,7 @@ _STAGE = 2.0
 """Multiply-adds that copying a vector of the input takes."""
 
 
-_FLOAT_SCRATCH = 16 * LANES * 4
+FLOAT_SCRATCH = 16 * LANES * 4
 """Bytes of the floats of one block of channels of a register block."""
 
 
@@ -117,6 +117,7 @@ class ConvBytesDesc(ByteEnd, Descriptor):
     channel_major: Int
     mode: Int
     itemsize: Int
+    spread: Int
     listed: Int
     last: Float
 
@@ -339,13 +340,14 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         channel_major=int(t.channel_major),
         mode=end.mode,
         itemsize=y.itemsize,
+        spread=0,
         listed=int(end.last > 0),
         last=end.last,
         **end.numbers,
     )
     rows = -(-t.chunks.each // s.block.chunks)
     scratch = 2 * LANES * 4 * s.block.nb
-    scratch += _FLOAT_SCRATCH * s.block.nb if end.last > 0 or y.x != LANES else 0
+    scratch += FLOAT_SCRATCH * s.block.nb if end.last > 0 or y.x != LANES else 0
     scratch += LANES * 4 * s.block.nb if q.arity > 5 else 0
     if s.staged:
         spread = zip((rows, s.width), s.stride, s.kernel, s.dilation, strict=True)

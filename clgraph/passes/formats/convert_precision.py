@@ -28,7 +28,7 @@ _DELICATE: Mapping[str, frozenset[str]] = {
     "cumulative_sum": frozenset({""}),
 }
 """Functions by kind of primitive whose results or arguments easily leave what half precision holds."""
-_NAMED_TYPES = frozenset({"reorder", "fill", "quantized_convolution", "quantized_matmul"})
+_NAMED_TYPES = frozenset({"reorder", "fill", "quantized_convolution", "quantized_matmul", "quantized_conv_transpose"})
 """Kinds of primitives that name the type of their results, as ``dtype``."""
 _SPELLED = {DType.F16: "float16", DType.BF16: "bfloat16"}
 _MATRIX = 1

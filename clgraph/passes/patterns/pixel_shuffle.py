@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from clgraph.graph.integers import Integers
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Program
 from clgraph.ops.conv_transpose import ConvTranspose
@@ -43,13 +44,14 @@ def spread_windows(program: Program, node: Node) -> bool:
     x, weights, bias = node.inputs[0], constants[0], constants[1] if len(constants) > 1 else None
     outputs, kernel = weights.shape[1], weights.shape[2:]
     block = prod(kernel)
-    beside = kernel == p.strides and all(d == 1 or k == 1 for d, k in zip(p.dilations, kernel, strict=True))
-    whole = p.groups == 1 and not any(map(any, p.pads)) and not any(p.output_padding)
     fewer = _LESS * -(-outputs * block // _LANES) <= -(-outputs // _LANES) * block
-    if not (beside and whole and fewer and x.layout.count) or (len(constants) > 1 and bias is None):
+    if not (p.lies_side_by_side(kernel) and p.groups == 1 and fewer and x.layout.count) or (
+        len(constants) > 1 and bias is None
+    ):
         return False
     flat = np.moveaxis(weights, 0, -1).reshape(outputs * block, weights.shape[0], *(1,) * len(kernel))
     inputs = [x, program.constant(f"{node.name}/weights", np.ascontiguousarray(flat))]
+    inputs[1].integers = _spread_integers(node.inputs[1].integers, block)
     if bias is not None:
         inputs.append(program.constant(f"{node.name}/bias", np.repeat(bias, block)))
     ones = (1,) * len(kernel)
@@ -57,6 +59,17 @@ def spread_windows(program: Program, node: Node) -> bool:
     wide = program.insert(made, inputs, sources=[node], name=f"{node.name}/conv", before=node)
     _spread(program, node, wide.output, outputs, kernel, first=True)
     return True
+
+
+def _spread_integers(found: Integers | None, block: int) -> Integers | None:
+    """Return the integers of weights ``[C, O, *kernel]`` as those of ``[O * block, C, ...]``."""
+    if found is None or (found.scale.size != 1 and found.axis != 1):
+        return None
+    data, one = found.data, (1,) * (found.data.ndim - 2)
+    flat = np.ascontiguousarray(np.moveaxis(data, 0, -1).reshape(data.shape[1] * block, data.shape[0], *one))
+    scale, zero = (v if v is None or v.size == 1 else np.repeat(v, block) for v in (found.scale, found.zero))
+    assert scale is not None
+    return Integers(flat, scale, zero, 0)
 
 
 def _spread(program: Program, node: Node, value: Value, channels: int, block: tuple[int, ...], *, first: bool) -> None:

@@ -15,9 +15,11 @@ from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
+from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.quantize import Dequantize
+from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
 from clgraph.ops.static_quantize import BYTES
@@ -25,7 +27,7 @@ from clgraph.passes.base import Context
 from clgraph.passes.quantization.prepare_quantization import hands_on
 from clgraph.selector.query import DeviceInfo, Query
 
-Quantized = QuantizedConvolution | QuantizedMatMul
+Quantized = QuantizedConvolution | QuantizedMatMul | QuantizedConvTranspose
 MOST = 2**23
 """Up to this sum of weights' sizes any sum of products with 8 bits, and its start, is an int."""
 BANDWIDTH = 0.6
@@ -57,7 +59,7 @@ class IntegerProduct:
 
     Attributes:
         node: The product of floats; *x* is what it reads, on the steps *steps*.
-        weights: Less their zero point, I8.
+        weights: Less their zero point, I8, as the primitive takes them.
         scale, bias: As the primitive takes them, float32.
         whole: A bias of integers with the scale of the sums, int32; they start with it.
     """
@@ -76,7 +78,10 @@ class IntegerProduct:
         """Return its query on the device of its node, with a result in *dtype*."""
         outputs = self.scale.size
         device = context.device(self.node)
-        parameters = (Layout(t, (outputs,)) for t in (DType.I32, DType.F32, DType.F32))
+        start = (
+            (*self.weights.shape[:-2], outputs) if isinstance(self.primitive, QuantizedConvTranspose) else (outputs,)
+        )
+        parameters = (Layout(DType.I32, start), *(Layout(DType.F32, (outputs,)),) * 2)
         inputs = (Layout(byte_type(device), self.x.layout.shape), Layout.of(self.weights), *parameters)
         primitive = replace(self.on(byte_type(device)), dtype=dtype)
         made = primitive.infer(inputs)
@@ -91,8 +96,10 @@ class IntegerProduct:
         """Return the inputs of the primitive that reads the integers *x*."""
         name, w = self.node.name, self.weights
         zero = [] if self.integers.zero is None else [self.integers.zero]
-        w = context.packed.once("integers less their zero point", [self.integers.data, *zero], lambda: w)
-        along = tuple(a for a in range(w.ndim) if a != _outputs_axis(self.primitive))
+        windows = isinstance(self.primitive, QuantizedConvTranspose)
+        recipe = "integers of windows less their zero point" if windows else "integers less their zero point"
+        w = context.packed.once(recipe, [self.integers.data, *zero], lambda: w)
+        along = (2,) if windows else tuple(a for a in range(w.ndim) if a != _outputs_axis(self.primitive))
         start = -self.steps.zero(x.layout.dtype) * w.sum(along, dtype=np.int64)
         parameters = {"start": (start + self.whole).astype(np.int32), "scale": self.scale, "bias": self.bias}
         return [
@@ -105,7 +112,7 @@ class IntegerProduct:
 def integer_product(node: Node) -> IntegerProduct | str | None:
     """Return what computes *node* from integers, why nothing does, or ``None``: its weights are no integers."""
     p = node.primitive
-    if not isinstance(p, Convolution | MatMul) or node.fused or len(node.inputs) < 2:
+    if not isinstance(p, Convolution | MatMul | ConvTranspose) or node.fused or len(node.inputs) < 2:
         return None
     x, integers = node.inputs[0], node.inputs[1].integers
     if integers is None or integers.data.itemsize > 1:
@@ -116,7 +123,11 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
     if isinstance(p, Convolution):
         if p.bands > 1 or p.shuffled > 1:
             return "its groups have been merged"
-        made: QuantizedConvolution | QuantizedMatMul = QuantizedConvolution(p.strides, p.dilations, p.pads, p.groups)
+        made: Quantized = QuantizedConvolution(p.strides, p.dilations, p.pads, p.groups)
+    elif isinstance(p, ConvTranspose):
+        if not p.lies_side_by_side(integers.data.shape[2:]) or p.groups > 1:
+            return "its windows do not lie side by side"
+        made = QuantizedConvTranspose(p.strides)
     elif p.transpose_a or x.layout.rank < 2 or integers.data.ndim != 2:
         return "one matrix that is not transposed is wanted on the right of others"
     else:
@@ -128,6 +139,8 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
     rest = tuple(a for a in range(weights.ndim) if a != _outputs_axis(made))
     if np.abs(weights, dtype=np.int64).sum(rest).max(initial=0) > MOST:
         return "its sums may be larger than an int"
+    if isinstance(p, ConvTranspose):
+        weights = np.ascontiguousarray(np.moveaxis(weights, (1, 0), (-2, -1)).reshape(-1, outputs, weights.shape[0]))
     if integers.scale.size != 1 and integers.axis != _outputs_axis(made):
         return "its weights have scales along their inputs"
     scale = np.broadcast_to(integers.scale.reshape(-1).astype(np.float64) * np.float32(steps.scale), outputs)
@@ -163,7 +176,8 @@ def steps_of(value: Value) -> Steps | None:
 
 
 def _outputs_axis(primitive: Primitive) -> int:
-    return int(isinstance(primitive, QuantizedMatMul) and not primitive.transpose_b)
+    beside = isinstance(primitive, QuantizedMatMul) and not primitive.transpose_b
+    return int(beside or isinstance(primitive, QuantizedConvTranspose))
 
 
 def _less_zero(integers: Integers) -> Array | None:

@@ -16,12 +16,12 @@ class UseIntegers(Pass):
     """Make convolutions and matrix products of quantised values from integers, where that is estimated faster.
 
     prepare_quantization has left floats on the steps of 8 bits; weights remember the integers they were made of. A
-    product whose device has more than a general kernel for integers becomes ``quantized_convolution`` or
-    ``quantized_matmul``: exact sums in int, scaled once. Its input is rounded to I8, whatever the model's type and zero
-    point: they are the same 256 steps. What it makes is rounded by prepare_primitive_fusing, which fuses
-    ``static_quantize`` behind it, so that between two of them there are bytes. A sum with such bytes (a residual)
-    reads them as they are; other readers get a dequantize. Where bytes are U8, what elementwise operators make of one
-    rounded value is a ``byte_lookup`` (``byte_tables``).
+    product whose device has more than a general kernel for integers becomes ``quantized_convolution``,
+    ``quantized_conv_transpose`` or ``quantized_matmul``: exact sums in int, scaled once. Its input is rounded to I8,
+    whatever the model's type and zero point: they are the same 256 steps. What it makes is rounded by
+    prepare_primitive_fusing, which fuses ``static_quantize`` behind it, so that between two of them there are bytes. A
+    sum with such bytes (a residual) reads them as they are; other readers get a dequantize. Where bytes are U8, what
+    elementwise operators make of one rounded value is a ``byte_lookup`` (``byte_tables``).
 
     The estimate counts the products, and the roundings and dequantizes that no neighbour takes over. Counts products;
     ``Program.notes`` has the reason of every one that stays in floats.
@@ -30,6 +30,7 @@ class UseIntegers(Pass):
     name: ClassVar[str] = "use_integers"
     handles: ClassVar[Mapping[str, str]] = {
         "convolution": "may become quantized_convolution",
+        "conv_transpose": "may become quantized_conv_transpose where its windows lie side by side",
         "matmul": "may become quantized_matmul",
         "eltwise": "a sum reads bytes",
     }

@@ -16,6 +16,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantized_convolution import QuantizedConvolution
+from clgraph.ops.quantized_matmul import QuantizedMatMul
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from tests.support.features import needs
 from tests.support.run_tiles import U32, pose, run_tiles, with_weights
@@ -25,6 +26,7 @@ LAST = StaticQuantize(0.75, 130, DType.U8)
 ENDS = {
     "floats": [],
     "floats of a list": [Fused(Activation("hard_swish", 1 / 6, 0.5)), Fused(Eltwise("add"), (5,))],
+    "floats of channels": [Fused(Eltwise("mul"), (5,)), Fused(Activation("sigmoid"))],
     "bytes": [Fused(LAST)],
     "bounded bytes": [Fused(Activation("clip", -20.0, 31.0)), Fused(LAST)],
     "bytes rounded twice": [Fused(Activation("fake_quantize", 0.4, -100.0)), Fused(Activation("relu")), Fused(LAST)],
@@ -49,6 +51,15 @@ ENDS = {
         Fused(DequantizeAdd(0.3, 90), (7,)),
         Fused(LAST),
     ],
+    "channels behind roundings, as a list": [
+        Fused(Activation("fake_quantize", 0.4, -128.0)),
+        Fused(Eltwise("add"), (5,)),
+        Fused(Activation("fake_quantize", 0.5, -100.0)),
+        Fused(Eltwise("mul"), (6,)),
+        Fused(Eltwise("add"), (7,)),
+        Fused(Activation("relu")),
+        Fused(LAST),
+    ],
     "bytes of a list": [Fused(Activation("hard_swish", 1 / 6, 0.5)), Fused(Eltwise("add"), (5,)), Fused(LAST)],
 }
 
@@ -68,7 +79,7 @@ def draw(rng: np.random.Generator, channels: int, outputs: int, groups: int, ker
 
 
 def _channels(primitive, out: tuple[int, ...]) -> tuple[int, ...]:
-    return (out[1], 1, 1) if isinstance(primitive, QuantizedConvolution) else out[-1:]
+    return out[-1:] if isinstance(primitive, QuantizedMatMul) else (out[1], *(1,) * (len(out) - 2))
 
 
 def check(engine, implementation, primitive, arrays, end, rng):

@@ -12,11 +12,13 @@ from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.concat import Concat
+from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.resize import Resize
@@ -350,3 +352,29 @@ def test_gates_sums_and_pictures_of_two_sizes_stay_in_bytes_between_products():
     grows = program["joined/concat"].inputs[2].producer
     assert grows.primitive.kind == "resize"
     assert isinstance(grows.inputs[0].producer.primitive, ByteLookup)
+
+
+def test_transposed_convolutions_of_windows_side_by_side_make_bytes_of_bytes():
+    net = Quantised()
+    x = net.rounded(net.product("c", net.rounded(net.input("x", (1, 32, 16, 16))), 32, 24))
+    grown = net.add("up", ConvTranspose((2, 2)), x, net.weights("up_w", 24, 20, 2, 2, axis=1), net.data("up_b", 20))
+    y = net.rounded(net.add("biased", ADD, net.rounded(grown), net.data("bias", 20, 1, 1)))
+    net.product("d", y, 20, 32)
+    z = net.rounded(net.input("z", (1, 24, 4, 4)))
+    net.add("overlap", ConvTranspose((1, 1)), z, net.weights("overlap_w", 24, 24, 2, 2, axis=1))
+    program = run_until(net.program("d", "overlap"), "prepare_primitive_fusing", VNNI)
+    made = program["up"]
+    assert isinstance(made.primitive, QuantizedConvTranspose)
+    assert [type(f.primitive) for f in made.fused] == [Activation, Eltwise, StaticQuantize]
+    assert program["d"].inputs[0] is made.output
+    assert program["overlap"].primitive.kind == "conv_transpose"
+    assert "overlap stays in floats: its windows do not lie side by side" in program.notes["use_integers"]
+
+
+def test_weights_that_are_spelled_as_those_of_another_convolution_keep_their_integers():
+    net = Quantised()
+    x = net.rounded(net.input("x", (1, 20, 8, 8)))
+    net.add("map", ConvTranspose((2, 2)), x, net.weights("map_w", 20, 1, 2, 2, axis=1))
+    weights = run_until(net.program("map"), "decompose", VNNI)["map/conv"].inputs[1]
+    assert weights.integers.data.shape == (4, 20, 1, 1)
+    np.testing.assert_array_equal(weights.constant, weights.integers.data * weights.integers.scale.reshape(-1, 1, 1, 1))
