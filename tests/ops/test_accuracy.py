@@ -69,8 +69,8 @@ OTHER = {
 }  # fmt: skip
 """Kinds whose own tests have the bounds: of run-time lengths, of a product, of bytes, of a recurrence, of sums of few
 updates, and of sums in double."""
-SAME = {"matmul.narrow"}
-"""Tiles whose results are another's bit by bit, which their own tests compare."""
+SAME = {"matmul.narrow", "pooling.bytes_fsv16", "resize.bytes_fsv16"}
+"""Tiles whose results are another's, or their inputs', bit by bit, which their own tests compare."""
 
 
 ROUNDED = {"convolution.bf16_pairs", "matmul.bf16_pairs"}
