@@ -120,7 +120,7 @@ class Decoding:
             feeds[feeding.mask] = np.ones((1, total), np.int64)
         if feeding.positions is not None:
             feeds[feeding.positions] = np.arange(self.length, total)[None]
-        logits: Array = self._run(feeds)[0, -1].astype(np.float32)
+        logits: Array = self._run(feeds)[0, -1].astype(np.float32, copy=False)
         self.length = total
         return logits
 

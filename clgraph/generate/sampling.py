@@ -29,7 +29,8 @@ class Sampler:
         Raises:
             GenerationError: Logits are NaN or infinite, or none is above minus infinity.
         """
-        if not np.isfinite(logits.max()):
+        best = int(logits.argmax())  # a NaN, if there is one
+        if not np.isfinite(logits[best]):
             what = "NaN" if np.isnan(logits).any() else "no finite greatest value"
             raise GenerationError(
                 f"the logits of token {len(seen)} have {what}: the model's numbers overflowed, or its weights are no "
@@ -39,7 +40,8 @@ class Sampler:
         options = self._options
         if options.repetition_penalty != 1:
             logits = _penalised(logits, seen, options.repetition_penalty)
-        return int(logits.argmax()) if options.greedy else self._drawn(logits)
+            best = int(logits.argmax())
+        return best if options.greedy else self._drawn(logits)
 
     def _drawn(self, logits: Array) -> int:
         """Return a token drawn by probability, the likeliest first in the order of drawing where some are left out."""

@@ -59,10 +59,11 @@ class Gather(Primitive):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, indices = inputs
         size = x.shape[self.axis]
-        places = np.clip(np.where(indices < 0, indices + size, indices), 0, size - 1)
+        places = np.where(indices < 0, indices + size, indices)
         if x.flags.aligned:
-            return (np.take(x, places, self.axis),)
+            return (np.take(x, places, self.axis, mode="clip"),)
         # Of a table in a mapped file, whose elements may start anywhere, take would copy all before it picks.
+        places = np.clip(places, 0, size - 1)
         return (np.asarray(x[(slice(None),) * positive_axis(self.axis, x.ndim) + (places,)], order="C"),)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:

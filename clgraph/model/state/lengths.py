@@ -6,7 +6,7 @@ Where only a value's shape is asked for, as that of the tokens' embeddings is, i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -32,7 +32,6 @@ class Lengths:
     def __init__(self, topology: Topology) -> None:
         """Take the layers; nothing is bound yet."""
         self.topology = topology
-        self._guarded = [(x, faults("the arithmetic of lengths", x.name, x.origin)) for x in topology.layers]
         self._bound: dict[tuple[str, tuple[int, ...]], Bound] = {}
         self._kept = {layer.name for layer in topology.layers if self._is_kept(layer)}
         self._shaped = _shaped(topology)
@@ -43,12 +42,11 @@ class Lengths:
         Raises ``ShapeError``, ``UnsupportedError`` or ``InputError``, which name the layer that does not fit.
         """
         found: dict[str, Any] = {**self.topology.constants, **feeds}
-        for layer, guard in self._guarded:
+        for layer in self.topology.layers:
             try:
-                with guard, _REFUSALS:
-                    results = self._compute(layer, [found[name] for name in layer.inputs])
-            except (ShapeError, UnsupportedError, DeviceMemoryError, InputError) as error:
-                raise type(error)(f"node {layer.name!r} ({layer.primitive}): {error}") from error
+                results = self._compute(layer, [found[name] for name in layer.inputs])
+            except Exception as error:  # it may be of any class
+                _refuse(layer, error)
             found.update(zip(layer.outputs, results, strict=False))
         return {name: found[source] for name, source in self.topology.outputs}
 
@@ -71,6 +69,15 @@ class Lengths:
             return True
         slots = primitive.value_slots()
         return not primitive.takes_sizes() and all(layer.inputs[i] in self.topology.constants for i in slots)
+
+
+def _refuse(layer: Layer, error: Exception) -> NoReturn:
+    """Raise what *error* of *layer* is to its caller."""
+    try:
+        with faults("the arithmetic of lengths", layer.name, layer.origin), _REFUSALS:
+            raise error
+    except (ShapeError, UnsupportedError, DeviceMemoryError, InputError) as refusal:
+        raise type(refusal)(f"node {layer.name!r} ({layer.primitive}): {refusal}") from refusal
 
 
 def _shaped(topology: Topology) -> set[str]:

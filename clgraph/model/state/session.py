@@ -49,6 +49,7 @@ class Session:
         """
         self._keeper, self._carried, self._run_model, self._lock, self._most = keeper, carried, run_model, lock, most
         self.state = (*(keeper.parts.pairs if keeper.parts else ()), *carried.pairs)
+        self._presents = {pair.output for pair in keeper.parts.pairs} if keeper.parts else set[str]()
         self._kept_inputs, self._kept_outputs = ({getattr(p, end) for p in self.state} for end in ("input", "output"))
         self._wanted = [(name, dtype) for name, dtype in wanted if name not in self._kept_inputs]
         self._types, self._results = dict(wanted), tuple(results)
@@ -170,7 +171,7 @@ class Session:
     def _append(self, feeds: dict[str, Any], outputs: Any, *, last: bool) -> dict[str, Any]:
         keeper, parts = self._keeper, self._keeper.parts
         assert parts is not None
-        presents = {pair.output for pair in parts.pairs}
+        presents = self._presents
         places = self._places(outputs)
         batch, count = self._batch(feeds), parts.count(feeds)
         if self._most is not None and self._length + count > self._most:
