@@ -11,7 +11,7 @@ import click
 
 from clgraph.cli.compiling import remarked
 from clgraph.cli.options import DeviceOptions, device_options
-from clgraph.cli.output import milliseconds, say
+from clgraph.cli.output import say
 from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.cli.verbosity import verbosity
@@ -30,11 +30,23 @@ STDIN = "-"
 @click.option("--chat", is_flag=True, help="The prompt is a message: use the folder's chat template.")
 @click.option("--system", help="What the model is told in front of the message, with --chat.")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Most tokens to make.  [default: as many as fit]")
-@click.option("--temperature", type=float, help="0: the likeliest token; else divides logits before a token is drawn.")
-@click.option("--top-k", type=int, help="Draw of so many likeliest tokens; 0: of all.")
-@click.option("--top-p", type=float, help="Draw of the likeliest tokens that have this probability together.")
-@click.option("--repetition-penalty", type=float, help="Above 1: tokens that are there become less likely.")
-@click.option("--seed", type=int, help="The same one draws the same tokens.")
+@click.option(
+    "--temperature",
+    type=click.FloatRange(min=0),
+    help="0: the likeliest token; else divides logits before a token is drawn.",
+)
+@click.option("--top-k", type=click.IntRange(min=0), help="Draw of so many likeliest tokens; 0: of all.")
+@click.option(
+    "--top-p",
+    type=click.FloatRange(min=0, min_open=True, max=1),
+    help="Draw of the likeliest tokens that have this probability together.",
+)
+@click.option(
+    "--repetition-penalty",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Above 1: tokens that are there become less likely.",
+)
+@click.option("--seed", type=click.IntRange(min=0), help="The same one draws the same tokens.")
 @click.option("--stop", multiple=True, metavar="TEXT", help="End in front of this; can be given several times.")
 @click.option("--ignore-end", is_flag=True, help="Go on behind the token that ends texts, to measure.")
 @click.option("--json", "as_json", is_flag=True, help="Print text, tokens and times as JSON, at the end.")
@@ -64,6 +76,8 @@ def command(
     """
     if system is not None and not chat:
         raise OptionError("--system does nothing without --chat")
+    if "" in chosen["stop"]:
+        raise OptionError("--stop has no text: every text would end at once")
     text = sys.stdin.read() if prompt == STDIN else prompt
     if not text:
         raise InputError("the prompt is empty; give one by --prompt or on the standard input")
@@ -88,10 +102,14 @@ def _options(model: LanguageModel, chosen: dict[str, Any]) -> Options:
 
 def _shown(stream: TextStream, *, quiet: bool) -> Generation:
     """Return what becomes of *stream*, its pieces shown as they come unless *quiet*."""
-    for piece in stream:
+    pieces = iter(stream)
+    with working("reading the prompt"):  # and compiling what its length needs
+        piece = next(pieces, None)
+    while piece is not None:
         if not quiet:
             click.echo(piece, nl=False)
             sys.stdout.flush()
+        piece = next(pieces, None)
     if not quiet:
         say()
     return stream.result
@@ -100,7 +118,7 @@ def _shown(stream: TextStream, *, quiet: bool) -> Generation:
 def _summary(made: Generation) -> str:
     rate = f", {made.tokens_per_second:.1f} tokens/s" if made.tokens_per_second else ""
     return (
-        f"prompt: {len(made.prompt)} tokens, {milliseconds(made.prompt_seconds)} ms to the first token; "
+        f"prompt: {len(made.prompt)} tokens, {made.prompt_seconds:.2f} s to the first token, compiling included; "
         f"text: {len(made.tokens)} tokens{rate}; ended by {made.reason}"
     )
 

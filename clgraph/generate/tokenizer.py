@@ -25,7 +25,9 @@ class Tokenizer:
         """
         path = folder / FILE
         if not path.is_file():
-            raise ModelError(f"{folder} has no {FILE}, which turns text into tokens; give token ids, or add the file")
+            raise ModelError(
+                f"{folder} has no {FILE}, which turns text into tokens: add it (in Python, prompts may be token ids)"
+            )
         try:
             import tokenizers
         except ImportError as error:

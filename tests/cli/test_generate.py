@@ -4,10 +4,12 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from clgraph.cli import generate_command
 from tests.support.decoder_folder import CHAT_TEMPLATE, write_decoder_folder
 from tests.support.decoder_weights import Decoder
 
@@ -24,10 +26,13 @@ def test_a_text_is_shown_and_reported(
     clgraph_command: Command, folder: Path, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = ("--max-tokens", 4, "--ignore-end", "--device", device)
+    shown: list[str] = []
+    monkeypatch.setattr(generate_command, "working", lambda what: nullcontext(shown.append(what)))
     status, out, err = clgraph_command("generate", folder, "--prompt", "A clock", *where)
     assert status == 0
     assert "text: 4 tokens" in err
     assert "ended by length" in err
+    assert shown == ["compiling model", "reading the prompt"]  # which compiles what its length needs
     monkeypatch.setattr(sys, "stdin", io.StringIO("A clock"))
     status, report, err = clgraph_command("generate", folder, "--json", *where)
     assert (status, err) == (0, "")
@@ -45,7 +50,8 @@ def test_a_text_is_shown_and_reported(
     ("arguments", "message"),
     [
         (["{gone}", "--prompt", "A"], "there is no folder"),
-        (["{model}", "--prompt", "A", "--top-p", "2"], "top_p=2.0 is not above 0"),
+        (["{model}", "--prompt", "A", "--top-p", "2"], "'--top-p': 2.0 is not in the range 0<x<=1"),
+        (["{model}", "--prompt", "A", "--stop", ""], "--stop has no text"),
         (["{model}", "--prompt", "A" * 90], "the model's longest text 40"),
         (["{model}", "--prompt", ""], "the prompt is empty"),
         (["{model}", "--prompt", "A", "--system", "B"], "--system does nothing without --chat"),
@@ -61,7 +67,7 @@ def test_what_is_wrong_is_one_line(clgraph_command: Command, folder: Path, argum
         (bare / "tokenizer_config.json").unlink()
     places = {"model": folder, "gone": folder.parent / "gone", "bare": bare}
     status, out, err = clgraph_command("generate", *(a.format(**places) for a in arguments), "--device", "host")
-    assert (status, out) == (1, "")
+    assert (status, out) == (2 if "--top-p" in arguments else 1, "")
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert message in err
