@@ -1,9 +1,9 @@
-"""From a model file or topology and options to a :class:`Model`."""
+"""From a topology, sizes and options to a program that is bound to devices."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -13,29 +13,25 @@ from weakref import WeakKeyDictionary
 from clgraph.compilation.budgeting import within_budgets
 from clgraph.compilation.context import context_of, for_families
 from clgraph.compilation.program_runner import ProgramRunner
-from clgraph.compilation.sources import OpenShapes, read_source
 from clgraph.core.collector import PAUSED
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Shape
 from clgraph.core.mapped import MappedFile, files_of
 from clgraph.core.nearest import meant
 from clgraph.engines.opening import budgets_of, device_infos, open_engines
-from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
+from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle
 from clgraph.engines.records import is_dry
-from clgraph.errors import BindingError, MemoryLimitError, OptionError, UnsupportedError
+from clgraph.errors import BindingError, MemoryLimitError, OptionError
 from clgraph.families.notes import NOTE
-from clgraph.graph.faults import faults
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
-from clgraph.model.model import Model
 from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values, pass_records
-from clgraph.model.stages.split import needs_stages, split
 from clgraph.network.workspace import Workspace
 from clgraph.passes.base import Context, Observer, PassManager, check_names
 from clgraph.passes.budgets import Budgets
 from clgraph.passes.observers import Dump, Tell, Time, Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
-from clgraph.passes.placement.partition import idle_annotations, idle_rules, unused_patterns
+from clgraph.passes.placement.partition import idle_annotations, idle_rules
 from clgraph.passes.reference import random_feeds, run_reference
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
@@ -46,45 +42,9 @@ from clgraph.settings import Settings
 if TYPE_CHECKING:
     from clgraph.families.families import Families, Member
     from clgraph.families.family import PassRow
-    from clgraph.frontend.files import Source
-    from clgraph.model.stages.model import StagedModel
     from clgraph.network.network import Network
-    from clgraph.ops.preprocess import Preprocess
 
 _log = logging.getLogger(__name__)
-
-
-@faults("compiling the model")
-def compile_source(
-    source: Source | Topology,
-    outputs: Sequence[str] | None,
-    shapes: OpenShapes | None,
-    options: Settings,
-    make_stage: MakeStage | None = None,
-    images: Mapping[str, Preprocess] | None = None,
-) -> Model:
-    """Return the model of *source*, compiled if its shapes are known; raises what ``clgraph.compile`` does.
-
-    Args:
-        make_stage: Makes the models of stages, where it is cut into such.
-        images: What is done to the images that inputs are fed.
-    """
-    with PAUSED:
-        topology = read_source(source, outputs, shapes, images)
-    if unused := unused_patterns(topology, [pattern for pattern, _ in options.placement]):
-        raise OptionError(f"placement: {unused[0]!r} fits no annotation, node name or operator of the model")
-    compiler = Compiler(options)
-    devices = [info.name for info in compiler.context.devices.values()]
-    warn(annotation_lines(idle_annotations(topology, options.placement, devices)))
-    if needs_stages(topology):
-        return staged_model(topology, compiler, make_stage)
-    model = Model(topology, compiler.context.default, compiler.specialise)
-    model.prepare_fixed()
-    return model
-
-
-MakeStage = Callable[["Compiler", Topology], Model]
-"""Makes the model of a stage that the compiler compiles where nothing else has it."""
 
 
 @frozen
@@ -361,39 +321,3 @@ class Compiler:
         from clgraph.saved.programs import encode_program
 
         return Dump(folder, partial(encode_program, add=ConstantFiles(folder).add))
-
-
-def staged_model(topology: Topology, compiler: Compiler, make_stage: MakeStage | None = None) -> StagedModel:
-    """Return the model of a topology whose shapes depend on data, or that holds control flow.
-
-    Args:
-        make_stage: Makes the models of its stages; by default *compiler* compiles them.
-    """
-    from clgraph.model.stages.model import StagedModel
-    from clgraph.model.stages.preferences import Preferences
-
-    strict, dry = compiler.options.strict, compiler.context.execute is None
-    if (folder := compiler.options.dump_graphs) is not None:
-        text = "\n\n".join(f"{piece.topology.label}: {piece.topology}" for piece in split(topology))
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "stages.txt").write_text(f"{text}\n", encoding="utf-8")
-        except OSError as error:
-            raise OptionError(f"the stages cannot be written to {folder}: {error}") from error
-    if compiler.limits:
-        raise UnsupportedError(
-            "a model that runs in stages is not shared out by budgets of memory, as each stage is compiled when data "
-            "has told its sizes: place its parts by patterns (--placement), and give them a memory limit"
-        )
-    preferences = Preferences(compiler.context.placement, compiler.context.fallback)
-    model = StagedModel(
-        topology,
-        compiler.context.default,
-        compiler.specialise,
-        strict=strict,
-        dry=dry,
-        preferences=preferences,
-        make=None if make_stage is None else partial(make_stage, compiler),
-    )
-    model.prepare_fixed()
-    return model

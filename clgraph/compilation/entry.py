@@ -226,7 +226,7 @@ def _compiled(
     if cached is not None and (model := cached.model()) is not None:
         return model
     # Imported only where something is to be compiled: it takes longer than all of a start out of the cache.
-    from clgraph.compilation.compiler import compile_source
+    from clgraph.compilation.models import compile_source
 
     model = compile_source(source, outputs, shapes, options, None if cached is None else cached.stage, images)
     if cached is not None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from clgraph.compilation.compiler import Compiler, staged_model
+from clgraph.compilation.compiler import Compiler
+from clgraph.compilation.models import staged_model
 from clgraph.core.dtype import is_floating
 from clgraph.core.frozen import frozen
 from clgraph.engines.option_checks import idle_notes

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import clgraph
-from clgraph.compilation import compiler
+from clgraph.compilation import models
 from clgraph.passes.base import PassManager
 from tests.support.graph_writer import GraphWriter
 
@@ -120,7 +120,7 @@ def test_twice_the_nodes_are_twice_the_work(nodes: Callable[[GraphWriter, str, i
 
 def test_the_collector_does_not_start_while_a_model_is_read_and_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     model, waits = _model(_chain, 1), list[bool]()
-    for home, name in ((compiler, "read_source"), (PassManager, "run")):
+    for home, name in ((models, "read_source"), (PassManager, "run")):
         did: Callable[..., Any] = getattr(home, name)
         monkeypatch.setattr(home, name, lambda *given, did=did: waits.append(gc.isenabled()) or did(*given))
     clgraph.compile(model, "null")
