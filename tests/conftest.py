@@ -125,13 +125,17 @@ def engine(request: pytest.FixtureRequest):
         absent(request.param, error)
 
 
+OPTIMISED = ("tests/runtime", "tests/ops/test_extreme_numbers.py")
+"""Where engines are looked at, and where models run over millions of numbers, which takes longer than to compile."""
+
+
 @pytest.fixture(autouse=True, scope="module")
 def models_for_gpus_are_compiled_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let models that PoCL runs as a GPU have kernels that LLVM does not optimise, which takes a fifth of the time.
 
-    Nobody uses PoCL so. In ``tests/runtime``, where engines are looked at, they are those that users have.
+    Nobody uses PoCL so. In ``OPTIMISED`` they are as users have them.
     """
-    if not QUICK or request.node.nodeid.startswith("tests/runtime"):
+    if not QUICK or request.node.nodeid.startswith(OPTIMISED):
         yield
         return
     from clgraph.engines import opening

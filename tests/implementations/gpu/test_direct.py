@@ -15,7 +15,6 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.attention import Attention
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from clgraph.runtime.engine import Engine
 from clgraph.selector.choose import choose
 from clgraph.selector.query import DeviceInfo, Query
 from tests.implementations.portable.test_convolution import CASES, _scale
@@ -31,7 +30,7 @@ EMULATED = replace(MALI, features=MALI.features | {EMULATED_LOCAL})
 def direct_engine(gpu_engine):
     device = gpu_engine.device
     features = device.info.features | {EMULATED_LOCAL}
-    return Engine(replace(device, info=replace(device.info, features=features)))
+    return type(gpu_engine)(replace(device, info=replace(device.info, features=features)))
 
 
 @pytest.mark.opencl

@@ -10,9 +10,9 @@ import numpy as np
 
 from clgraph.core.aligned import ALIGNMENT
 from clgraph.runtime.device import find_device, with_class
-from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from tests.support.ptx import emulator
+from tests.support.quick_engine import QuickEngine
 
 FEATURES = frozenset({"nvidia_ptx", "sm70", "sm75", "sm80"})
 
@@ -23,7 +23,7 @@ def emulated(*features: str, **device: Any) -> EmulatedEngine:
     return EmulatedEngine(base=frozenset(features), **fields)
 
 
-class EmulatedEngine(Engine):
+class EmulatedEngine(QuickEngine):
     """An engine whose kernels with a GPU's instructions run in the emulator, with the arguments that a network binds.
 
     Attributes:
