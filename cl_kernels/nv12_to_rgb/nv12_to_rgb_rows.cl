@@ -12,8 +12,9 @@
 #include "tile.clh"
 
 typedef uchar16 __attribute__((aligned(1))) frame_bytes;
+typedef uint4 __attribute__((aligned(1))) frame_words;
 
-static uchar16 nv12_bytes(const int16 sum) { return convert_uchar16(clamp(sum >> 20, 0, 255)); }
+static uint16 nv12_bytes(const int16 sum) { return as_uint16(clamp(sum >> 20, 0, 255)); }
 
 static uchar nv12_single(const int sum) { return (uchar)clamp(sum >> 20, 0, 255); }
 
@@ -34,11 +35,14 @@ static void nv12_to_rgb_rows(__global const nv12_to_rgb_rows_desc* d, __global c
       for (int row = 0; row < 2; row++) {
         const int16 pixel = convert_int16(*(__global const frame_bytes*)(luma + row * width + x));
         const int16 bright = max(pixel - d->offset, 0) * d->bright;
-        const uchar16 r = nv12_bytes(bright + red), g = nv12_bytes(bright + green), b = nv12_bytes(bright + blue);
-        __global frame_bytes* to = (__global frame_bytes*)(out + 3 * (row * width + x));
-        to[0] = (uchar16)(r.s0, g.s0, b.s0, r.s1, g.s1, b.s1, r.s2, g.s2, b.s2, r.s3, g.s3, b.s3, r.s4, g.s4, b.s4, r.s5);
-        to[1] = (uchar16)(g.s5, b.s5, r.s6, g.s6, b.s6, r.s7, g.s7, b.s7, r.s8, g.s8, b.s8, r.s9, g.s9, b.s9, r.sa, g.sa);
-        to[2] = (uchar16)(b.sa, r.sb, g.sb, b.sb, r.sc, g.sc, b.sc, r.sd, g.sd, b.sd, r.se, g.se, b.se, r.sf, g.sf, b.sf);
+        // Twelve bytes of four pixels are three words: compilers make single bytes of vectors that take every third.
+        const uint16 pixels = nv12_bytes(bright + red) | nv12_bytes(bright + green) << 8 | nv12_bytes(bright + blue) << 16;
+        const uint4 u = pixels.s048c | pixels.s159d << 24;
+        const uint4 v = pixels.s159d >> 8 | pixels.s26ae << 16, w = pixels.s26ae >> 16 | pixels.s37bf << 8;
+        __global frame_words* to = (__global frame_words*)(out + 3 * (row * width + x));
+        to[0] = (uint4)(u.x, v.x, w.x, u.y);
+        to[1] = (uint4)(v.y, w.y, u.z, v.z);
+        to[2] = (uint4)(w.z, u.w, v.w, w.w);
       }
     }
     for (; x < width; x++) {

@@ -16,7 +16,7 @@ _SMALL = Decoder(
 )
 _APART = replace(_SMALL, packed_qkv=False)
 _MEDIUM = replace(_SMALL, layers=12, width=1024, heads=16, shared=4, inner=2816, bits=4)
-_WIDE = replace(_MEDIUM, layers=8, width=4096, heads=32, shared=8, head_size=128, inner=14336)
+_WIDE = replace(_MEDIUM, layers=3, width=4096, heads=32, shared=8, head_size=128, inner=14336)
 _HALF_BILLION = replace(_SMALL, layers=24, width=1280, heads=20, shared=4, inner=3456, bits=4)
 
 LANGUAGE = {
@@ -33,8 +33,8 @@ LANGUAGE = {
     "half-billion-genai-q4-level4": replace(_HALF_BILLION, accuracy=4),
     "wide-genai-q4": _WIDE,
 }
-"""By size (55, 201 and 495 million parameters; 8 layers of a model of 7 billion), export, width of the weights, and
-accuracy level of their products."""
+"""By size (55, 201 and 495 million parameters; 3 layers of a model of 7 billion, eight times the cache of an H200 in 4
+bits), export, width of the weights, and accuracy level of their products."""
 LANGUAGE_SET = tuple(name for name in LANGUAGE if not name.startswith("wide"))
 """Those of ``--set language``; the other one is for GPUs, whose caches hold the weights of a smaller one."""
 

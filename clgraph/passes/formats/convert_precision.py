@@ -44,9 +44,9 @@ class ConvertPrecision(Pass):
     about those alone, in bfloat16. ``auto``
     does so for nodes placed on a GPU, but for functions whose results easily leave the range of float16. Inputs and
     outputs of the graph keep their types. In any case float32 stay the nodes that ``keep_f32`` names, those with a
-    constant that float16 cannot hold, those whose result becomes integers, and those that nothing serves in float16; a
-    note lists them. Between the two stand reorders: halves cross between devices where either side has them. Counts the
-    nodes turned.
+    constant that float16 cannot hold, those whose result becomes integers, those that read and make nothing but results
+    of the graph, and those that nothing serves in float16; a note lists them. Between the two stand reorders: halves
+    cross between devices where either side has them. Counts the nodes turned.
     """
 
     name: ClassVar[str] = "convert_precision"
@@ -62,6 +62,7 @@ class ConvertPrecision(Pass):
         check_kept(program, context)
         wide = {v for v in program.values if v.layout.dtype == DType.F32}
         results = [(name, v) for name, v in program.outputs if v in wide and v.producer is not None]
+        leaving = {v for _, v in results}
         cast = _Casts(program, context)
         turned, narrowed, elsewhere, kept = 0, 0, 0, list[str]()
         for node in program:
@@ -69,7 +70,7 @@ class ConvertPrecision(Pass):
                 continue
             kind = context.device(node).kind
             wants = kind == "gpu" if auto else kind != "cpu" and narrow == DType.F16
-            reason = _why_kept(context, node, wide) if wants else None
+            reason = _why_kept(context, node, wide, leaving) if wants else None
             elsewhere += auto and not wants
             if reason is not None:
                 kept.append(f"{node.name}: {reason}")
@@ -138,7 +139,7 @@ def _floating(node: Node) -> bool:
     return node.output.layout.dtype.floating
 
 
-def _why_kept(context: Context, node: Node, wide: set[Value]) -> str | None:
+def _why_kept(context: Context, node: Node, wide: set[Value], leaving: set[Value]) -> str | None:
     if (pattern := context.kept_by(node)) is not None:
         return f"{pattern} is kept"
     function = getattr(node.primitive, "function", "")
@@ -147,6 +148,9 @@ def _why_kept(context: Context, node: Node, wide: set[Value]) -> str | None:
     if any(isinstance(n.primitive, Reorder) and not _floating(n) for v in node.outputs for n in v.readers):
         return "its result becomes an integer"
     turned = [v in wide and slot not in _exact(node) for slot, v in enumerate(node.inputs)]
+    read = [v for v, narrow in zip(node.inputs, turned, strict=True) if narrow]
+    if len(read) == 1 and read[0] in leaving and all(v in leaving and not v.uses for v in node.outputs):
+        return "what it reads and makes are results in float32"
     for value, narrow in zip(node.inputs, turned, strict=True):
         if narrow and value.constant is not None and not fits(value.constant):
             return f"float16 does not hold {value.name}"

@@ -53,6 +53,23 @@ def test_everything_between_inputs_and_outputs_becomes_half() -> None:
     assert program.notes["convert_precision"] == "3 nodes store float16"
 
 
+def test_a_result_made_of_a_result_alone_is_made_of_its_float32() -> None:
+    net = _net()
+    net.add("d", RELU, "c")
+    program = net.program("c", "d")
+    run(program, ConvertPrecision(), context=HALF)
+    types = _types(program)
+    assert (types["c"], types["d"]) == (DType.F16, DType.F32)
+    assert [name for name in types if "reorder" in name] == ["a/reorder", "c/reorder"]
+    assert "d: what it reads and makes are results in float32" in program.notes["convert_precision"]
+    # A value that the network needs in halves is none.
+    other = _net()
+    other.add("d", RELU, "c")
+    program = other.program("d")
+    run(program, ConvertPrecision(), context=HALF)
+    assert _types(program)["d"] == DType.F16
+
+
 @pytest.mark.parametrize("context", [Context(), Context(precision="auto")])
 def test_single_precision_stays_by_default_and_on_a_cpu(context: Context) -> None:
     program = _net().program("c")
