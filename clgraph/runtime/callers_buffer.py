@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -81,15 +82,34 @@ def is_writable(memory: Memory) -> bool:
 def mapped(engine: Engine, memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array | None:
     """Return the elements of *memory* themselves, on a device that works on the host's memory.
 
-    ``None`` where the host may not touch the buffer.
+    The buffer is mapped to learn where it lies; it is not left mapped, and lives as long as the array. What the queue
+    was given before is over then. ``None`` where the host may not touch the buffer.
+
+    PoCL 3.0 finds what it is to unmap by its address alone: of two threads that unmap one buffer, one corrupts the list
+    that the other walks through. The process then hangs, or ends in pyopencl's destructor. So they do that in turn, and
+    each waits until it is done.
     """
     cl = driver.load()
     flags, can = cl.mem_flags, memory.handle.get_info(cl.mem_info.FLAGS)
     if can & (flags.HOST_NO_ACCESS | flags.HOST_READ_ONLY | flags.HOST_WRITE_ONLY):
         return None
-    ways = cl.map_flags.READ | cl.map_flags.WRITE
+    queue, ways = engine.stream.queue, cl.map_flags.READ | cl.map_flags.WRITE
     try:
-        array, _ = cl.enqueue_map_buffer(engine.stream.queue, memory.handle, ways, memory.start, shape, dtype)
+        with _MAPPING:
+            array, _ = cl.enqueue_map_buffer(queue, memory.handle, ways, memory.start, (memory.nbytes,), np.uint8)
+            array.base.release(queue).wait()
     except cl.Error as error:
         raise DeviceError(f"the buffer cannot be mapped: {error}") from error
-    return np.asarray(array)
+    return np.asarray(_Lying(memory.handle, array.__array_interface__)).view(dtype).reshape(shape)
+
+
+class _Lying:
+    """What an array in a buffer keeps alive."""
+
+    __slots__ = ("__array_interface__", "buffer")
+
+    def __init__(self, buffer: Any, interface: dict[str, Any]) -> None:
+        self.buffer, self.__array_interface__ = buffer, interface
+
+
+_MAPPING = Lock()

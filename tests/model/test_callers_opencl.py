@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnx
@@ -147,6 +148,25 @@ def test_a_run_of_any_size_is_enqueued(case, queue):
         out = cla.zeros(queue, (rows, COLUMNS), np.float32)
         model.enqueue(cla.to_device(queue, case[1][:rows]), outputs={"y0": out}).wait()
         np.testing.assert_allclose(out.get(), case[2][:rows], **BOUND)
+
+
+def test_threads_read_one_array(case, queue, model):
+    x = cla.to_device(queue, case[1])
+
+    def runs(_):
+        return [model.run({"x0": x})["y0"] for _ in range(50)]
+
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(runs, range(4)):
+            for y in found:
+                np.testing.assert_allclose(y, case[2], **BOUND)
+
+
+def test_an_array_in_a_buffer_outlives_what_named_it(queue):
+    held = Tensor.from_buffer(cla.to_device(queue, np.arange(8, dtype="f")).data, (2, 4), queue=queue).numpy()[1:]
+    gc.collect()
+    cla.to_device(queue, np.full(8, 7, "f"))
+    np.testing.assert_array_equal(held, [[4, 5, 6, 7]])
 
 
 def test_only_device_memory_is_enqueued(case, queue, model):
