@@ -11,7 +11,7 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Layout
+from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, ints, pairs, positive_axis, present, read_values
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
@@ -80,10 +80,20 @@ class Pad(Primitive):
             raise ShapeError(f"{list(x.shape)} is too small to be reflected by {list(self.pads)}")
         if min(sizes, default=0) < 0:
             raise ShapeError(f"pads {list(self.pads)} cut more than {list(x.shape)} has")
+        if self.mode != "constant" and any(
+            kept <= 0 < max(pad) for kept, pad in zip(self._kept(x.shape), self.pads, strict=True)
+        ):
+            raise ShapeError(f"pads {list(self.pads)} leave nothing of {list(x.shape)} to repeat")
         return (x.with_shape(sizes),)
+
+    def _kept(self, shape: Shape) -> Shape:
+        """Return how much of each axis the pads below 0 leave, less than nothing where they are wider than it."""
+        return tuple(d + min(b, 0) + min(a, 0) for d, (b, a) in zip(shape, self.pads, strict=True))
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
+        if min(self._kept(x.shape), default=0) < 0:
+            return (np.full([d + b + a for d, (b, a) in zip(x.shape, self.pads, strict=True)], self.value, x.dtype),)
         kept = tuple(slice(max(-b, 0), d - max(-a, 0)) for d, (b, a) in zip(x.shape, self.pads, strict=True))
         grown = [(max(b, 0), max(a, 0)) for b, a in self.pads]
         if self.mode == "constant":

@@ -5,13 +5,14 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
 from clgraph.ops.pad import Pad, PadRef
 from clgraph.selector.query import Query
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 MOVED = {"uchar": 1, "ushort": 2, "uint": 4, "ulong": 8, "uint4": 16}
-PADS = [[0, 1, 2, 1, 0, 3], [0, -1, 2, 1, 0, -2]]
+PADS = [[0, 1, 2, 1, 0, 3], [0, -1, 2, 1, 0, -2], [0, -1, 1, 0, 1, -1]]
 
 
 @pytest.mark.parametrize("pads", PADS)
@@ -46,6 +47,9 @@ def test_every_implementation_copies_exactly(mode, dtype, engine):
     check_op(engine, Pad(((0, 1), (2, 1), (0, 3)), mode, 2.0), (2, 3, 4), dtype=dtype, families=["normal"])
     if mode in ("constant", "edge"):
         check_op(engine, Pad(((0, -1), (2, -1), (-2, 3)), mode, 2.0), (2, 3, 4), dtype=dtype, families=["normal"])
+        check_op(engine, Pad(((0, 0), (1, -1), (-2, 2)), mode, 2.0), (2, 3, 4), dtype=dtype, families=["normal"])
+    if mode == "constant":
+        check_op(engine, Pad(((0, 0), (-4, 6), (0, 1)), mode, 2.0), (2, 3, 4), dtype=dtype, families=["normal"])
 
 
 WIDE = {
@@ -72,3 +76,11 @@ def test_neighbours_are_moved_together_and_exactly(engine):
     # A border may be missing where the sizes are equal; what is repeated is not in the order of memory.
     check_op(engine, Pad(((0, 0), (1, -1)), "constant", 2.0), (3, 8), families=["normal"])
     check_op(engine, Pad(((0, 0), (1, -1)), "edge"), (3, 8), families=["normal"])
+
+
+def test_nothing_that_is_left_cannot_be_repeated():
+    x = Layout(DType.F32, (2, 3))
+    for mode in ("edge", "reflect", "wrap"):
+        with pytest.raises(ShapeError, match=r"leave nothing of \[2, 3\] to repeat"):
+            Pad(((0, 0), (-3, 2)), mode).infer([x])
+        assert Pad(((0, 0), (-3, 0)), mode).infer([x])[0].shape == (2, 0)
