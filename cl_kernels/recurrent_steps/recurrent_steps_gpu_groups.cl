@@ -22,7 +22,7 @@
 #define GATES (CELL == 0 ? 1 : CELL == 1 ? 3 : 4)
 #define READ(name, i) LOAD(BASE_OF(const T, name), i)
 
-// The functions of a direction, and the bound on what they read.
+// The functions of a direction, and the bound on what they read; that of the cell reads it whole.
 #define APPLY(i, v) apply(functions + 3 * (i), limit, v)
 static float apply(__global const int* f, const float limit, const float v) {
   const float inside = limit > 0 ? clamp(v, -limit, limit) : v;
@@ -90,7 +90,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void recurrent_steps
         const float cell = keep * old + gate * APPLY(1, AHEAD(3) + BIAS(3) + OF_STATES(3, before));
         const float out = AHEAD(1) + BIAS(1) + OF_STATES(1, before) + (peeps ? READ(peephole, peep + size + j) * cell : 0.0f);
         aside[j] = cell;
-        made = APPLY(0, out) * APPLY(2, cell);
+        made = APPLY(0, out) * apply(functions + 6, 0.0f, cell);
       }
       after[j] = made;
       STORE(BASE_OF(T, out0), now + j, made);

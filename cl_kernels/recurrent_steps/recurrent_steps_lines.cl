@@ -10,7 +10,7 @@
 // Error: H * 2^-24 * sum |r h| for each gate, and the activations', carried on by the network from token to token.
 #include "tensor.clh"
 
-// The functions of a direction, and the bound on what they read.
+// The functions of a direction, and the bound on what they read; that of the cell reads it whole.
 #define APPLY(i, v) apply(functions + 3 * (i), limit, v)
 static float apply(__global const int* f, const float limit, const float v) {
   const float inside = limit > 0 ? clamp(v, -limit, limit) : v;
@@ -84,7 +84,7 @@ __kernel void recurrent_steps_lines(const int n, TENSOR(in0), TENSOR(in1), TENSO
         const float cell = keep * old + in * APPLY(1, GATE(3) + ROW(3, before));
         const float out = APPLY(0, GATE(1) + ROW(1, before) + (peep ? peep[size + j] * cell : 0.0f));
         cells[j] = cell;
-        now[j] = out * APPLY(2, cell);
+        now[j] = out * apply(functions + 6, 0.0f, cell);
       }
     }
     before = now;

@@ -14,7 +14,7 @@
 // groups                      of 64 rows of r, over all gates
 // ticket_lines, runs          sequences of a ticket, tickets of one direction
 // nb, widest, first_id        columns / 16 and rows of the widest instance; id of the one-row instance, neighbours follow
-// limit                       bound on what activations read; 0: none
+// limit                       bound on what activations read but of the cell; 0: none
 // Post-operations             the activations of each direction in turn; they are not applied to the results.
 //
 // Error: as in micro_matmul.cl for each gate, and the activations', carried on by the network from token to token.
@@ -162,7 +162,7 @@ static void recurrent_steps_products(__global const recurrent_steps_products_des
           const float16 in = activated(functions, limit, GATE(0) + PEEP(0, old));
           const float16 keep = d->coupled ? 1 - in : activated(functions, limit, GATE(2) + PEEP(2, old));
           const float16 next = keep * old + in * activated(functions + 1, limit, GATE(3));
-          h = activated(functions, limit, GATE(1) + PEEP(1, next)) * activated(functions + 2, limit, next);
+          h = activated(functions, limit, GATE(1) + PEEP(1, next)) * activated(functions + 2, 0.0f, next);
           STORE16(cell, next);
         }
         STORE16(state, h);

@@ -18,6 +18,9 @@ from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
 
 _OPTIONAL = ("bias", "lengths", "hidden", "cell", "peephole")
+_BETA = ("affine", "hardsigmoid", "scaledtanh")
+_ALPHA = (*_BETA, "leakyrelu", "elu", "thresholdedrelu")
+"""Activations that take the next of the parameters a node gives."""
 
 
 @primitive
@@ -35,7 +38,7 @@ class Recurrent(Composite):
         hidden: H.
         direction: ``forward``, ``reverse`` or ``bidirectional``.
         activations: Of the gates, then of the candidate, then of the cell; those of one direction behind the other's.
-        clip: Bound on what activations read; 0: none.
+        clip: Bound on what activations read, but that of an LSTM's cell, as in ONNX Runtime and OpenVINO; 0: none.
         linear_before_reset: A GRU's reset gate scales the product with r, not what goes into it.
         coupled: An LSTM's forget gate is one less the input gate.
         batch_first: x is ``[batch, tokens, I]``, states ``[batch, directions, H]``.
@@ -111,9 +114,8 @@ def emit_recurrent(node: OnnxNode, cell: str, inputs: Sequence[str]) -> tuple[st
     activations = []
     for name in names:
         ours, alpha, beta = ACTIVATIONS[name]
-        has_alpha, has_beta = name in ("affine", "leakyrelu", "hardsigmoid", "elu"), name in ("affine", "hardsigmoid")
-        alpha = alphas.pop(0) if has_alpha and alphas else alpha
-        activations.append((ours, alpha, betas.pop(0) if has_beta and betas else beta))
+        alpha = alphas.pop(0) if name in _ALPHA and alphas else alpha
+        activations.append((ours, alpha, betas.pop(0) if name in _BETA and betas else beta))
     recurrent = Recurrent(
         cell,
         node.attribute("hidden_size", 0),

@@ -28,8 +28,16 @@ ACTIVATIONS: dict[str, tuple[str, float, float]] = {
     "elu": ("elu", 1.0, 0.0),
     "softsign": ("softsign", 0.0, 0.0),
     "softplus": ("softplus", 0.0, 0.0),
+    "scaledtanh": ("scaled_tanh", 0.0, 0.0),
+    "thresholdedrelu": ("thresholded_relu", 1.0, 0.0),
 }
 """ONNX's names of activations, in lower case: ours, and the parameters that they have unless some are given."""
+
+_ON_THE_HOST: dict[str, Callable[[Any, float, float], Any]] = {
+    "scaled_tanh": lambda v, a, b: a * np.tanh(b * v),
+    "thresholded_relu": lambda v, a, b: np.where(v > a, v, 0),
+}
+"""Functions that no kernel has."""
 
 Activation = tuple[str, float, float]
 
@@ -119,10 +127,11 @@ class RecurrentSteps(Primitive):
         return tuple(np.ascontiguousarray(a.astype(ahead.dtype)) for a in made)
 
     def _functions(self, direction: int) -> list[Callable[[Array], Array]]:
-        def call(name: str, alpha: float, beta: float) -> Callable[[Array], Array]:
-            return lambda v: FUNCTIONS[name](np.clip(v, -self.clip, self.clip) if self.clip else v, alpha, beta)
+        def call(name: str, alpha: float, beta: float, clip: float) -> Callable[[Array], Array]:
+            function = _ON_THE_HOST.get(name) or FUNCTIONS[name]
+            return lambda v: function(np.clip(v, -clip, clip) if clip else v, alpha, beta)
 
-        return [call(*a) for a in self.chosen(direction)]
+        return [call(*a, 0.0 if i == 2 else self.clip) for i, a in enumerate(self.chosen(direction))]
 
     def _direction(
         self,
@@ -191,6 +200,12 @@ def tensors(f: RecurrentSteps) -> tuple[str, ...]:
 def walk_flags(f: RecurrentSteps) -> list[int]:
     """Return whether the first direction is from the end, directions, linear before reset, coupled."""
     return [int(f.direction == "reverse"), f.directions, int(f.linear_before_reset), int(f.coupled)]
+
+
+def activation_refusal(f: RecurrentSteps) -> str | None:
+    """Say which activation kernels do not have, or return ``None``."""
+    missing = [name for d in range(f.directions) for name, *_ in f.chosen(d) if name in _ON_THE_HOST]
+    return f"has no {missing[0]}" if missing else None
 
 
 def activation_codes(f: RecurrentSteps) -> list[list[int]]:

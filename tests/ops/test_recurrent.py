@@ -45,11 +45,25 @@ def test_a_gru_resets_before_or_after_the_product(linear, rng):
     agree("GRU", inputs, opset=14, outputs=2, hidden_size=HIDDEN, linear_before_reset=linear, rtol=1e-4, atol=1e-5)
 
 
+RARE = (
+    (("LSTM", 4), {"outputs": 3, "clip": 0.25}),
+    (
+        ("GRU", 3),
+        {"outputs": 2, "activations": ["Sigmoid", "ScaledTanh"], "activation_alpha": [0.5], "activation_beta": [0.3]},
+    ),
+    (("RNN", 1), {"outputs": 2, "activations": ["ThresholdedRelu"], "activation_alpha": [0.4]}),
+)
+"""A bound that cells exceed, and functions that no kernel has."""
+
+
 def test_activations_and_a_bound_are_those_of_the_node(rng):
     draw = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
     inputs = [draw(TOKENS, BATCH, INPUTS), draw(1, 4 * HIDDEN, INPUTS), draw(1, 4 * HIDDEN, HIDDEN)]
     more = {"activations": ["HardSigmoid", "Tanh", "Softsign"], "activation_alpha": [0.3], "activation_beta": [0.4]}
     agree("LSTM", inputs, opset=14, outputs=3, hidden_size=HIDDEN, clip=1.5, rtol=1e-4, atol=1e-5, **more)
+    for cell, more in RARE:
+        inputs = [draw(TOKENS, BATCH, INPUTS), *(draw(1, cell[1] * HIDDEN, n) for n in (INPUTS, HIDDEN))]
+        agree(cell[0], inputs, opset=14, hidden_size=HIDDEN, rtol=1e-4, atol=1e-5, **more)
 
 
 def sequences(cell, ways, full, dtype=DType.F32):
@@ -80,7 +94,7 @@ CELLS = pytest.mark.parametrize(
         {"cell": "gru"},
         {"cell": "gru", "linear_before_reset": True},
         {"cell": "lstm"},
-        {"cell": "lstm", "coupled": True, "clip": 0.3},
+        {"cell": "lstm", "coupled": True, "clip": 0.1},
         {"cell": "lstm", "activations": (("hard_sigmoid", 0.3, 0.4), ("tanh", 0.0, 0.0), ("softsign", 0.0, 0.0))},
     ],
 )

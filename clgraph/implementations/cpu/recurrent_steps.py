@@ -10,7 +10,7 @@ from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.cost import TicketRanges, step_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
 from clgraph.implementations.cpu.matmul import GROUP, widest_instance
-from clgraph.ops.recurrent_steps import GATES, RecurrentSteps, activation_codes, tensors, walk_flags
+from clgraph.ops.recurrent_steps import GATES, RecurrentSteps, activation_codes, activation_refusal, tensors, walk_flags
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.general import bits, table
 from clgraph.selector.implementation import Implementation, Serves, implements
@@ -69,7 +69,7 @@ def _refusal(q: Query[RecurrentSteps]) -> str | None:
     """Say why the tensors are not what the kernels read and write, or return ``None``; r may be packed."""
     if any(not x.is_dense_plain for x in (q.inputs[0], *q.inputs[2:], *q.outputs)):
         return "serves dense plain tensors"
-    return count_refusal(q)
+    return activation_refusal(q.primitive) or count_refusal(q)
 
 
 def _lines(q: Query[RecurrentSteps]) -> TicketRanges:

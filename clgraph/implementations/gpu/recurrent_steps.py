@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
-from clgraph.ops.recurrent_steps import GATES, RecurrentSteps, activation_codes, tensors, walk_flags
+from clgraph.ops.recurrent_steps import GATES, RecurrentSteps, activation_codes, activation_refusal, tensors, walk_flags
 from clgraph.selector.general import FLOATS, bits, float_jit, table
 from clgraph.selector.implementation import Implementation, Serves, implements, roofline
 from clgraph.selector.plan import Argument, Launch, Plan
@@ -39,7 +39,7 @@ class RecurrentStepsGroups(Implementation[RecurrentSteps]):
         needed = 4 * _STATES * _room(q.primitive.hidden)
         if needed > q.device.local_bytes:
             return f"requires {needed} bytes of local memory, the device has {q.device.local_bytes}"
-        return None
+        return activation_refusal(q.primitive)
 
     @classmethod
     def weights(cls, q: Query[RecurrentSteps]) -> Mapping[int, Format | Primitive]:
