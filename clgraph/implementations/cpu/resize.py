@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -95,6 +96,24 @@ def middle(p: Resize) -> float:
     return 0.5 if "half_pixel" in p.coordinates else 0.0
 
 
+def coordinate_fields(q: Query[Resize]) -> dict[str, Any]:
+    """Return the fields of a descriptor that say where pixels of the result lie in the input."""
+    p, x = q.primitive, planes(q.inputs[0])
+    last = q.outputs[0].rank - 1
+    rows = coordinate_map(p, 2, x.height) if last == 3 else Map(1.0, 1.0)
+    columns = coordinate_map(p, last, x.width)
+    return {
+        "rule": RULES[p.nearest],
+        "middle": middle(p),
+        "factor_y": rows.factor,
+        "divisor_y": rows.divisor,
+        "offset_y": rows.offset,
+        "factor_x": columns.factor,
+        "divisor_x": columns.divisor,
+        "offset_x": columns.offset,
+    }
+
+
 def _pixel_seconds(q: Query[Resize]) -> float:
     """Return the time of one 16-channel pixel of the result."""
     return q.device.costs.unit(f"resize.{q.primitive.mode}")
@@ -141,9 +160,6 @@ class ResizeFsv16(Implementation[Resize]):
     @classmethod
     def plan(cls, q: Query[Resize]) -> Plan:
         x, y, p, strips = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive, _strips(q)
-        last = q.outputs[0].rank - 1
-        rows = coordinate_map(p, 2, x.height) if last == 3 else Map(1.0, 1.0)
-        columns = coordinate_map(p, last, x.width)
         before, stage_at = staging(q), -(-12 * y.width // 64) * 64
         desc = ResizeFsv16Desc(
             inp=x.at("in0"),
@@ -154,18 +170,11 @@ class ResizeFsv16(Implementation[Resize]):
             **out_planes(y),
             **surface(y.height, y.width, y.halo),
             linear=int(p.mode == "linear"),
-            rule=RULES[p.nearest],
+            **coordinate_fields(q),
             blocks=y.blocks,
             lanes=y.lanes,
             strips=strips.count,
             strip_rows=strips.each,
-            middle=middle(p),
-            factor_y=rows.factor,
-            divisor_y=rows.divisor,
-            offset_y=rows.offset,
-            factor_x=columns.factor,
-            divisor_x=columns.divisor,
-            offset_x=columns.offset,
             staged=int(bool(q.pre)),
             stage_at=stage_at,
             **before.fields,

@@ -12,7 +12,7 @@ from clgraph.implementations.cpu.geometry import (
     out_planes,
     planes,
 )
-from clgraph.implementations.cpu.resize import COORDINATES, RULES, Map, coordinate_map, middle
+from clgraph.implementations.cpu.resize import COORDINATES, RULES, coordinate_fields
 from clgraph.ops.resize import Resize
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
@@ -66,10 +66,7 @@ class ResizeBytes(Implementation[Resize]):
 
     @classmethod
     def plan(cls, q: Query[Resize]) -> Plan:
-        x, y, p, strips = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive, strips_of(q)
-        last = q.outputs[0].rank - 1
-        rows = coordinate_map(p, 2, x.height) if last == 3 else Map(1.0, 1.0)
-        columns = coordinate_map(p, last, x.width)
+        x, y, strips = planes(q.inputs[0]), planes(q.outputs[0]), strips_of(q)
         desc = ResizeBytesDesc(
             inp=x.at("in0"),
             out=y.at("out0"),
@@ -79,17 +76,10 @@ class ResizeBytes(Implementation[Resize]):
             in_width=x.width,
             height=y.height,
             width=y.width,
-            rule=RULES[p.nearest],
+            **coordinate_fields(q),
             blocks=y.blocks,
             strips=strips.count,
             strip_rows=strips.each,
-            middle=middle(p),
-            factor_y=rows.factor,
-            divisor_y=rows.divisor,
-            offset_y=rows.offset,
-            factor_x=columns.factor,
-            divisor_x=columns.divisor,
-            offset_x=columns.offset,
         )
         return Plan(
             (Tile("resize_bytes", desc, y.batch * y.blocks * strips.count, scratch=4 * -(-y.width // LANES) * LANES),)
