@@ -9,29 +9,17 @@
 // its activations.
 // Error: H * 2^-24 * sum |r h| for each gate, and the activations', carried on by the network from token to token.
 #include "tensor.clh"
-
 #ifndef ITEMS
   #define ITEMS 64
 #endif
 #ifndef SIZE
   #define SIZE 64
 #endif
-#ifndef CELL
-  #define CELL 2
-#endif
-#define GATES (CELL == 0 ? 1 : CELL == 1 ? 3 : 4)
-#define READ(name, i) LOAD(BASE_OF(const T, name), i)
-
-// The functions of a direction, and the bound on what they read; that of the cell reads it whole.
-#define APPLY(i, v) apply(functions + 3 * (i), limit, v)
-static float apply(__global const int* f, const float limit, const float v) {
-  const float inside = limit > 0 ? clamp(v, -limit, limit) : v;
-  return post_apply(f[0], inside, 0.0f, as_float(f[1]), as_float(f[2]));
-}
+#include "recurrent_cell.clh"
 
 // What goes into gate g of unit j: of x, and of the states `with`.
 #define AHEAD(g) (READ(in0, gates + (g) * size + j))
-#define BIAS(g) (bias_offset < 0 ? 0.0f : READ(bias, bias0 + (g) * size + j))
+#define BIAS(g) READ_OR_0(bias, bias0 + (g) * size + j)
 #define OF_STATES(g, with) of_states(r + ((g) * size + j) * table[8], table[9], with, size)
 static float of_states(__global const T* r, const int pitch, __local const float* states, const int size) {
   float sum = 0.0f;
@@ -53,8 +41,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void recurrent_steps
   const int length = lengths_offset < 0 ? tokens : min(BASE_OF(const int, lengths)[line], tokens);
   // An LSTM's cells are aside; of a GRU the states that are reset.
   for (int j = own; j < size; j += ITEMS) {
-    states[0][j] = hidden_offset < 0 ? 0.0f : READ(hidden, id * size + j);
-    if (CELL == 2) aside[j] = first_offset < 0 ? 0.0f : READ(first, id * size + j);
+    states[0][j] = READ_OR_0(hidden, id * size + j);
+    if (CELL == 2) aside[j] = READ_OR_0(first, id * size + j);
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   int from = 0;
@@ -69,28 +57,25 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void recurrent_steps
     __local float* after = states[1 - from];
     if (CELL == 1 && !table[5]) {
       for (int j = own; j < size; j += ITEMS)
-        aside[j] = APPLY(0, AHEAD(1) + BIAS(1) + OF_STATES(1, before)) * before[j];
+        aside[j] = activated(functions, limit, AHEAD(1) + BIAS(1) + OF_STATES(1, before)) * before[j];
       barrier(CLK_LOCAL_MEM_FENCE);
     }
     for (int j = own; j < size; j += ITEMS) {
-      const float gate = APPLY(0, AHEAD(0) + BIAS(0) + OF_STATES(0, before) +
-                                      (CELL == 2 && peephole_offset >= 0 ? READ(peephole, peep + j) * aside[j] : 0.0f));
-      float made = gate;
+      const float into = AHEAD(0) + BIAS(0) + OF_STATES(0, before);
+      float made = 0.0f;
+      if (CELL == 0) made = activated(functions, limit, into);
       if (CELL == 1) {
-        const float mixed = table[5] ? AHEAD(2) + APPLY(0, AHEAD(1) + BIAS(1) + OF_STATES(1, before)) *
-                                                      (OF_STATES(2, before) + BIAS(2))
-                                     : AHEAD(2) + BIAS(2) + OF_STATES(2, aside);
-        made = (1 - gate) * APPLY(1, mixed) + gate * before[j];
+        const float candidate = table[5] ? activated(functions, limit, AHEAD(1) + BIAS(1) + OF_STATES(1, before)) *
+                                               (OF_STATES(2, before) + BIAS(2))
+                                         : BIAS(2) + OF_STATES(2, aside);
+        made = gru_state(functions, limit, into, AHEAD(2) + candidate, before[j]);
       }
       if (CELL == 2) {
-        const int peeps = peephole_offset >= 0;
-        const float old = aside[j];
-        const float kept = AHEAD(2) + BIAS(2) + OF_STATES(2, before) + (peeps ? READ(peephole, peep + 2 * size + j) * old : 0.0f);
-        const float keep = table[6] ? 1 - gate : APPLY(0, kept);
-        const float cell = keep * old + gate * APPLY(1, AHEAD(3) + BIAS(3) + OF_STATES(3, before));
-        const float out = AHEAD(1) + BIAS(1) + OF_STATES(1, before) + (peeps ? READ(peephole, peep + size + j) * cell : 0.0f);
+        const float4 ahead = (float4)(into, AHEAD(1) + BIAS(1) + OF_STATES(1, before),
+                                      AHEAD(2) + BIAS(2) + OF_STATES(2, before), AHEAD(3) + BIAS(3) + OF_STATES(3, before));
+        float cell = aside[j];
+        made = lstm_state(functions, limit, ahead, POINTER(peephole, peep + j), size, table[6], &cell);
         aside[j] = cell;
-        made = APPLY(0, out) * apply(functions + 6, 0.0f, cell);
       }
       after[j] = made;
       STORE(BASE_OF(T, out0), now + j, made);

@@ -7,11 +7,13 @@ import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.implementations.gpu.recurrent_steps import RecurrentStepsGroups
-from clgraph.ops.recurrent_steps import RecurrentSteps
+from clgraph.implementations.gpu.recurrent_steps import RecurrentStepsGroups, RecurrentStepsTokens
+from clgraph.ops.recurrent_steps import GATES, RecurrentSteps
+from clgraph.selector.choose import choose
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree, one_node, onnxruntime_outputs
+from tools.gpu_compilers.profiles import PROFILES
 
 TOKENS, BATCH, INPUTS, HIDDEN = 5, 3, 4, 6
 
@@ -124,9 +126,33 @@ def test_every_implementation_walks_like_the_reference(steps, full, direction, e
     ("direction", "full", "dtype"), [("reverse", False, DType.F16), ("bidirectional", True, DType.F32)]
 )
 @CELLS
-def test_groups_of_a_gpu_walk_like_the_reference(steps, dtype, full, direction, gpu_engine):
+def test_kernels_of_a_gpu_walk_like_the_reference(steps, dtype, full, direction, gpu_engine):
+    wanted = {"recurrent_steps.gpu_groups", "recurrent_steps.gpu_tokens"}
     for constant in ((), (1,)):
-        assert "recurrent_steps.gpu_groups" in _walk(gpu_engine, steps, full, direction, dtype, constant=constant)
+        assert wanted <= set(_walk(gpu_engine, steps, full, direction, dtype, constant=constant))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("batch", [1, 11])
+def test_work_items_share_the_products_of_a_unit_and_sequences_its_weights(batch, cell, gpu_engine):
+    """More states than work-items of a group, sequences for one group or for two."""
+    walk, rows = RecurrentSteps(cell, 70), GATES[cell] * 70
+    draw = {0: lambda rng, shape: rng.uniform(-1, 1, shape) / 4, 1: lambda rng, shape: rng.uniform(-1, 1, shape) / 256}
+    # A gate adds 70 products, the activations are off by 8 ulps: 80 units of sums below 1. A row of r adds up to
+    # at most 70 / 256, so that a token hands on less than 3 times what the one before was off by: 1 + 3 + 9.
+    found = check_op(
+        gpu_engine,
+        walk,
+        (3, batch, rows),
+        (1, rows, 70),
+        draw=draw,
+        ulps=80 * 13,
+        scale=lambda *_: 1.0,
+        families=("normal",),
+        only=["recurrent_steps.gpu_tokens"],
+    )
+    assert set(found) == {"recurrent_steps.gpu_tokens"}
 
 
 @pytest.mark.opencl
@@ -153,12 +179,29 @@ def test_what_is_not_one_for_each_sequence_is_refused(name, shape):
         RecurrentSteps("lstm", 6, present=(name,)).infer([Layout(DType.F32, s) for s in shapes])
 
 
+def _problem(hidden, device, tokens=2, batch=1):
+    walk = RecurrentSteps("lstm", hidden)
+    inputs = tuple(Layout(DType.F32, s) for s in [(tokens, batch, 4 * hidden), (1, 4 * hidden, hidden)])
+    return Query(walk, inputs, walk.infer(inputs), device, 2, constant=frozenset({1}))
+
+
 def test_states_that_local_memory_has_no_room_for_are_refused():
-    shapes = [(2, 1, 4 * 3000), (1, 4 * 3000, 3000)]
-    inputs, walk = tuple(Layout(DType.F32, s) for s in shapes), RecurrentSteps("lstm", 3000)
-    device = DeviceInfo(kind="gpu", local_bytes=32 << 10)
-    q = Query(walk, inputs, walk.infer(inputs), device, 2)
+    q = _problem(3000, DeviceInfo(kind="gpu", local_bytes=32 << 10))
     assert RecurrentStepsGroups.refusal(q) == "requires 49152 bytes of local memory, the device has 32768"
+    q = _problem(3000, DeviceInfo(kind="gpu", local_bytes=1 << 10))
+    assert RecurrentStepsTokens.refusal(q) == "requires 1056 bytes of local memory, the device has 1024"
+
+
+def test_all_compute_units_make_a_token_where_a_launch_takes_less_than_the_weights():
+    """A compute unit reads 64 KiB of a shared cache in 0.66 us, 4 MiB in 42 us; a launch takes 6."""
+    device = PROFILES["h200"].info
+    names = {hidden: choose(_problem(hidden, device)).name for hidden in (64, 512)}
+    assert names == {64: "recurrent_steps.gpu_groups", 512: "recurrent_steps.gpu_tokens"}
+    # All sequences of a batch wait for their weights at once, on units of their own; but not of more than there are.
+    costs = [RecurrentStepsGroups.cost(_problem(512, device, batch=batch)) for batch in (1, 132, 133)]
+    assert costs[0] == costs[1] < 0.6 * costs[2]
+    assert RecurrentStepsTokens.refusal(_problem(512, device, tokens=4097)) == "takes 4097 launches, at most 4096"
+    assert choose(_problem(512, device, tokens=4097)).name == "recurrent_steps.gpu_groups"
 
 
 @pytest.mark.opencl

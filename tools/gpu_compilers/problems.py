@@ -14,6 +14,7 @@ from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.recurrent_steps import GATES, RecurrentSteps
 from clgraph.ops.reshape import Reshape
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import PRODUCT_PRECISIONS
@@ -26,6 +27,8 @@ from tools.gpu_compilers.texts import Text, planned, texts_of
 NETWORKS = ("resnet50@1x3x224x224", "resnet50@64x3x224x224", "mobilenet_v3_small", "shufflenet", "yolov8n_320")
 SIZES = (64, 256, 1024, 4096)
 """Of square products: small ones are computed in parts."""
+STATES = {64: 1, 512: 1, 1024: 8}
+"""Of recurrent networks, with their sequences: few states are walked by a group, many made by all."""
 Posed = tuple[str, Topology, dict[str, tuple[int, ...]]]
 
 
@@ -49,6 +52,10 @@ def problems(only: str = "") -> Iterator[Posed]:
     for batch in (1, 64):
         if only in (name := f"quantised_{batch}"):
             yield name, quantised(batch), {}
+    for cell in ("gru", "lstm"):
+        for hidden, batch in STATES.items():
+            if only in (name := f"{cell}_{hidden}_{batch}"):
+                yield name, recurrent(cell, hidden, batch), {}
     for op, several in cases().items():
         if only in (name := f"operator_{op}"):
             for case in several:
@@ -84,6 +91,18 @@ def quantised(batch: int) -> Topology:
     return net
 
 
+def recurrent(cell: str, hidden: int, batch: int) -> Topology:
+    """Return four tokens of a recurrent network whose inputs are multiplied already."""
+    net, rows = Topology(), GATES[cell] * hidden
+    ahead = net.input("x", (4, batch, rows))
+    r = net.constant("r", np.zeros((1, rows, hidden), np.float32))
+    results = ("y", "last", "cells")[: 3 if cell == "lstm" else 2]
+    net.add("steps", RecurrentSteps(cell, hidden, linear_before_reset=True), ahead, r, outputs=results)
+    for name in results:
+        net.output(name)
+    return net
+
+
 def product_of(size: int, kind: str) -> Topology:
     """Return a square product: by constant ``weights``, of two inputs (``rows``), or of two ``batch`` es of them."""
     net = Topology()
@@ -95,12 +114,16 @@ def product_of(size: int, kind: str) -> Topology:
     return net
 
 
-def texts_for(device: DeviceInfo, only: str = "") -> Iterator[Text]:
-    """Yield the kernels of every problem that such a device takes, in each precision; many come more than once."""
+def texts_for(device: DeviceInfo, only: str = "", *, chosen: bool = False) -> Iterator[Text]:
+    """Yield the kernels of every problem that such a device takes, in each precision; many come more than once.
+
+    Args:
+        chosen: Only those that a model would launch.
+    """
     for _, topology, shapes in problems(only):
         for precision in ("f32", "f16", *PRODUCT_PRECISIONS):
             try:
                 program = planned(topology, shapes, device, precision)
             except ClgraphError:
                 continue
-            yield from texts_of(program)
+            yield from texts_of(program, chosen=chosen)

@@ -281,8 +281,10 @@ def _products() -> list[Case]:
         *(Case(Attention(0.5, True), (*_attention(True, 9, 33, 64, 64), bias)) for bias in ((33,), (9, 33))),
     ]
     for cell, gates in (("rnn", 1), ("gru", 3), ("lstm", 4)):
-        shapes = ((3, 2, gates * 20), (1, gates * 20, 20))
-        found.append(Case(RecurrentSteps(cell, 20), shapes))
+        # More states than one work-item multiplies, and more sequences than share weights.
+        for batch, hidden in ((2, 20), (9, 70)):
+            shapes = ((3, batch, gates * hidden), (1, gates * hidden, hidden))
+            found.append(Case(RecurrentSteps(cell, hidden), shapes))
     return found
 
 

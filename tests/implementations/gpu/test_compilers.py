@@ -97,7 +97,7 @@ def test_what_compilers_make_of_the_kernels_is_what_the_table_has(profile: str) 
     assert before, f"the table has no kernel of {profile}: tools/compile_gpu {profile} --write"
     if others := {kept["compiler"] for kept in before.values()} - {device.version()}:
         pytest.skip(f"the table is of {', '.join(others)}, this compiler is {device.version()}")
-    made = [device.compile(text) for text in distinct(texts_for(device.info)) if text.chosen]
+    made = [device.compile(text) for text in distinct(texts_for(device.info, chosen=True))]
     found = changes(before, rows_of(profile, device.version(), made))
     assert not found, "tools/compile_gpu --write takes over what is wanted:\n" + "\n".join(found)
 
@@ -147,7 +147,7 @@ def test_attention_leaves_an_amd_gpu_registers_for_several_waves(profile: str) -
 @pytest.mark.parametrize("profile", NVIDIA)
 def test_the_products_of_a_gpu_need_what_it_has(profile: str) -> None:
     device = PROFILES[profile]
-    names = {t.name for t in texts_for(device.info, "gemm_256_weights") if t.chosen}
+    names = {t.name for t in texts_for(device.info, "gemm_256_weights", chosen=True)}
     assert ("matmul_nvidia" in names) == ("sm75" in device.info.features)
 
 
