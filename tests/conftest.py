@@ -146,6 +146,21 @@ def models_for_gpus_are_compiled_quickly(request: pytest.FixtureRequest) -> Iter
         yield
 
 
+TOGETHER = ("tests/network", "tests/implementations", "tests/ops", "tests/faults")
+"""Where small programs, too, are run by all workers: what one may not read of another shows only there."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def workers_share_small_programs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let no program be run in the calling thread because that is sooner, where workers are looked at."""
+    from clgraph.network import waking
+
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.nodeid.startswith(TOGETHER):
+            patch.setattr(waking, "WAKING_SECONDS", -1.0)
+        yield
+
+
 @pytest.fixture(params=DEVICES, scope="session")
 def gpu_engine(request: pytest.FixtureRequest):
     """An engine on each device of ``CLGRAPH_TEST_DEVICES``, treated as a GPU; a quick one on PoCL."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,13 @@ from clgraph.network.boundary import Feed, Held, Result, check_planned, wrong_na
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.enqueueing import engine_of, enqueue
-from clgraph.network.executor_notes import add_note, note_tiles, recording
+from clgraph.network.executor_notes import note_tiles, recording, submissions
 from clgraph.network.host import Host
 from clgraph.network.joining import Joining
 from clgraph.network.kept_memory import check_updates, kept_memory
 from clgraph.network.memory_need import admit
 from clgraph.network.steps import Command
+from clgraph.network.waking import engine_beside
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
@@ -94,7 +95,8 @@ class Network:
     def _take_place(self) -> None:
         program, (engines, executor, poison, command_buffers, library) = self.program, self._arguments
         used = {*program.arenas, *{n.placement for n in program}}
-        self._engines = {p: e.beside() for p, e in engines.items() if isinstance(e, Engine) and p in used}
+        opened = {p: e for p, e in engines.items() if isinstance(e, Engine) and p in used}
+        self._engines = {p: engine_beside(e, program, p) for p, e in opened.items()}
         self._failures = next((e.failures for e in self._engines.values()), ())
         self._places: dict[str, BufferTable] = {
             p: BufferTable.of(program, p, e, lends=not poison, workspace=self._workspace)
@@ -111,9 +113,8 @@ class Network:
             streams = {p: e.stream for p, e in self._engines.items()}
             self._steps = poisoned_steps(program, self._commands, self._places, streams)
         else:
-            self._steps = self._submissions(
-                recording(program, self._engines, self._places) if command_buffers else set()
-            )
+            recorded = recording(program, self._engines, self._places) if command_buffers else set()
+            self._steps = submissions(program, self._subgraphs, recorded)
         tiles = [tiles for s in self._subgraphs for tiles in s.executors]
         borrowed = partial(borrowed_buffer, places=self._places, executors=tiles)
         kept = partial(kept_memory, places=self._places, executors=tiles)
@@ -153,18 +154,6 @@ class Network:
         self._created[subgraph.id] += 1
         places = self._places.get(subgraph.placement)
         return BoundSubgraph(subgraph, places, self._host, library, self._joining)
-
-    def _submissions(self, recorded: Container[str]) -> list[Step]:
-        """Return the steps of a run, one a subgraph; launches are recorded on the placements of *recorded*."""
-        alone = len(self._subgraphs) == 1
-        recordings = Counter[str]()
-        for bound in self._subgraphs:
-            placement = bound.subgraph.placement
-            recordings[placement] += bound.prepare(alone=alone, recorded=placement in recorded)
-        for placement, count in recordings.items():
-            if count:
-                add_note(self.program, f"{placement}: launches recorded in {count} command buffers")
-        return [bound.submit for bound in self._subgraphs]
 
     @property
     def _commands(self) -> list[Command]:

@@ -14,7 +14,7 @@ import numpy as np
 from clgraph.core.turns import in_turn
 from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.primitive import Array
-from clgraph.runtime import binaries, driver, memory, pocl_binary, process
+from clgraph.runtime import binaries, calling_thread, driver, memory, pocl_binary, process
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.callers_queue import CallersQueue
 from clgraph.runtime.device import Device, with_workers
@@ -35,6 +35,7 @@ class Engine:
 
     Attributes:
         info: The device's profile, ``workers`` cut to the threads asked for.
+        is_alone: Whether it runs in the calling thread beside one of more workers (:meth:`beside`).
         stream: The queue that programs run on.
         failures: What the driver's commands raise.
     """
@@ -55,20 +56,23 @@ class Engine:
         self.failures: tuple[type[Exception], ...] = (self._cl.Error,)
         process.check_process()
         self._programs: dict[tuple[str, bool], Any] = {}
+        self._programs_alone: dict[tuple[str, bool], Any] = {}
         self._remembered: set[tuple[str, str]] = set()
         self._of_text: dict[str, tuple[str, Any]] = {}
         self._keeps_itself = self.info.name.startswith("pocl")
         folder = pocl_folder() if self._keeps_itself else chosen_options().cache_dir
         self._keys: dict[tuple[str, bool], str] = {}
         self._cache = binaries.ProgramCache(folder / "programs")
-        self._lock = threading.Lock()
-        self._handle = device.handle
+        self._lock, self._lock_alone = threading.Lock(), threading.Lock()
+        self._handle, self._beside, self.is_alone = device.handle, None, False
         try:
             if device.callers is None:
                 # Tile functions are launched for as many workers as asked for; ordinary kernels would use every core.
                 if self.info.kind == "cpu":
                     self._handle = driver.part_of(device.handle, self.info.workers)
-                self._context = self._cl.Context([self._handle])
+                    if self.info.workers > 1 and not out_of_order:
+                        self._beside = calling_thread.beside(device.handle)
+                self._context = self._cl.Context([h for h in (self._handle, self._beside) if h is not None])
                 self.stream = Stream(self._context, self._handle, out_of_order=out_of_order)
             else:
                 self._context = device.callers.context
@@ -87,6 +91,11 @@ class Engine:
         twin.device = replace(self.device, callers=callers)
         twin.stream = self._callers_stream(callers, out_of_order=self.stream.out_of_order)
         return twin
+
+    @property
+    def calls_alone(self) -> bool:
+        """Whether its kernels can run in the calling thread, as one worker's."""
+        return self._beside is not None
 
     @property
     def on_callers_queue(self) -> bool:
@@ -134,10 +143,13 @@ class Engine:
         """Whether *held* can be used in commands of this engine."""
         return bool(held.handle.context == self._context)
 
-    def beside(self) -> Engine:
+    def beside(self, *, alone: bool = False) -> Engine:
         """Return the same engine with a queue of its own: what waits for one does not wait for the other.
 
         Where it runs on a queue of the caller's, that is the queue.
+
+        Args:
+            alone: One that runs in the calling thread, as one worker, on the same memory. Requires :attr:`calls_alone`.
 
         Raises:
             DeviceError: The driver makes no queue.
@@ -145,8 +157,12 @@ class Engine:
         if self.on_callers_queue:
             return self
         twin = copy.copy(self)
+        if alone:
+            twin.device = with_workers(replace(self.device, info=self.info), 1)
+            twin.info, twin._programs, twin._lock = twin.device.info, self._programs_alone, self._lock_alone
+            twin._handle, twin._beside, twin.is_alone = self._beside, None, True
         try:
-            twin.stream = Stream(self._context, self._handle, out_of_order=self.stream.out_of_order)
+            twin.stream = Stream(self._context, twin._handle, out_of_order=self.stream.out_of_order)
         except self._cl.Error as error:
             raise DeviceError(f"{self.device} makes no other queue: {error}") from error
         return twin

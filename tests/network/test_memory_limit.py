@@ -42,7 +42,7 @@ def test_a_need_is_what_a_clone_allocates(device: str, monkeypatch: pytest.Monke
     for device_class in ("cpu", "gpu"):
         config = {"device_class": device_class, "winograd": False, **FREE}
         model = clgraph.compile(convolutions(), device=device, config=config)
-        model.prepare({"x": (1, 3, 9, 8)})
+        model.prepare({"x": (1, 3, 97, 96)})  # enough for all workers
         need, taken = _need(model), noted_allocations(monkeypatch)
         clone = model.clone()
         own = need.activations + need.inputs + need.scratch + need.tables

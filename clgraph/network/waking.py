@@ -1,0 +1,65 @@
+"""Whether a program is over in the thread that runs it before other threads were woken to take a part of it.
+
+An idle thread takes 30-80 us to wake, an operator on a small tensor less to compute.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
+from clgraph.passes.selection import choice_of
+from clgraph.runtime.engine import Engine
+from clgraph.selector.choose import Choice
+from clgraph.selector.plan import Launch, Step, Tile
+from clgraph.selector.query import DeviceInfo
+
+WAKING_SECONDS = 4.0e-5
+"""What waking the workers of PoCL takes; least values: 28 us between two cores that are busy, 50-80 where one idles."""
+_OF_FAMILY = "family"
+
+
+def engine_beside(engine: Engine, program: Program, placement: str) -> Engine:
+    """Return *engine* with a queue of its own, for the nodes on *placement*: in the calling thread if that is sooner.
+
+    Raises ``DeviceError`` as :meth:`clgraph.runtime.engine.Engine.beside`.
+    """
+    if engine.calls_alone and program.batch_slices == 1:
+        nodes = (node for node in program if node.placement == placement)
+        return engine.beside(alone=is_over_sooner_alone(nodes, engine.info))
+    return engine.beside()
+
+
+def is_over_sooner_alone(nodes: Iterable[Node], info: DeviceInfo) -> bool:
+    """Whether what the workers of *info* would save of *nodes*, by estimate, is less than waking them takes."""
+    saved = 0.0
+    for node in nodes:
+        if not node.in_place:
+            saved += _saved(choice_of(node), info)
+            if saved > WAKING_SECONDS:
+                return False
+    return True
+
+
+def _saved(choice: Choice, info: DeviceInfo) -> float:
+    """Return the seconds that the workers save of a node that one thread might compute."""
+    steps = choice.plan().steps
+    sharing = max((_sharing(step, info.workers) for step in steps), default=1)
+    if sharing == 1:
+        return 0.0
+    # A member of a family has its representative's seconds.
+    of_family = choice.because == _OF_FAMILY
+    seconds = choice.implementation.estimate(choice.query) if of_family else choice.seconds
+    begins = sum(info.costs.step_seconds if isinstance(step, Tile) else info.launch_seconds for step in steps)
+    return max(0.0, seconds - begins) * (sharing - 1)
+
+
+def _sharing(step: Step, workers: int) -> int:
+    """Return how many workers can have a part of *step*."""
+    if isinstance(step, Launch):
+        groups = math.prod(step.grid) // math.prod(step.group or (1,))
+    else:
+        groups = step.tickets if isinstance(step, Tile) else 1
+    return max(1, min(workers, groups))
