@@ -29,8 +29,8 @@ NOINLINE static void micro_narrow_row(__global const float* restrict a, const in
     const int count = min(depth - done, SUMMED);
     #pragma unroll 2
     for (int k = 0; k < count; k++, a += a_step, b += 64) {
-      FETCH(b + AHEAD);
-      FETCH(b + AHEAD + 32);
+      if (STREAMS_FETCHED) FETCH(b + AHEAD);
+      if (STREAMS_FETCHED) FETCH(b + AHEAD + 32);
       const float16 v = (float16)(*a);
       #pragma unroll
       for (int j = 0; j < 4; j++) sum[j] = fma(v, BFLOAT ? bfloats_at(b + j * 16) : halves_at(b + j * 16), sum[j]);

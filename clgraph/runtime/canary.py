@@ -39,6 +39,7 @@ _FILES = (
     "canary/canary_values.cl",
     "canary/canary_products.cl",
     "canary/canary_read.cl",
+    "canary/canary_stream.cl",
     "canary/canary_vnni.cl",
     "canary/canary_byte_pairs.cl",
     "canary/canary_bf16.cl",
@@ -157,7 +158,7 @@ def _read(path: Path, key: str) -> dict[str, Any] | None:
             return None
         if not found["why"]:
             rates = Rates.from_data(found)
-            numbers = (rates.worker_flops, rates.bf16_products, *chain(*rates.bandwidths))
+            numbers = (rates.worker_flops, rates.bf16_products, rates.fetching, *chain(*rates.bandwidths))
             return found if min(numbers) > 0 else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

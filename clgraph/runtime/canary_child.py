@@ -31,6 +31,8 @@ _CHAINS = 12
 _THIN = 256, 64
 """Work-groups a compute unit, and their size, where work-items are thin."""
 _RUN_SECONDS, _RUNS = 0.02, 7
+_FETCHING_SECONDS = 1.0
+"""After which no further runs tell what fetching gains: those of an emulator take seconds each."""
 
 _Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
@@ -49,7 +51,8 @@ class Canary:
         self.queue = self.cl.CommandQueue(self.context)
         self.bytes = min(_READ_BYTES, handle.max_mem_alloc_size // 4, handle.global_mem_size // 8)
         seen: set[str] = set()
-        names = ["values", "products", "read", *self.further, *["bf16_products"] * ("bf16" in self.further)]
+        pairs, self.fetches = "bf16" in self.further, driver.has_clang(handle)
+        names = ["values", "products", "read", *self.further, *["bf16_products"] * pairs, *["stream"] * self.fetches]
         text = f"#define SIMD {self.simd}\n" + "".join(expand(f"canary/canary_{name}.cl", seen) for name in names)
         self.program = self.cl.build(self.context, handle, text, "-cl-std=CL1.2 -cl-mad-enable")
         self.abi_warnings = self.cl.log_of(self.program, handle).count("changes the ABI")
@@ -179,6 +182,8 @@ def measure(canary: Canary) -> dict[str, Any]:
         raise ValueError("it computes other products than it should")
     flops = 2.0 * _CHAINS * rounds * canary.simd * items / seconds / canary.workers
     found = {"worker_flops": flops, "bandwidths": _bandwidths(canary)}
+    if canary.fetches:
+        found["fetching"] = _fetching(canary)
     if "bf16" in canary.further:
         pairs = [canary.run("bf16_products", groups, held, np.int32(rounds)) for _ in range(_RUNS)]
         found["bf16_products"] = 2.0 * seconds / max(min(pairs), 1e-3 * seconds)
@@ -198,6 +203,20 @@ def _bandwidths(canary: Canary) -> list[tuple[int, float]]:
         seconds = min(canary.run("read", groups, *args) for _ in range(_RUNS))
         found.append((workers, 4.0 * count * canary.simd * items / seconds))
     return found
+
+
+def _fetching(canary: Canary) -> float:
+    """Return how many times as fast a worker reads between much arithmetic when lines are fetched ahead."""
+    count = canary.bytes // 4 // canary.simd // 4 * 4
+    x, y = canary.upload(np.ones(count * canary.simd, np.int32)), canary.upload(np.zeros(canary.simd, np.int32))
+
+    def seconds(ahead: int) -> float:
+        return canary.run("stream", 1, x, y, np.int32(count), np.int32(ahead))
+
+    runs = [(seconds(0), seconds(1))]
+    while len(runs) < _RUNS and sum(map(sum, runs)) < _FETCHING_SECONDS:
+        runs.append((seconds(0), seconds(1)))
+    return min(left for left, _ in runs) / max(min(fetched for _, fetched in runs), 1e-9)
 
 
 def _doubling(most: int) -> list[int]:

@@ -33,6 +33,9 @@ _AMD_UNITS = {
 }
 """Features of AMD's matrix units, by the beginning of what its driver calls an architecture: gfx90a, gfx1100."""
 
+_FETCHING = 1.05
+"""How much faster a stream must be where it is fetched ahead: the instructions for it cost time where it is cached."""
+
 
 @frozen
 class Device:
@@ -209,9 +212,10 @@ def _describe(handle: Any, name: str) -> Device:
             handle,
             extensions,
             host_memory=kind == "cpu" and name.startswith("pocl"),
-            clang=kind == "cpu" and name.startswith(("pocl", "intel")),
+            clang=driver.has_clang(handle),
         )
-        | driver.features(handle, record),
+        | driver.features(handle, record)
+        | frozenset({"fetch_ahead"} if decided.rates and decided.rates.fetching > _FETCHING else ()),
         flops=flops,
         bytes_per_second=costs.bandwidth(flops),
         launch_seconds=costs.launch_seconds,
@@ -267,7 +271,7 @@ def with_class(device: Device, wanted: str) -> Device:
         return device
     if wanted == "cpu":
         return replace(device, info=replace(device.info, kind="cpu", simd=4, workers=device.info.compute_units))
-    features = device.info.features - {"acq_rel", "host_memory", "yield", "prefetch", "cycle_counter"}
+    features = device.info.features - {"acq_rel", "host_memory", "yield", "prefetch", "fetch_ahead", "cycle_counter"}
     info = replace(device.info, kind="gpu", simd=1, features=features, workers=device.info.compute_units)
     return replace(device, info=info, notes=(*device.notes, "treated as a GPU"))
 

@@ -225,6 +225,12 @@ def kind(handle: Any) -> Literal["cpu", "gpu"]:
     return "cpu" if handle.type & load().device_type.CPU else "gpu"
 
 
+def has_clang(handle: Any) -> bool:
+    """Whether the compiler of a ``pyopencl.Device`` is clang and the device a CPU: its built-in functions are there."""
+    platform = handle.platform
+    return kind(handle) == "cpu" and prefix_of(platform.name, platform.vendor) in ("pocl", "intel")
+
+
 def has_khronos_subgroups(handle: Any, extensions: Collection[str]) -> bool:
     """Whether the device has the sub-groups of Khronos' extension, or OpenCL 3's, which are the same."""
     try:

@@ -27,6 +27,9 @@ _LISTS = ("vectors", "options")
 FEW = 4
 """How many words of each are named."""
 
+_OF_LIBRARIES = frozenset({"fetch_ahead"})
+"""Features that only libraries depend on, which each machine compiles for itself."""
+
 NOT_TUNED = "none"
 """What stands for a tuning where there is none."""
 
@@ -58,7 +61,7 @@ def circumstances(devices: Mapping[str, DeviceInfo], options: Settings) -> dict[
         "device": info.name,
         "driver": "; ".join(f"{d.vendor} {d.driver}" for d in devices.values() if d.kind != "host"),
         "workers": str(info.workers),
-        "vectors": f"{info.simd} {' '.join(sorted(info.features))}",
+        "vectors": f"{info.simd} {' '.join(sorted(info.features - _OF_LIBRARIES))}",
         "placements": " ".join(devices),
         "options": " ".join(f"{name}={_spell(getattr(options, name))}" for name in _OPTIONS),
         "tuning": info.tuning.digest if info.tuning else NOT_TUNED,

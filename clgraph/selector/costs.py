@@ -25,17 +25,21 @@ class Rates:
         worker_flops: Additions and multiplications a second of one worker, while all of them work.
         bandwidths: Bytes that workers read from memory a second, by their number, ascending.
         bf16_products: Multiply-adds of bfloat16 in the time of one of float32, where the CPU has ``vdpbf16ps``.
+        fetching: How many times as fast a worker reads between much arithmetic where the kernel fetches lines ahead as
+            where that is left to the core; 1 where it was not measured.
     """
 
     worker_flops: float
     bandwidths: tuple[tuple[int, float], ...]
     bf16_products: float = _BF16_PRODUCTS
+    fetching: float = 1.0
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Rates:
         """Return the rates that JSON holds; raises ``KeyError``, ``TypeError``, ``ValueError`` where it holds none."""
         bandwidths = tuple((int(workers), float(rate)) for workers, rate in data["bandwidths"])
-        return Rates(float(data["worker_flops"]), bandwidths, float(data.get("bf16_products", _BF16_PRODUCTS)))
+        pairs, fetching = float(data.get("bf16_products", _BF16_PRODUCTS)), float(data.get("fetching", 1.0))
+        return Rates(float(data["worker_flops"]), bandwidths, pairs, fetching)
 
     def bandwidth(self, workers: int) -> float:
         """Return the bytes a second of *workers*: of the largest measured number that is not larger."""

@@ -35,7 +35,8 @@ class DeviceInfo(Remembering):
             ``opencl_c_30``, ``emulated_local`` (local memory is ordinary memory), ``acq_rel`` (acquire/release atomics
             at device scope), ``host_memory`` (kernels work on the host's own arrays), ``yield`` (kernels are threads
             that may make system calls), ``prefetch`` and ``cycle_counter`` (clang's built-ins for them, of compilers
-            for CPUs; the counter of CPUs that let a program read it), ``fma`` (multiply-adds in hardware), ``vnni``
+            for CPUs; the counter of CPUs that let a program read it), ``fetch_ahead`` (the canary has measured that
+            cores read faster what is fetched ahead), ``fma`` (multiply-adds in hardware), ``vnni``
             (``vpdpbusd`` on 512 bits, as inline assembly), ``bf16`` (``vdpbf16ps``, likewise), ``bf16_products`` (the
             user allows products of numbers that are rounded to bfloat16), ``nvidia_ptx`` (inline PTX) with ``sm80`` and
             the like (every compute capability that the device has), ``tf32x3``, ``f16x3`` (the user allows it),

@@ -23,6 +23,8 @@ from clgraph.graph.primitive import PRIMITIVES
 from clgraph.ops.activation import Activation
 from clgraph.saved import circumstances, programs
 from clgraph.saved.circumstances import differences
+from clgraph.selector.query import DeviceInfo
+from clgraph.settings import settings
 from tests.support.models import image, light_model, small_model
 from tests.support.saved import feeds_of
 from tests.support.zoo_mobile import mobilenet_v3_small
@@ -129,6 +131,15 @@ def test_a_dry_run_and_other_options_compile_anew(saved: Path) -> None:
     other = clgraph.load(saved, device="host", config={"disable_passes": ["prepare_primitive_fusing"]})
     assert "anew: options disable_passes=, here disable_passes=prepare_primitive_fusing" in other.notes[0]
     assert "prepare_primitive_fusing" not in [p.name for p in other.passes]
+
+
+def test_what_only_libraries_depend_on_leaves_a_program_as_it_is() -> None:
+    """Each machine compiles libraries for itself, whatever machine the program comes from."""
+    told = [
+        circumstances.circumstances({"a": DeviceInfo(features=frozenset(words))}, settings())["vectors"]
+        for words in (("fma",), ("fma", "fetch_ahead"), ("fma", "vnni"))
+    ]
+    assert told == ["16 fma", "16 fma", "16 fma vnni"]
 
 
 def test_a_warning_names_a_few_differences_and_all_are_told_below_it(

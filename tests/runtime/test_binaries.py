@@ -77,7 +77,7 @@ def test_only_libraries_use_opencl_c_3_and_only_with_the_atomics_for_it():
     assert "fast" not in options_for(frozenset(), True)
 
 
-@pytest.mark.parametrize("feature", ["prefetch", "cycle_counter"])
+@pytest.mark.parametrize("feature", ["prefetch", "fetch_ahead", "cycle_counter"])
 def test_built_in_functions_of_a_compiler_are_used_only_where_the_device_declares_them(feature):
     assert f"-DCLGRAPH_{feature.upper()}" in options_for(frozenset({feature}), True).split()
     assert feature.upper() not in options_for(frozenset({"acq_rel"}), True)

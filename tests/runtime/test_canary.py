@@ -24,6 +24,7 @@ TABLE = json.loads((Path(__file__).parents[1] / "data" / "cpus.json").read_text(
 SUBJECT = Subject("pocl:0", LIBRARY_SHA256, 1)
 AVX512, AVX2, SSE2 = named("avx512"), named("avx2"), named("sse2")
 NOTHING = '{"key": KEY, "why": "", "worker_flops": 1e11, "bandwidths": [[1, 1e10]], "bf16_products": 0}'
+UNFETCHED = '{"key": KEY, "why": "", "worker_flops": 1e11, "bandwidths": [[1, 1e10]], "fetching": 0}'
 GOOD = {"why": "", "worker_flops": 1e11, "bandwidths": [[1, 1e10], [2, 1.5e10]]}
 
 
@@ -53,6 +54,9 @@ def test_every_record_that_the_cpu_executes_computes_rightly_and_is_measured(rec
     # What has not been measured is 2; CPUs have made 0.49 (Sapphire Rapids) to 2.
     measured = found.rates.bf16_products
     assert 0.2 < measured < 2.6 and measured != 2.0 if "bf16" in record.features else measured == 2.0
+    # What has not been measured is 1; a line costs at most three instead of one, and gains what memory takes in it.
+    assert 0.2 < found.rates.fetching < 5
+    assert found.rates.fetching != 1.0
 
 
 SEEN = {(built_in, simd, right): cpu for cpu, built_in, simd, right in reversed(TABLE["pairs"])}
@@ -117,7 +121,7 @@ def test_where_none_computes_rightly_the_device_is_refused_in_one_sentence(child
 @pytest.mark.parametrize(
     "damage",
     [
-        *("", "{}", "[]", "not json", NOTHING),
+        *("", "{}", "[]", "not json", NOTHING, UNFETCHED),
         *('{"key": "another", "why": ""}', '{"key": KEY, "why": ""}', '{"key": KEY, "why": 1}'),
     ],
 )

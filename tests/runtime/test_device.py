@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from clgraph.errors import DeviceError
 from clgraph.runtime import device, driver
 from clgraph.runtime.device import HOST, Device, find_device, with_class, with_workers
+from clgraph.selector.costs import Rates
 from clgraph.selector.query import DeviceInfo
 
 POCL = Device(DeviceInfo(name="pocl:0", kind="cpu", workers=4, flops=4e11), "pthread-AMD EPYC", (), "pocl handle")
@@ -104,8 +106,22 @@ def test_a_cpu_device_has_a_vector_width_that_kernels_are_written_for(engine):
     assert engine.info.workers >= 1
 
 
+@pytest.mark.opencl
+def test_streams_are_fetched_ahead_where_the_canary_has_measured_that_it_helps(engine, monkeypatch):
+    handle = engine.device.handle
+    decided = driver.decision(engine.info.name, handle)
+
+    def declared(rates):
+        monkeypatch.setattr(driver, "decision", lambda name, handle: replace(decided, rates=rates))
+        return "fetch_ahead" in device._describe(handle, engine.info.name).info.features
+
+    rates = Rates(1e11, ((1, 1e10),))
+    found = [declared(replace(rates, fetching=times)) for times in (0.75, 1.02, 1.1)]
+    assert [*found, declared(rates), declared(None)] == [False, False, True, False, False]
+
+
 def test_a_cpu_treated_as_a_gpu_offers_nothing_that_tiles_and_executors_ask_for():
-    features = frozenset({"fp64", "acq_rel", "host_memory", "yield", "prefetch", "cycle_counter"})
+    features = frozenset({"fp64", "acq_rel", "host_memory", "yield", "prefetch", "fetch_ahead", "cycle_counter"})
     cpu = Device(DeviceInfo(name="pocl:0", kind="cpu", compute_units=4, simd=16, features=features), "CPU")
     gpu = with_class(cpu, "gpu")
     assert (gpu.info.kind, gpu.info.simd, gpu.info.features) == ("gpu", 1, {"fp64"})
