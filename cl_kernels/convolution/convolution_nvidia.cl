@@ -7,7 +7,8 @@
 // from its part of k. Where there are several parts (PARTS, default 0), the sums go to `parts` [part][n][y][x][O], for
 // matmul_gpu_sum; else y is written.
 // table: views of y and x, channels and outputs of a group, taps, images, height and width of y, height and width of x,
-// strides, pads before, bias offset (-1: none) and pitch; taps: offset in x and place along y and x of each.
+// strides, pads before, bias offset (-1: none) and pitch, channels times their pitch, and where PRODUCT scales (an image each)
+// what TILE_SCALES reads; taps: offset in x and place along y and x of each.
 // Error: that of PRODUCT for n = taps * C / groups terms, plus the post-operations'.
 #define RANK 5
 #include "halves.clh"
@@ -39,7 +40,8 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolutio
 
   tile_sums sums;
   tile_clear(sums);
-  TILE_SCALES(largest, lane)
+  TILE_SCALES(memory, BASE_OF(const float, largest), rest + 15, 0, 0, p0, pixels, rest[4] * rest[5], warp, lane)
   TILE_PIPELINE(sums, memory, steps.y, warp, lane);
+  TILE_SCALE_BACK(sums);
   CONVOLUTION_WRITE(sums, memory);
 }

@@ -6,7 +6,8 @@
 // Grid: (tiles * TILE_ITEMS, parts of k, batch), groups of TILE_ITEMS; a group makes TILE_ROWS x TILE_COLUMNS results from its
 // part of k. Where there are several parts (PARTS, default 0), the sums go to `parts` [part][batch][M][N], for
 // matmul_gpu_sum; else y is written.
-// table: dims (batch axes, M, N), views of y, a, b and bias, K, pitch of b along K, whether there is a bias.
+// table: dims (batch axes, M, N), views of y, a, b and bias, K, pitch of b along K, whether there is a bias, and where PRODUCT
+// scales what TILE_SCALES reads, the rows of an entry, and whether each matrix of the batch has a b of its own.
 // Error: that of PRODUCT for K terms, plus the post-operations'.
 #include "halves.clh"
 #include "vectors.clh"
@@ -80,8 +81,10 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void matmul_nvi
 
   tile_sums sums;
   tile_clear(sums);
-  TILE_SCALES(largest, lane)
+  TILE_SCALES(memory, BASE_OF(const float, largest), rest + 3, (int)get_group_id(2) * (rows / rest[6]),
+              (int)get_group_id(2) * rest[7], m0, rows, rest[6], warp, lane)
   TILE_PIPELINE(sums, memory, steps.y, warp, lane);
+  TILE_SCALE_BACK(sums);
 
 #define RESULT(sum, row, column)                                                                        \
   do {                                                                                                  \

@@ -21,6 +21,7 @@ from clgraph.implementations.gpu.vectors import (
 )
 from clgraph.implementations.gpu.windows import bias_of, implicit_sizes, tap_table, wide_posts, window_numbers
 from clgraph.implementations.matrix_units.nvidia.products import Products, products
+from clgraph.implementations.matrix_units.nvidia.scales import scales_of_images
 from clgraph.implementations.matrix_units.nvidia.tiles import F16, F16X3, F32, TF32X3, chunk, in_chunks, tile_refusal
 from clgraph.ops.convolution import Convolution
 from clgraph.selector.general import General, View, table
@@ -86,7 +87,8 @@ class _Nvidia(General[Convolution]):
     @classmethod
     def products(cls, q: Query[Convolution]) -> Products:
         """Return the products in the tiles that make them soonest."""
-        return products(q, cls.product, implicit_sizes(q))
+        scales = scales_of_images(*q.own[:2]) if cls.product == F16X3 else None
+        return products(q, cls.product, implicit_sizes(q), scales=scales)
 
     @classmethod
     def terms(cls, q: Query[Convolution], taps: Table) -> Table:
@@ -104,7 +106,8 @@ class _Nvidia(General[Convolution]):
         view, source, *rest = window_numbers(q)
         assert isinstance(view, View)
         assert isinstance(source, View)
-        numbers = table(view, source, *rest, bias_of(q), channels * source.pitches[-1])
+        scales = made.scales.numbers if made.scales else ()
+        numbers = table(view, source, *rest, bias_of(q), channels * source.pitches[-1], scales)
         posts, bias = wide_posts(q), "in2" if q.arity > 2 else "null"
         arguments = ("in0", "in1", bias, "out0", *cls.tensors(made), numbers, cls.terms(q, tap_table(q)), *posts)
 

@@ -11,10 +11,11 @@ from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.gpu.products import counted_product, product_sizes
 from clgraph.implementations.gpu.vectors import LANES, vector_jit
-from clgraph.implementations.matrix_units.nvidia.products import products
+from clgraph.implementations.matrix_units.nvidia.products import Products, products
+from clgraph.implementations.matrix_units.nvidia.scales import scales_of_matrices
 from clgraph.implementations.matrix_units.nvidia.tiles import F16, F16X3, F32, TF32X3, Tiling, chunk, tile_refusal
 from clgraph.ops.matmul import MatMul, MatrixProduct, matrix_product
-from clgraph.selector.general import General
+from clgraph.selector.general import General, table
 from clgraph.selector.implementation import ORDERED_F32, Serves, implements
 from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.post import FUSABLE
@@ -65,7 +66,15 @@ class MatMulNvidia(General[MatMul]):
 
     @classmethod
     def cost(cls, q: Query[MatMul]) -> float:
-        return products(q, cls.product, product_sizes(q)).cost(q, 4.0)
+        return cls._products(q)[0].cost(q, 4.0)
+
+    @classmethod
+    def _products(cls, q: Query[MatMul], tiling: Tiling | None = None) -> tuple[Products, tuple[int, ...]]:
+        """Return the products, and what the kernel is told of their scales."""
+        if cls.product != F16X3:
+            return products(q, cls.product, product_sizes(q), tiling), ()
+        scales, more = scales_of_matrices(matrix_product(cls._as_asked(q)))
+        return products(q, cls.product, product_sizes(q), tiling, scales), (*scales.numbers, *more)
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
@@ -74,11 +83,11 @@ class MatMulNvidia(General[MatMul]):
     @classmethod
     def plan_in(cls, q: Query[MatMul], tiling: Tiling | None = None) -> Plan:
         """Return the steps by a given tile and number of parts, or by those that are soonest done."""
-        made = products(q, cls.product, product_sizes(q), tiling)
+        made, numbers = cls._products(q, tiling)
         c, dtype = counted_product(q), q.outputs[0].dtype
         s, rank = c.space, len(c.space.dims)
         by_row = cls.product == F16 and _by_row(c.product)
-        arguments = ("in0", "in1", c.bias, "out0", made.parts, made.largest, c.table, *c.posts)
+        arguments = ("in0", "in1", c.bias, "out0", made.parts, made.largest, table(c.table.values, numbers), *c.posts)
 
         def ending() -> Launch:
             dims, views, biased = (*s.dims[:-1], s.dims[-1] // LANES), (s.views[0], s.views[3]), int(q.arity > 2)

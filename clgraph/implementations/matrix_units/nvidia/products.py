@@ -7,16 +7,9 @@ from math import prod
 from typing import Any
 
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Layout
 from clgraph.implementations.gpu.products import ProductSizes
-from clgraph.implementations.matrix_units.nvidia.tiles import (
-    F16X3,
-    LARGEST_BYTES,
-    Tiling,
-    best_tiling,
-    largest_seconds,
-    largest_step,
-)
+from clgraph.implementations.matrix_units.nvidia.scales import Scales
+from clgraph.implementations.matrix_units.nvidia.tiles import Tiling, best_tiling
 from clgraph.selector.general import View, launch, table
 from clgraph.selector.implementation import roofline
 from clgraph.selector.jit import Jit
@@ -32,12 +25,12 @@ class Products:
     """Products of certain sizes by the kernels that include ``nvidia_tile.clh``.
 
     Attributes:
-        scaled: The factors that are scaled first; none where products need no scales.
+        scales: Of the factors; none where products need no scales.
     """
 
     sizes: ProductSizes
     tiling: Tiling
-    scaled: tuple[Layout, ...] = ()
+    scales: Scales | None = None
 
     @property
     def parts(self) -> str:
@@ -47,7 +40,7 @@ class Products:
     @property
     def largest(self) -> str:
         """The role of what the factors are scaled by."""
-        return f"scratch{int(self.tiling.split_k > 1)}" if self.scaled else "null"
+        return f"scratch{int(self.tiling.split_k > 1)}" if self.scales else "null"
 
     def cost(self, q: Query[Any], compute: float, slower: float = 1.0) -> float:
         """Estimate all steps.
@@ -56,7 +49,7 @@ class Products:
             compute: Of what the cost model knows as the peak; an estimate.
             slower: By how much longer than those of the cost model steps take.
         """
-        before = largest_seconds(q.device, self.scaled) if self.scaled else 0.0
+        before = self.scales.seconds(q.device) if self.scales else 0.0
         return before + max(roofline(q, compute, _TRAFFIC), q.device.launch_seconds + slower * self.tiling.seconds)
 
     def plan(self, kernel: str, jit: Jit, arguments: Sequence[Argument], ending: Callable[[], Launch]) -> Plan:
@@ -69,14 +62,14 @@ class Products:
         tile, parts, sizes, entry = self.tiling.tile, self.tiling.split_k, self.sizes, kernel.rsplit("/", 1)[1]
         tiles = -(-sizes.rows // tile.rows) * -(-sizes.columns // tile.columns)
         grid = (tiles * tile.items, parts, sizes.count)
-        steps = [largest_step(self.scaled, self.largest)] if self.scaled else []
+        steps = [self.scales.step(self.largest)] if self.scales else []
         steps.append(
             Launch(f"{kernel}.cl", entry, jit.define(PARTS=parts > 1), grid, (tile.items, 1, 1), tuple(arguments))
         )
         scratch = [4 * parts * self.sizes.results] if parts > 1 else []
         if parts > 1:
             steps.append(ending())
-        return Plan(tuple(steps), (*scratch, *([LARGEST_BYTES] if self.scaled else [])))
+        return Plan(tuple(steps), (*scratch, *([self.scales.scratch_bytes] if self.scales else [])))
 
     def added(
         self,
@@ -99,7 +92,8 @@ class Products:
         return launch(kernel, jit, prod(dims), self.parts, *tensors, numbers, *posts)
 
 
-def products(q: Query[Any], product: str, sizes: ProductSizes, tiling: Tiling | None = None) -> Products:
+def products(
+    q: Query[Any], product: str, sizes: ProductSizes, tiling: Tiling | None = None, scales: Scales | None = None
+) -> Products:
     """Return the products of *q*, made as *product* says, in a given tiling or in the one that makes them soonest."""
-    found = best_tiling(q.device, product, sizes) if tiling is None else tiling
-    return Products(sizes, found, q.own[:2] if product == F16X3 else ())
+    return Products(sizes, best_tiling(q.device, product, sizes) if tiling is None else tiling, scales)

@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.implementations.gpu.products import ProductSizes
-from clgraph.implementations.gpu.vectors import LANES, vector_jit
+from clgraph.implementations.gpu.vectors import vector_jit
 from clgraph.selector.costs import shipped
-from clgraph.selector.general import View, space
+from clgraph.selector.general import View
 from clgraph.selector.jit import Jit
-from clgraph.selector.plan import Launch, Table
 from clgraph.selector.query import SM80, DeviceInfo
 
 F16, TF32X3, F32, F16X3, S8 = "PRODUCT_F16", "PRODUCT_TF32X3", "PRODUCT_F32", "PRODUCT_F16X3", "PRODUCT_S8"
 """How products are made; ``nvidia_tile.clh`` says more."""
 _SUM_BANDWIDTH = 0.7
-_LARGEST_PARTS, _LARGEST_GROUP = 256, 256
-LARGEST_BYTES = 4 * 2 * _LARGEST_PARTS
-"""Scratch of what scales the products of ``F16X3``."""
 _LEAST_STEPS = 4
 """Steps of a part of k: fewer are mostly filling of the pipeline."""
 _SLOWER, _SLOWER_F32 = 3.0, 2.0
@@ -195,35 +190,6 @@ def _step_seconds(device: DeviceInfo, tile: PtxTile) -> float:
     found = device.costs.units.get(tile.unit)
     seconds = shipped("nvidia").units[tile.unit] if found is None else found
     return seconds if tile.sm80 else seconds * (_SLOWER_F32 if tile.product == F32 else _SLOWER)
-
-
-def largest_step(tensors: Sequence[Layout], scratch: str) -> Launch:
-    """Return the launch that finds what scales the products of ``F16X3``: the largest magnitudes of both *tensors*.
-
-    They lie as the kernels of products read them, four elements at a time along the innermost axis.
-
-    Args:
-        scratch: The role of ``LARGEST_BYTES`` for them.
-    """
-    spaces = []
-    for layout in tensors:
-        view = View.of(layout)
-        spaces.append(space(layout.shape, [view], [sorted(range(layout.rank), key=lambda axis: -view.pitches[axis])]))
-    rank, numbers = max(len(s.dims) for s in spaces), list[int]()
-    for s in spaces:
-        more, (view,) = (0,) * (rank - len(s.dims)), s.views
-        dims = (*s.dims[:-1], s.dims[-1] // LANES)
-        numbers += [*(1 for _ in more), *dims, prod(dims), view.origin, *more, *view.pitches]
-    entry, grid = "matmul_gpu_largest", (_LARGEST_PARTS * _LARGEST_GROUP, 2)
-    jit = vector_jit(DType.F32, rank)
-    arguments = ("in0", "in1", scratch, Table(tuple(numbers)))
-    return Launch(f"matmul/{entry}.cl", entry, jit, grid, (_LARGEST_GROUP, 1), arguments)
-
-
-def largest_seconds(device: DeviceInfo, tensors: Sequence[Layout]) -> float:
-    """Return the time of :func:`largest_step`."""
-    read = sum(x.nbytes for x in tensors)
-    return device.launch_seconds + read / (device.bytes_per_second * _SUM_BANDWIDTH)
 
 
 def in_chunks(layout: Layout, views: Sequence[View], along: int, product: str) -> str | None:

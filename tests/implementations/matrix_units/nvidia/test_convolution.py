@@ -16,7 +16,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.selector.query import SM80, DeviceInfo, Query
-from tests.support.check_op import check_op
+from tests.support.check_op import check_op, run_raw
 from tests.support.combinations import each_value
 
 F16_NAME, F32_NAME, TF32X3_NAME = "convolution.nvidia_f16", "convolution.nvidia_f32", "convolution.nvidia_tf32x3"
@@ -153,6 +153,22 @@ def test_one_large_value_costs_the_others_what_the_bound_says(nvidia_engine):
 
     x, w, primitive = CASES["three_by_three"]
     _check(nvidia_engine, F16X3_NAME, x, w, primitive, draw={0: outlier}, families=("normal",))
+
+
+@pytest.mark.opencl
+def test_an_image_has_the_same_bits_whatever_the_others_of_its_batch_are(nvidia_engine, rng):
+    """Three images lie in one tile: 64 pixels."""
+    last, primitive = channels_last(4), Convolution((1, 1), (1, 1), ((1, 1), (1, 1)))
+    x, w = rng.standard_normal((3, 4, 5, 16)).astype(np.float32), rng.standard_normal((8, 3, 3, 16)).astype(np.float32)
+    layouts = tuple(Layout(DType.F32, s, last) for s in ((3, 16, 4, 5), (8, 16, 3, 3)))
+    y = primitive.infer([v.plain() for v in layouts])[0].with_format(last)
+    q = Query(primitive, layouts, (y,), nvidia_engine.info, 2, constant=frozenset({1}))
+    other = x.copy()
+    other[1] *= np.float32(1e6)
+    found = [run_raw(nvidia_engine, module.ConvolutionNvidiaF16x3, q, [a, w])[0] for a in (x, other)]
+    before, after = (v.reshape(3, -1) for v in found)
+    np.testing.assert_array_equal(before[[0, 2]], after[[0, 2]])
+    assert (before[1] != after[1]).any()
 
 
 @pytest.mark.opencl

@@ -7,12 +7,15 @@ import clgraph.implementations.matrix_units.nvidia.matmul as module
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.matrix_units.nvidia import products
-from clgraph.implementations.matrix_units.nvidia.tiles import TILES, Tiling, largest_step
+from clgraph.implementations.matrix_units.nvidia.scales import Entries, Scales
+from clgraph.implementations.matrix_units.nvidia.tiles import TILES, Tiling
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
+from clgraph.selector.general import View
+from clgraph.selector.query import Query
 from clgraph.selector.sources import kernel_text
-from tests.support.check_op import check_op
+from tests.support.check_op import check_op, run_raw
 from tests.support.combinations import each_value
 
 F16_NAME, F32_NAME, TF32X3_NAME = "matmul.nvidia_f16", "matmul.nvidia_f32", "matmul.nvidia_tf32x3"
@@ -111,19 +114,46 @@ def test_halves_are_scaled_by_a_largest_value_anywhere(nvidia_engine):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("place", [(0, 3), (511, 1023), (640, 0), (699, 1022)])
-def test_the_largest_finite_magnitude_is_found_in_rows_with_gaps(place, gpu_engine):
-    layouts = [Layout(DType.F32, (700, 1024), pitches=(1028, 1)), Layout(DType.F32, (3, 8))]
-    x = np.full(700 * 1028, 9.0, np.float32)
-    rows = x.reshape(700, 1028)[:, :1024]
-    rows[:] = np.random.default_rng(0).uniform(-1, 1, rows.shape)
-    rows[place], rows[17, 5], rows[18, 6] = -7.0, np.inf, np.nan
-    step, found = largest_step(layouts, "scratch0"), np.full(512, np.nan, np.float32)
-    held = [gpu_engine.upload(a, "a tensor") for a in (x, np.full(24, -0.5, np.float32), found)]
+def test_the_largest_finite_magnitude_of_every_entry_is_found(gpu_engine, rng):
+    """Short entries by 32 work-items each, long ones in parts by groups. Rows have gaps of larger values."""
+    short, long = ((700, 1024), 1), ((3, 20, 1024), 1)
+    both, wanted = [], []
+    for shape, outer in (short, long):
+        x = np.full((*shape[:-1], 1028), 9.0, np.float32)
+        x[..., :1024] = rng.uniform(-1, 1, shape)
+        x[0, ..., 3], x[-1, ..., 1023], x[1, ..., 5], x[2, ..., 6] = -7.0, 5.0, np.inf, np.nan
+        inside = x[..., :1024]
+        finite = np.where(np.isfinite(inside), np.abs(inside), 0)
+        wanted.append(finite.reshape(shape[0], -1).max(1))
+        pitches = tuple(n // 4 for n in x.strides)
+        both.append((x, Entries.of(shape, View(0, pitches), outer)))
+    scales = Scales(*(e for _, e in both))
+    assert [(e.team, e.parts) for _, e in both] == [(32, 1), (256, 16)]
+    step, found = scales.step("scratch0"), np.full(scales.scratch_bytes // 4, np.nan, np.float32)
+    held = [gpu_engine.upload(a, "a tensor") for a in (*(x for x, _ in both), found)]
     numbers = gpu_engine.upload(np.array(step.args[-1].values, np.int32), "a table")
     args = [a for memory in held for a in (memory, np.int64(0))]
     kernel = gpu_engine.kernel(f"{step.jit}{kernel_text(step.source)}", step.entry, [*args, numbers])
     kernel.on(gpu_engine.stream, step.grid, step.group)()
     gpu_engine.stream.read(held[2], 0, found)
     gpu_engine.stream.finish()
-    assert (found[:256].max(), found[256:].max()) == (7.0, 0.5)
+    _, begin, parts = scales.numbers
+    np.testing.assert_array_equal(found[:begin], wanted[0])
+    np.testing.assert_array_equal(found[begin:].reshape(3, parts).max(1), wanted[1])
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("shape", [(130, 256), (3, 40, 256)])
+def test_an_entry_of_a_batch_has_the_same_bits_whatever_the_others_are(shape, nvidia_engine, rng):
+    """A row of a single product is one, and so is a matrix of several."""
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in (shape, (24, 256)))
+    other = x.copy()
+    other[1] *= np.float32(1e6)
+    layouts = tuple(Layout(DType.F32, a.shape) for a in (x, w))
+    primitive = MatMul(transpose_b=True)
+    q = Query(primitive, layouts, primitive.infer(layouts), nvidia_engine.info, 2)
+    found = [run_raw(nvidia_engine, module.MatMulNvidiaF16x3, q, [a, w])[0] for a in (x, other)]
+    before, after = (y.reshape(*shape[:-1], 24) for y in found)
+    same = [i for i in range(shape[0]) if i != 1]
+    np.testing.assert_array_equal(before[same], after[same])
+    assert (before[1] != after[1]).any()
