@@ -22,15 +22,15 @@ def fastest_slices(program: Program, device: DeviceInfo) -> int:
     # By identity: nodes that are alike share layouts, of which there are a tenth as many as values.
     layouts = {id(v.layout): v.layout for node in program for v in (*node.inputs, *node.outputs)}
     sizes = {number: layout.nbytes for number, layout in layouts.items()}
-    whole = [_moved(node, sizes) for node in program]
-    if max(whole, default=0.0) <= device.costs.cache_bytes:
+    whole = [(_moved(node, sizes), _handed_on(node, sizes)) for node in program]
+    if not any(handed and moved > device.costs.cache_bytes for moved, handed in whole):
         return 1
     weights = sum(v.layout.nbytes for v in program.constants)
-    moved = [nbytes / first[0] for nbytes in whole]
+    each = [(moved / first[0], handed / first[0]) for moved, handed in whole]
 
     def seconds(slices: int) -> float:
         entries = first[0] // slices
-        spilt = first[0] * sum(each for each in moved if each * entries > device.costs.cache_bytes)
+        spilt = first[0] * sum(handed for moved, handed in each if moved * entries > device.costs.cache_bytes)
         again = (slices - 1) * (weights if weights > device.costs.cache_bytes else 0)
         return (spilt + again) / device.bytes_per_second + (slices - 1) * SLICE_SECONDS
 
@@ -53,3 +53,13 @@ def _moved(node: Node, sizes: Mapping[int, int]) -> float:
     if len(read) == 1 and node.primitive.kind in _FUSED:
         return 0.0
     return float(sum([sizes[id(v.layout)] for v in (*read, *node.outputs)]))
+
+
+def _handed_on(node: Node, sizes: Mapping[int, int]) -> float:
+    """Return those bytes that stay in the cache where a slice does: not of what comes from, or goes to, the caller.
+
+    Args:
+        sizes: Bytes by identity of the layout.
+    """
+    read = [v for v in node.inputs if v.producer is not None]
+    return float(sum([sizes[id(v.layout)] for v in (*read, *[v for v in node.outputs if v.readers])]))

@@ -235,6 +235,18 @@ def test_large_batches_are_cut_so_that_activations_stay_in_the_cache() -> None:
     assert "x" + str(program.batch_slices) in str(program).splitlines()[0]
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_comes_from_the_caller_and_goes_back_stays_in_no_cache(count) -> None:
+    topology = Topology()
+    x = topology.input("x", (1024, 8192))
+    for i in range(count):
+        x = topology.add(f"n{i}", Softmax((1,)), x)
+    topology.output(x)
+    program = topology.build()
+    assert program.inputs[0].layout.nbytes > CPU.costs.cache_bytes
+    assert (best_slices(program, CPU) > 1) is (count == 2)
+
+
 def test_weights_that_stay_in_the_cache_cost_nothing_again() -> None:
     roomy = replace(SLOW, tuning=Tuning(replace(CPU.costs, cache_bytes=3e4 + 1e6)))
     assert best_slices(convolutions(512, 2, 256), roomy) > 1
