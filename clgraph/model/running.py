@@ -16,9 +16,10 @@ from clgraph.graph.topology import Topology
 from clgraph.model.delivery import Outputs, as_arrays, enqueue_network, run_network, wanted_types
 from clgraph.model.feeds import arranged, as_given, foreign_places, shared_places
 from clgraph.model.run_queue import RunQueue
-from clgraph.model.specialisations import Specialisations
+from clgraph.model.specialisations import Specialisation, Specialisations
 from clgraph.model.state.remembering import Remembering
 from clgraph.network.cancelling import Cancellation, ending
+from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.callers_buffer import wait
 from clgraph.runtime.process import check_process
 from clgraph.selector.query import DeviceInfo
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from clgraph.model.tensor import Tensor
     from clgraph.network.network import Network
     from clgraph.network.profile import Profile
+    from clgraph.network.quick import QuickRun
     from clgraph.network.watch import Watcher
 
 
@@ -50,6 +52,7 @@ class Running(Remembering):
         self._random = RANDOM_KEY in topology.inputs
         self._fed = [(name, None) for name in self.input_names]
         self._wanted = wanted_types(topology.inputs.values())
+        self._quick: tuple[Specialisation, QuickRun] | None = None
 
     @overload
     def run(
@@ -108,6 +111,10 @@ class Running(Remembering):
             ClosedError: The model was closed.
             ClgraphError: The shapes are new and the model cannot be compiled for them, or the device fails.
         """
+        if self._quick is not None and len(given) == 1 and not (named or tensors or wait_for):
+            unlimited = timeout is None and cancellation is None
+            if unlimited and outputs is None and (results := self.run_quickly(given[0])) is not None:
+                return results
         if wait_for:
             wait(wait_for)
         if given and isinstance(given[0], dict | Mapping):
@@ -124,6 +131,18 @@ class Running(Remembering):
         results = self._run_arrays(arrays, outputs, tensors=tensors, cancellation=ending(timeout, cancellation))
         return results | foreign if foreign else results
 
+    def run_quickly(self, feeds: Any) -> dict[str, Array] | None:
+        """Return what :meth:`run` does of *feeds* that are just like those of the run before; else ``None``.
+
+        Then nothing was done. Raises as :meth:`run`.
+        """
+        if self._quick is None or type(feeds) is not dict or GATE.here.daemon:
+            return None
+        latest, quick = self._quick
+        check_process()
+        with self._lock:
+            return quick(feeds) if self._specialisations.latest is latest else None
+
     def _run_arrays(
         self,
         arrays: dict[str, Array | Tensor],
@@ -135,7 +154,18 @@ class Running(Remembering):
         with self._lock if cancellation is None else cancellation.holding(self._lock):
             if not tensors and (found := self._run_fed_back(arrays, outputs, cancellation)) is not None:
                 return found
-            return run_network(self._network(arrays), arrays, outputs, tensors=tensors, cancellation=cancellation)
+            network = self._network(arrays)
+            results = run_network(network, arrays, outputs, tensors=tensors, cancellation=cancellation)
+            if self._quick is None or self._quick[0] is not self._specialisations.latest:
+                self._quick = self._prepared(network)
+            return results
+
+    def _prepared(self, network: Network) -> tuple[Specialisation, QuickRun] | None:
+        """Return what :meth:`run_quickly` goes by, *network* being the latest."""
+        latest, over_caches = self._specialisations.latest, self._may_keep and self._keeper.parts is not None
+        if latest is None or network.quick is None or self._specialisations.deciding or over_caches:
+            return None
+        return latest, network.quick
 
     def _overriding(self, names: frozenset[str]) -> Running:
         """Return the model that is fed the inputs *names*, for which the topology has values."""
@@ -211,6 +241,7 @@ class Running(Remembering):
         self._closed = True
         self._queue.close()
         self._specialisations.clear()
+        self._quick = None
         for other in self._others.values():
             other.close()
 

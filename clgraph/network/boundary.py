@@ -36,6 +36,7 @@ class Feed:
 
     Attributes:
         how: What became of it in the latest run.
+        view: The memory that it is copied to, ``None`` where it is not, or not by the host.
     """
 
     def __init__(
@@ -55,7 +56,12 @@ class Feed:
         self._updated = is_updated(value)
         self._places = None if value.buffer is None else places.get(value.buffer.placement)
         view = None if self._unread or self._places is None else self._places.view(value)
-        self._view = None if borrowed is not None else view
+        self.view = None if borrowed is not None else view
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but an array is fed, which is copied by the host or read where it lies."""
+        return not self._updated and (self._unread or self.view is not None or self._borrowed is not None)
 
     def checked(self, given: object) -> Held:
         """Return *given* C-contiguous; raises ``InputError`` where it is not what the program reads."""
@@ -87,9 +93,9 @@ class Feed:
             self._copy_on_device(held)
         elif self._borrowed is not None:
             self.how = "read where it lies" if self._borrowed.take(held) else "copied: its address is no multiple of 4"
-        elif self._view is not None:
+        elif self.view is not None:
             self.how = "copied"
-            self._view[...] = held
+            self.view[...] = held
         elif self._places is not None:
             self.how = "copied to the device"
             self._places.write(self._value, held)
@@ -118,6 +124,8 @@ class Result:
 
     Attributes:
         how: What became of it in the latest run.
+        small_view: The memory that it is copied from into a new array, ``None`` where it is large or no memory of the
+            host's.
     """
 
     def __init__(
@@ -141,8 +149,15 @@ class Result:
         on_host = value.buffer is None or value.constant is not None
         self._places = None if on_host or value.buffer is None else places.get(value.buffer.placement)
         self._view = None if self._places is None else self._places.view(value)
+        small = self._borrowed is None and self._nbytes < LEAST_BYTES
+        self.small_view = self._view if small else None
         self._target: Held | None = None
         self._lent = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the host copies it from the device's memory, or kernels write it to a new array."""
+        return self._view is not None
 
     def begin(self, target: Held | None, read: Iterable[Held]) -> None:
         """Prepare for a run that leaves the result in *target*, in a new array for ``None``, and reads *read*."""
@@ -174,7 +189,7 @@ class Result:
             return target
         if self._view is not None:
             self.how = "copied"
-            if target is None and self._nbytes < LEAST_BYTES:
+            if target is None and self.small_view is not None:
                 return self._view.copy()
             target = self._new() if target is None else target
             target[...] = self._view

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clgraph.core.mapped import files_of
-from clgraph.errors import DeviceError, DeviceMemoryError, InputError, RunCancelledError
+from clgraph.errors import InputError
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -21,12 +20,14 @@ from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.boundary import Feed, Held, Result, check_planned, wrong_names
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.cancelling import Cancellation
+from clgraph.network.ending import give_up
 from clgraph.network.enqueueing import engine_of, enqueue
 from clgraph.network.executor_notes import note_tiles, recording, submissions
 from clgraph.network.host import Host
 from clgraph.network.joining import Joining
 from clgraph.network.kept_memory import check_updates, kept_memory
 from clgraph.network.memory_need import admit
+from clgraph.network.quick import quick_run
 from clgraph.network.steps import Command
 from clgraph.network.waking import engine_beside
 from clgraph.network.workspace import Workspace
@@ -50,6 +51,8 @@ class Network:
     Attributes:
         program: What is run; without its nodes once it has been lightened.
         kept: Inputs that nodes update.
+        lock: Held during a run of this network or another of its workspace.
+        quick: Runs it on arrays that are just what it reads, ``None`` where it takes more than kernels.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class Network:
         self._workspace = workspace or Workspace()
         # Outside the gate: it may wait until others are done with a model, which they are not once the gate is closed.
         admit(program, {p: e.info for p, e in engines.items()}, self._workspace)
-        self._lock, self._names = self._workspace.lock, frozenset(v.name for v in program.inputs)
+        self.lock, self._names = self._workspace.lock, frozenset(v.name for v in program.inputs)
         self._take_place()
 
     @GATE
@@ -126,6 +129,8 @@ class Network:
             for name, v in program.outputs
         ]
         self._files = files_of([v.constant for v in program.constants if v.constant is not None])
+        whole = not (poison or self._files or program.batch_slices > 1)
+        self.quick = quick_run(self._engines, self._subgraphs, self._feeds, self._results, self.lock) if whole else None
 
     def lighten(self, again: Callable[[], Program]) -> None:
         """Keep only what runs the program: its nodes, and what they are bound to, are twenty times as many objects.
@@ -146,7 +151,7 @@ class Network:
         if self._again is None:
             return self
         whole = self.clone(self._workspace)
-        whole._runs, whole._created = self._runs, self._created
+        whole._runs, whole._created = self.runs, self._created
         return whole
 
     def _bind(self, subgraph: Subgraph, library: Callable[[str, int], Library]) -> BoundSubgraph:
@@ -182,7 +187,7 @@ class Network:
             DeviceError: A device failed, or the process was forked since the network was made.
             DeviceMemoryError: There is no memory left for a copy or a result.
         """
-        with GATE, self._lock:
+        with GATE, self.lock:
             if cancellation is None:
                 return self._run_whole(feeds, targets, lambda: self._steps)
             with cancellation.watching([tiles for bound in self._subgraphs for tiles in bound.joined]):
@@ -200,7 +205,7 @@ class Network:
             UnsupportedError: The program cannot be enqueued as a whole.
             DeviceError: The driver refuses it.
         """
-        with GATE, self._lock:
+        with GATE, self.lock:
             placements = [bound.subgraph.placement for bound in self._subgraphs]
             engine = engine_of(self._arguments[0], placements, self.program.batch_slices)
             self._begin()
@@ -247,11 +252,16 @@ class Network:
         """
         if self.program.batch_slices > 1:
             return self.run(feeds)
-        with GATE, self._lock:
+        with GATE, self.lock:
             results = self._run(feeds, self._steps, keep=False)
         for array in results.values():
             array.flags.writeable = False
         return results
+
+    @property
+    def runs(self) -> int:
+        """How many runs are over."""
+        return self._runs + (0 if self.quick is None else self.quick.runs)
 
     @property
     def copies(self) -> dict[str, str]:
@@ -292,9 +302,9 @@ class Network:
         from clgraph.network.profile import sum_of
 
         whole = self._whole()
-        with GATE, self._lock:
+        with GATE, self.lock:
             found = sum_of([whole._profile(given) for given in feeds_of_slices(self.program, feeds)])
-            self._runs = whole._runs
+            self._runs = whole.runs - (self.runs - self._runs)
         return found
 
     def _profile(self, feeds: Mapping[str, Held]) -> Profile:
@@ -311,7 +321,7 @@ class Network:
         self._run(feeds, clock.steps)
         total = time.perf_counter() - clock.begin
         parts = [s.subgraph for s in self._subgraphs]
-        used = (SubgraphUse(s.id, s.placement, len(s.nodes), self._created[s.id], self._runs) for s in parts)
+        used = (SubgraphUse(s.id, s.placement, len(s.nodes), self._created[s.id], self.runs) for s in parts)
         return Profile(tuple(clock.times()), total, self.copies, tuple(used))
 
     def watch(self, feeds: Mapping[str, Array], watcher: Watcher) -> dict[str, Array]:
@@ -326,7 +336,7 @@ class Network:
             raise InputError(f"the batch is computed in {slices} slices; CLGRAPH_SPLIT_BATCH=0 keeps it whole")
         whole = self._whole()
         streams = {placement: engine.stream for placement, engine in whole._engines.items()}
-        with GATE, self._lock:
+        with GATE, self.lock:
             steps = watched_steps(whole.program, whole._commands, whole._host, streams, watcher)
             return whole._run(feeds, steps)
 
@@ -362,18 +372,10 @@ class Network:
             if not keep:
                 return {r.name: r.view() for r in self._results}
             return {r.name: r.end() for r in wanted}
-        except self._failures as error:
-            raise DeviceError(f"the device failed while running: {error}") from error
-        except MemoryError as error:
-            if isinstance(error, DeviceMemoryError):
-                raise
-            raise DeviceMemoryError(f"the host has no memory left to run the model: {error}") from error
+        except BaseException as error:
+            give_up(error, self._failures, *(() if over else (self._finish, self._check)))
+            raise
         finally:
-            # Whatever was raised: nothing may be in flight when the arrays it uses go away.
-            if not over:
-                with contextlib.suppress(DeviceError, RunCancelledError):
-                    self._finish()
-                    self._check()
             self._host.forget()
             for result in self._results:
                 result.release()

@@ -14,12 +14,13 @@ import numpy as np
 
 from clgraph.core.aligned import aligned
 from clgraph.graph.primitive import Array
+from clgraph.network.borrowing import LEAST_BORROWED
 from clgraph.network.tensors import empty
 
 NewArray = Callable[[tuple[int, ...], np.dtype[Any], int], Array]
 
-LEAST_BYTES = 1 << 15
-"""Smaller arrays come from the heap, which has them at hand."""
+LEAST_BYTES = LEAST_BORROWED
+"""Smaller arrays come from the heap, which has them at hand; no kernel writes to them."""
 MOST_BYTES = 1 << 26
 """Memory that is kept at most, that which the caller still has included."""
 SLACK = 1.25

@@ -81,6 +81,7 @@ class TileExecutor:
 
     Attributes:
         workers: Work-groups that run tickets.
+        word: The error word, 0 where nothing went wrong; on a device with memory of its own, as read last.
         table, engine: What it runs, and where.
     """
 
@@ -107,7 +108,7 @@ class TileExecutor:
         self._scratch = shared.scratch(places.placement, engine, self._library, scratch)
         self._error = engine.upload(np.zeros(1, np.int32), "the error word of tiles")
         held = self._error.array
-        self._word = np.zeros(1, np.int32) if held is None else held[:4].view(np.int32)
+        self.word = np.zeros(1, np.int32) if held is None else held[:4].view(np.int32)
         self._banks = places.banks
         self._times: Memory | None = None
         self._kernels: dict[tuple[int, int, bool], BoundKernel] = {}
@@ -165,12 +166,12 @@ class TileExecutor:
     def interrupt(self) -> None:
         """Let the workers of a launch leave before the next step, where the host can reach the device's memory."""
         if self._error.array is not None:
-            self._word[0] = INTERRUPTED
+            self.word[0] = INTERRUPTED
 
     def forget_interrupt(self) -> None:
         """Take back an interrupt that no worker has seen; nothing is in flight."""
-        if self._error.array is not None and self._word[0] == INTERRUPTED:
-            self._word[0] = 0
+        if self._error.array is not None and self.word[0] == INTERRUPTED:
+            self.word[0] = 0
 
     def spoil(self, byte: int) -> None:
         """Enqueue setting every byte of the workers' scratch to *byte*: no step may rely on what another left there."""
@@ -189,7 +190,7 @@ class TileExecutor:
 
         ``INTERRUPTED`` where :meth:`interrupt` was called.
         """
-        word = self._word
+        word = self.word
         if self._error.array is not None:
             self.engine.stream.finish()
         else:

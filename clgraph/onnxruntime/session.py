@@ -117,6 +117,14 @@ class InferenceSession(Session):
             RuntimeException: The run failed.
             Fail: It was terminated.
         """
+        if run_options is None and self._trace is None and (not output_names or output_names == self._names):
+            try:
+                found = self._model.run_quickly(input_feed)
+            except ClgraphError:
+                with statuses():
+                    raise
+            if found is not None:
+                return [found[name] for name in self._names]
         names = self._wanted(output_names)
         start = time.monotonic_ns()
         results = self._run(names, input_feed, run_options)

@@ -25,6 +25,9 @@ class DriverGate(ContextDecorator):
 
     Threads that are no daemons are over when the gate closes, the main thread closes it. So nothing in here can be
     interrupted by Ctrl-C, which comes in the main thread.
+
+    Attributes:
+        here: What the calling thread knows of itself; one that is no daemon passes the gate without being seen.
     """
 
     def __init__(self) -> None:
@@ -36,10 +39,10 @@ class DriverGate(ContextDecorator):
         # A forked child has none of the threads.
         self._closed = False
         self._inside: dict[int, threading.Lock] = {}
-        self._here = _Here()
+        self.here = _Here()
 
     def __enter__(self) -> None:
-        here = self._here
+        here = self.here
         if not here.daemon:
             return
         here.depth += 1
@@ -56,7 +59,7 @@ class DriverGate(ContextDecorator):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        here = self._here
+        here = self.here
         if not here.daemon:
             return
         here.depth -= 1

@@ -14,13 +14,14 @@ from clgraph.runtime.opencl import OpenCL
 _INT, _UINT, _POINTER, _SIZE = ctypes.c_int, ctypes.c_uint, ctypes.c_void_p, ctypes.c_size_t
 _NUM_ARGS = 0x1191
 INVALID_KERNEL_NAME = -46
-_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...] | None]] = {
     "clCreateKernel": (_POINTER, (_POINTER, ctypes.c_char_p, _POINTER)),
     "clReleaseKernel": (_INT, (_POINTER,)),
     "clGetKernelInfo": (_INT, (_POINTER, _UINT, _SIZE, _POINTER, _POINTER)),
     "clSetKernelArg": (_INT, (_POINTER, _UINT, _SIZE, _POINTER)),
-    "clEnqueueNDRangeKernel": (_INT, (_POINTER, _POINTER, _UINT, *(_POINTER,) * 3, _UINT, _POINTER, _POINTER)),
+    "clEnqueueNDRangeKernel": (_INT, None),
 }
+"""Result and arguments of each function; ``None`` where it is given objects of ctypes, which none need be made of."""
 
 
 class Kernel:
@@ -66,10 +67,11 @@ class Kernel:
 
     def launch(self, queue: Any, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Callable[[], None]:
         """Return what enqueues the kernel on a ``pyopencl.CommandQueue``; it raises ``cl.Error``."""
-        enqueue, sizes = self._calls["clEnqueueNDRangeKernel"], self._sizes(grid, group)
+        enqueue = self._calls["clEnqueueNDRangeKernel"]
+        arguments = (*self._arguments(queue, grid, group), _UINT(0), None, None)
 
-        def launch() -> None:
-            if code := enqueue(queue.int_ptr, *sizes, 0, None, None):
+        def launch(_held: Any = queue) -> None:
+            if code := enqueue(*arguments):
                 self._check("clEnqueueNDRangeKernel", code)
 
         return launch
@@ -79,21 +81,22 @@ class Kernel:
     ) -> Callable[[Sequence[Any]], Any]:
         """Return what enqueues the kernel behind events; it returns the launch's own event, and raises ``cl.Error``."""
         enqueue, made = self._calls["clEnqueueNDRangeKernel"], self._cl.Event.from_int_ptr
-        sizes = self._sizes(grid, group)
+        arguments = self._arguments(queue, grid, group)
 
-        def launch(before: Sequence[Any]) -> Any:
+        def launch(before: Sequence[Any], _held: Any = queue) -> Any:
             waits = (_POINTER * len(before))(*(event.int_ptr for event in before)) if before else None
             event = _POINTER()
-            if code := enqueue(queue.int_ptr, *sizes, len(before), waits, ctypes.byref(event)):
+            if code := enqueue(*arguments, _UINT(len(before)), waits, ctypes.byref(event)):
                 self._check("clEnqueueNDRangeKernel", code)
             return made(event.value, False)
 
         return launch
 
-    def _sizes(self, grid: tuple[int, ...], group: tuple[int, ...] | None) -> tuple[Any, ...]:
-        """Return the arguments of a launch between its queue and its events."""
+    def _arguments(self, queue: Any, grid: tuple[int, ...], group: tuple[int, ...] | None) -> tuple[Any, ...]:
+        """Return the arguments of a launch on *queue*, which the caller keeps alive, before its events."""
         sizes = _SIZE * len(grid)
-        return self.int_ptr, len(grid), None, sizes(*grid), None if group is None else sizes(*group)
+        local = None if group is None else sizes(*group)
+        return _POINTER(queue.int_ptr), _POINTER(self.int_ptr), _UINT(len(grid)), None, sizes(*grid), local
 
     def _check(self, function: str, code: int) -> None:
         if code:
@@ -110,7 +113,9 @@ def _functions(cl: OpenCL) -> dict[str, Any]:
     if not _FOUND:
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(cl.library, name)
-            function.restype, function.argtypes = result, arguments
+            function.restype = result
+            if arguments is not None:
+                function.argtypes = arguments
             _FOUND[name] = function
     return _FOUND
 

@@ -16,7 +16,7 @@ from clgraph.runtime import driver, memory
 from tests.support.models import image, small_model
 
 pytestmark = pytest.mark.opencl
-SHAPE = (1, 3, 72, 72)
+SHAPE = (1, 3, 128, 128)
 
 
 class Failing:
@@ -106,7 +106,7 @@ def test_whichever_allocation_of_a_run_fails_the_next_run_is_right(device: str, 
 
 @pytest.mark.parametrize("fails", KINDS)
 def test_a_clone_that_finds_no_memory_leaves_its_model_as_it_was(device: str, monkeypatch, fails) -> None:
-    model = clgraph.compile(small_model(size=72), device=device)
+    model = clgraph.compile(small_model(size=128), device=device)
     x = image(SHAPE)
     want = model(x)
     with fails(monkeypatch, 1), pytest.raises(DeviceMemoryError):
@@ -116,7 +116,7 @@ def test_a_clone_that_finds_no_memory_leaves_its_model_as_it_was(device: str, mo
 
 
 def test_a_feed_that_cannot_be_copied_is_one_error(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = clgraph.compile(small_model(size=72), device=device)
+    model = clgraph.compile(small_model(size=128), device=device)
     x = image(SHAPE)
     want = model(x)
     with monkeypatch.context() as patch:

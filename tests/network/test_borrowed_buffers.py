@@ -15,7 +15,7 @@ from clgraph.errors import InputError
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
 from clgraph.network.borrowed_buffers import KNOWN
-from clgraph.network.borrowing import LEAST_BYTES, writable_in_place
+from clgraph.network.borrowing import LEAST_BORROWED, writable_in_place
 from clgraph.network.network import Network
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
@@ -31,8 +31,8 @@ from tests.support.tiny import Scale, ScaleTile, linked, planned
 
 pytestmark = pytest.mark.opencl
 RNG = np.random.default_rng(9)
-SHAPE = (1, 3, 61, 67)
-COUNT = 3 * 61 * 67
+SHAPE = (1, 3, 95, 97)
+COUNT = 3 * 95 * 97
 
 
 def topology(second_reader=False):
@@ -140,9 +140,9 @@ def test_rows_that_are_moved_or_computed_are_read_at_any_address(device, engine)
     if "host_memory" not in engine.info.features:
         pytest.skip("the device copies")
     made = clgraph.Topology()
-    shape = (1, 3, 64, 61)
+    shape = (1, 3, 96, 97)
     x = made.input("x", shape)
-    ones = made.constant("ones", np.ones(61, np.float32))
+    ones = made.constant("ones", np.ones(97, np.float32))
     picked = made.constant("picked", np.array([2, 0]))
     results = {
         "relu": (Activation("relu"), x),
@@ -158,7 +158,7 @@ def test_rows_that_are_moved_or_computed_are_read_at_any_address(device, engine)
     for name, (primitive, *inputs) in results.items():
         made.output(name, made.add(name, primitive, *inputs))
     model = clgraph.compile(made, device=device)
-    memory = RNG.standard_normal(3 * 64 * 61 + 7).astype(np.float32)
+    memory = RNG.standard_normal(3 * 96 * 97 + 7).astype(np.float32)
     given = memory[7:].reshape(shape)
     found = model.run({"x": given})
     profile = model.profile({"x": given})
@@ -250,7 +250,7 @@ def test_the_results_of_an_only_run_outlive_the_network(engine):
 def test_only_results_that_share_their_memory_with_nothing_are_written_to_the_callers_arrays(engine):
     if "host_memory" not in engine.info.features:
         pytest.skip("the device copies")
-    x = Value("x", Layout(DType.F32, (LEAST_BYTES,)))
+    x = Value("x", Layout(DType.F32, (LEAST_BORROWED,)))
     a, b, c = (linked(x, Scale(1.0, 1), name) for name in "abc")
     program = planned(Program([x], [("a", a.output), ("b", b.output)], [a, b, c]), engine.info, [ScaleTile] * 3)
 

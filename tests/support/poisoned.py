@@ -40,7 +40,7 @@ def run_in_order(model: Model, feeds: Mapping[str, NDArray], order: list[Node]) 
     network = network_of(model)
     streams = {placement: engine.stream for placement, engine in network._engines.items()}
     steps = poisoned_steps(network.program, network._commands, network._places, streams, order)
-    with network._lock:
+    with network.lock:
         return network._run(feeds, steps)
 
 

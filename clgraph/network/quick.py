@@ -1,0 +1,106 @@
+"""A run with nothing left to decide: feeds that are just what the program reads, and results in new arrays.
+
+An operator on a small tensor computes for a microsecond or two. All else that a run does is prepared here once: what
+feeds have to be, where they are copied, the launches, and where results are copied from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from clgraph.graph.faults import faults
+from clgraph.graph.primitive import Array
+from clgraph.network.bound_subgraph import BoundSubgraph
+from clgraph.network.boundary import Feed, Result
+from clgraph.network.ending import give_up
+from clgraph.runtime.engine import Engine
+
+
+class QuickRun:
+    """Runs a network on arrays that are just what it reads, in a thread that is no daemon.
+
+    Attributes:
+        runs: How many are over.
+    """
+
+    __slots__ = ("_bound", "_engine", "_feeds", "_finish", "_large", "_lock", "_results", "_steps", "_words", "runs")
+
+    def __init__(
+        self, engine: Engine, bound: BoundSubgraph, feeds: Sequence[Feed], results: Sequence[Result], lock: Lock
+    ) -> None:
+        """Take the only subgraph of a network, what goes in and out, and the *lock* of its workspace."""
+        self._engine, self._bound, self._lock, self.runs = engine, bound, lock, 0
+        self._steps, self._finish = tuple(bound.steps), engine.stream.finish
+        self._words = tuple(executor.word for executor in bound.joined)
+        self._feeds = tuple((feed, feed.name, feed.dtype, feed.shape, feed.view) for feed in feeds)
+        self._results = tuple((result, result.name, result.small_view) for result in results)
+        self._large = tuple(result for result in results if result.small_view is None)
+
+    def __call__(self, feeds: Mapping[str, Any]) -> dict[str, Array] | None:
+        """Return new arrays of all results; ``None``, and nothing is done, where *feeds* are anything else.
+
+        Raises as :meth:`clgraph.network.network.Network.run`.
+        """
+        if len(feeds) != len(self._feeds):
+            return None
+        held = []
+        for feed, name, dtype, shape, view in self._feeds:
+            given = feeds.get(name)
+            if type(given) is not np.ndarray or given.dtype is not dtype or given.shape != shape:
+                return None
+            if view is None and not given.flags.c_contiguous:
+                return None
+            held.append((feed, view, given))
+        with self._lock:
+            found: dict[str, Any] = {}
+            try:
+                for result in self._large:
+                    result.begin(None, ())
+                for feed, view, given in held:
+                    if view is None:
+                        feed.write(given)
+                    else:
+                        feed.how = "copied"
+                        view[...] = given
+                for step in self._steps:
+                    step()
+                self._finish()
+                for word in self._words:
+                    if word[0]:
+                        self._bound.check()
+                self.runs += 1
+                for result, name, view in self._results:
+                    if view is None:
+                        found[name] = result.end()
+                    else:
+                        result.how = "copied"
+                        found[name] = view.copy()
+            except BaseException as error:  # an interrupt, too, must leave nothing in flight
+                with faults("a run of the model"):
+                    give_up(error, self._engine.failures, self._finish, self._bound.check)
+                    raise
+            finally:
+                for result in self._large:
+                    result.release()
+            return found
+
+
+def quick_run(
+    engines: Mapping[str, Engine],
+    subgraphs: Sequence[BoundSubgraph],
+    feeds: Sequence[Feed],
+    results: Sequence[Result],
+    lock: Lock,
+) -> QuickRun | None:
+    """Return what runs a network quickly, ``None`` where the host, a caller's queue or another device has a part."""
+    if len(engines) != 1 or len(subgraphs) != 1:
+        return None
+    engine, bound = engines.get(subgraphs[0].subgraph.placement), subgraphs[0]
+    if engine is None or engine.on_callers_queue or "host_memory" not in engine.info.features:
+        return None
+    plain = all(feed.is_plain for feed in feeds) and all(result.is_plain for result in results)
+    return QuickRun(engine, bound, feeds, results, lock) if plain else None
