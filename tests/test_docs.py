@@ -10,14 +10,18 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import click
 import pytest
 
 from clgraph.cli import cli
+from clgraph.graph.known_values import MOST_EVALUATED_BYTES, VALUE_ELEMENTS
+from clgraph.model.run_queue import LONGEST
+from clgraph.passes.fusing.gain import MOST_FUSED
 from clgraph.passes.pipeline import default_pipeline
-from clgraph.settings import FOREIGN, option_table
+from clgraph.settings import FOREIGN, Settings, option_table
 from tests.support.pages import data_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -172,6 +176,23 @@ def test_the_architecture_lists_the_layers_that_are_checked() -> None:
     rows = re.findall(r"^\| `(\w+)`(.*?)\|", page, re.MULTILINE)
     shown = [name for first, others in rows for name in (first, *re.findall(r"`(\w+)`", others))]
     assert shown == [name for layer in layers for name in re.findall(r"\w+", layer)]
+
+
+def test_bounds_that_the_page_on_limits_gives_are_those_of_the_code() -> None:
+    text = (DOCS / "limits.md").read_text(encoding="utf-8").partition("## Bounds")[2].partition("## ")[0]
+    given = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)[1:])
+    defaults = {f.name: f.default for f in fields(Settings)}
+    bounds = {
+        "programs kept for input shapes": f"{defaults['shape_cache']} MiB",
+        "elements of an input whose values decide sizes": f"{VALUE_ELEMENTS}",
+        "calls of `run_async` that wait": f"{LONGEST}",
+        "operations fused into one node": f"{MOST_FUSED}",
+        "scanned results of a Loop or Scan, or a sequence, on the host": f"{MOST_EVALUATED_BYTES >> 30} GiB",
+        "compiled models in the cache": f"{defaults['model_cache'] >> 10} GiB",
+    }
+    assert given.keys() == bounds.keys()
+    for what, bound in bounds.items():
+        assert re.search(rf"\b{bound}\b", given[what]), f"{what}: {given[what]}, but the code has {bound}"
 
 
 def _terms() -> list[tuple[str, str]]:
