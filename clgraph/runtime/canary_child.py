@@ -25,8 +25,8 @@ from clgraph.settings import settings
 
 _COUNT = 256
 """Elements of the values."""
-_READ_BYTES = 128 << 20
-"""More than the caches of most CPUs hold."""
+_READ_BYTES, _THIN_READ_BYTES = 128 << 20, 512 << 20
+"""More than the caches of most CPUs, and of GPUs, hold; of a GPU so much that its launch does not count."""
 _CHAINS = 12
 _THIN = 256, 64
 """Work-groups a compute unit, and their size, where work-items are thin."""
@@ -49,7 +49,8 @@ class Canary:
         self.workers = handle.max_compute_units if self.thin else workers
         self.context = self.cl.Context([handle])
         self.queue = self.cl.CommandQueue(self.context)
-        self.bytes = min(_READ_BYTES, handle.max_mem_alloc_size // 4, handle.global_mem_size // 8)
+        wanted = _THIN_READ_BYTES if self.thin else _READ_BYTES
+        self.bytes = min(wanted, handle.max_mem_alloc_size // 4, handle.global_mem_size // 8)
         seen: set[str] = set()
         pairs, self.fetches = "bf16" in self.further, driver.has_clang(handle)
         names = ["values", "products", "read", *self.further, *["bf16_products"] * pairs, *["stream"] * self.fetches]
@@ -192,11 +193,12 @@ def measure(canary: Canary) -> dict[str, Any]:
 
 def _bandwidths(canary: Canary) -> list[tuple[int, float]]:
     values = canary.bytes // 4
-    x, y = canary.upload(np.ones(values, np.float32)), canary.upload(np.zeros(1 << 20, np.float32))
-    found = []
+    x, found = canary.upload(np.ones(values, np.float32)), []
     for workers in [canary.workers] if canary.thin else _doubling(canary.workers):
-        groups = workers * (_THIN[0] if canary.thin else 1)
+        # Four vectors a work-item at least.
+        groups = min(workers * _THIN[0], values // (4 * _THIN[1])) if canary.thin else workers
         items = groups * (_THIN[1] if canary.thin else 1)
+        y = canary.upload(np.zeros(items * canary.simd, np.float32))
         count = values // canary.simd // items // 4 * 4
         first, step = (1, items) if canary.thin else (count, 1)
         args = (x, y, np.int32(first), np.int32(step), np.int32(count))

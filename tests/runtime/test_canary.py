@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from clgraph.engines.opening import by_class
-from clgraph.runtime import canary, child, driver
+from clgraph.runtime import canary, canary_child, child, driver
 from clgraph.runtime.canary import Decision, Subject, Verdict, decide, verdict
-from clgraph.runtime.canary_child import Canary
+from clgraph.runtime.canary_child import Canary, measure, wrong
 from clgraph.runtime.child import Outcome
 from clgraph.runtime.driver import GPU
 from clgraph.runtime.instruction_sets import InstructionSet, instruction_sets, named, of_host
@@ -42,6 +42,43 @@ def test_inline_assembly_is_tried_only_where_kernels_use_it(engine, monkeypatch)
         pytest.skip("an instruction set is a CPU's")
     monkeypatch.setattr(driver, "is_wheel", lambda platform: False)
     assert not Canary(engine.device.handle, named("avx512_bf16"), 1).further
+
+
+@pytest.fixture
+def thin(engine, monkeypatch):
+    """The canary of a GPU, on the device of the tests, which few bytes are read on."""
+    monkeypatch.setattr(driver, "kind", lambda handle: "gpu")
+    monkeypatch.setattr(driver, "features", lambda handle, record: frozenset())
+    monkeypatch.setattr(canary_child, "_THIN_READ_BYTES", 8 << 20)
+    return Canary(engine.device.handle, GPU, 1)
+
+
+@pytest.mark.opencl
+def test_a_gpu_computes_rightly_and_is_measured(thin):
+    assert wrong(thin) == ""
+    found = measure(thin)
+    assert 1e7 < found["worker_flops"] < 1e13
+    ((workers, rate),) = found["bandwidths"]
+    assert (workers, rate > 1e8) == (thin.workers, True)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("units", [64, 132, 1024])
+def test_the_work_items_of_any_gpu_have_sums_of_their_own_and_something_to_read(units, thin, monkeypatch):
+    """More than a driver says of compute units: results of 132 once lay behind the end of their buffer."""
+    runs = []
+
+    def run(name, groups, values, sums, first, step, count):
+        items = groups * 64
+        assert items <= sums
+        assert first * (items - 1) + step * (count - 1) < values
+        runs.append(count)
+        return 1e-3
+
+    for name, value in {"upload": len, "run": run, "workers": units, "bytes": 64 << 20}.items():
+        monkeypatch.setattr(thin, name, value)
+    assert canary_child._bandwidths(thin)[0][1] > 0
+    assert min(runs) >= 4
 
 
 @pytest.mark.opencl
