@@ -26,6 +26,21 @@
 
 #define CHUNK 256
 #define ROWS 24
+#define AHEAD 32
+
+// Keys as the right side of a product: to[i][0 .. 63] of `depth` rows, zeros behind the last of `columns` keys. A tile of 16
+// keys reads a line of each, `depth` floats apart, which cores do not fetch by themselves: those of the first `next` keys
+// that come AHEAD behind these are fetched meanwhile.
+static void pack_keys(__global const float* keys, const int depth, const int columns, const int next, __global float* to) {
+  for (int j = 0; j < 64; j += 16) {
+    const int lanes = clamp(columns - j, 0, 16), ahead = clamp(next - j, 0, 16);
+    for (int k = 0; k < depth; k += 16) {
+      __global const float* from = keys + (long)j * depth + k;
+      for (int i = 0; i < ahead; i++) FETCH(from + (long)(AHEAD + i) * depth);
+      transpose_tile(from, depth, to + k * 64 + j, 64, lanes, min(16, depth - k), 1);
+    }
+  }
+}
 
 // Some rows of a product with a right side of at most 64 columns.
 static void cache_product(__global const attend_cache_desc* d, __global const float* a, const int a_row,
@@ -108,7 +123,7 @@ static void attend_cache(__global const attend_cache_desc* d, __global char** ba
     for (int g = 0; g < count; g += 64) {
       const int columns = min(64, count - g);
       __global const float* keys = as_floats(d->type, k + (long)(key + g) * depth * d->itemsize, widened, columns * depth);
-      pack_columns(keys, 1, depth, depth, columns, packed);
+      pack_keys(keys, depth, columns, d->itemsize == 4 ? last + 1 - AHEAD - key - g : 0, packed);
       cache_product(d, q, depth, packed, 64, scores + g, CHUNK, 64, depth, rows);
     }
     for (int i = 0; i < rows; i++) {
