@@ -1,4 +1,5 @@
-// Winograd convolution F(4x4, 3x3) of blocked tensors (b_fs_yx_fsv16): 3x3 windows, no stride, no dilation, one group.
+// Winograd convolution F(4x4, 3x3) of blocked tensors (b_fs_yx_fsv16): 3x3 windows, no dilation, one group. With stride 2 it
+// is F(2x2, 3x3), of 25 positions for 36 and 2x2 pixels for 4x4 (winograd_strided.clh).
 //
 // A ticket is a range of tile blocks by a range of output groups; a group is `nb` blocks of 16 output channels. For each
 // of the 36 positions of a transformed tile the products of channels are a 1x1 convolution whose pixels are the tiles of a
@@ -11,7 +12,7 @@
 // bias, out, res           bias (16 floats a block) and res may be CLGRAPH_NULL
 // in_n, in_c, in_y, out_n, out_c, out_y, res_n, res_c, res_y    pitches in floats
 // channels                 of the input, counted one by one
-// tiles, image_tiles, tiles_x    tiles in all, of an image, of a row of tiles
+// tiles, image_tiles, tiles_x    tiles in all, of an image, of a row of tiles;  edge: pixels of the result along one, 4 or 2
 // block_tiles, blocks, ticket_blocks    tiles of a block, blocks in all, of a ticket
 // spans                    tickets side by side over the blocks of tiles;  groups, ticket_groups: of output channels
 // v_position, v_block, m_position       floats from one position of v, one block of v, one position of the products on
@@ -23,6 +24,7 @@
 // Error: |error| <= (n + 15) 2^-24 sum over c of |A^T| [ (|G| |g| |G^T|) . (|B^T| |d| |B|) ] |A| for n channels: one
 // rounding of the weights, 6 of the input, n of the products, 8 of the way back; then one each for bias and residual. The
 // sum is at most 27.5^2 max|g| max|d| a channel, 27.5 being the largest row of |A^T| diag(row sums of |G|, of |B^T|).
+// With stride 2 it is n + 7 and 5^2: 2 roundings of the input, 4 of the way back.
 // A value that is not finite reaches all 16 pixels of each tile that reads it. Post-operations follow on each row of tiles.
 #include "fsv16.clh"
 #include "winograd.clh"
@@ -32,15 +34,16 @@ static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char*
   const int tier = ticket / d->spans, span = ticket - tier * d->spans;
   const int first = span * d->ticket_blocks, last = min(first + d->ticket_blocks, d->blocks);
   const int last_group = min((tier + 1) * d->ticket_groups, d->groups);
+  const int edge = d->edge, positions = edge == 4 ? 36 : 25;
   const int nb = d->nb, size = d->block_tiles, planes = (d->channels + 15) / 16;
   const int first_tile = first * size, last_tile = min(last * size, d->tiles);
   const long v_position = d->v_position, v_block = d->v_block, m_position = d->m_position;
 
   __global float* m = (__global float*)scratch;
-  __global float* v = m + 36 * m_position;
+  __global float* v = m + positions * m_position;
   if (d->inp != CLGRAPH_NULL) {
     for (int t = first; t < last; t++)
-      winograd_block(AT(const float, banks, d->inp), d->in_n, d->in_c, d->in_y, d->image_tiles, d->tiles_x, t * size,
+      winograd_block(AT(const float, banks, d->inp), d->in_n, d->in_c, d->in_y, d->image_tiles, d->tiles_x, edge, t * size,
                      min(size, last_tile - t * size), 0, planes, v + (t - first) * v_block, size, v_position);
   } else {
     v = AT(float, banks, d->v) + first * v_block;
@@ -48,9 +51,9 @@ static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char*
 
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     __global const float* weights = AT(const float, banks, d->weights);
-    __global const float* end = weights + (long)(36 * d->groups - 1) * d->weight_position;
-    weights += (long)g * 36 * d->weight_position;
-    for (int p = 0; p < 36; p++, weights += d->weight_position) {
+    __global const float* end = weights + (long)(positions * d->groups - 1) * d->weight_position;
+    weights += (long)g * positions * d->weight_position;
+    for (int p = 0; p < positions; p++, weights += d->weight_position) {
       __global const float* ahead = weights + d->weight_ahead;
       if (ahead > end) ahead = end;
       for (int t = first; t < last; t++) {
@@ -76,14 +79,19 @@ static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char*
       for (int tile = first_tile; tile < last_tile;) {
         const int n = tile / d->image_tiles, within = tile - n * d->image_tiles, ty = within / d->tiles_x;
         const int tx = within - ty * d->tiles_x, run = min(d->tiles_x - tx, last_tile - tile);
-        const int y0 = 4 * ty, x0 = 4 * tx, rows = min(4, d->height - y0), count = min(4 * run, d->width - x0);
+        const int y0 = edge * ty, x0 = edge * tx, rows = min(edge, d->height - y0), count = min(edge * run, d->width - x0);
         __global float* plane = out + (long)n * d->out_n;
         __global const float* other = res ? res + (long)n * d->res_n + (long)y0 * d->res_y : 0;
         for (int i = 0; i < run; i++) {
-          const int at = tile + i - first_tile, inside = at / size, x = x0 + 4 * i;
-          winograd_output(m + (long)((inside * nb + b) * size + at - inside * size) * 16, m_position, bias,
-                          other ? other + x * 16 : 0, plane + (long)y0 * d->out_y + x * 16, rows, d->width - x, d->out_y,
-                          d->res_y, d->low, d->high);
+          const int at = tile + i - first_tile, inside = at / size, x = x0 + edge * i;
+          __global const float* from = m + (long)((inside * nb + b) * size + at - inside * size) * 16;
+          __global const float* operand = other ? other + x * 16 : 0;
+          __global float* to = plane + (long)y0 * d->out_y + x * 16;
+          if (edge == 4)
+            winograd_output(from, m_position, bias, operand, to, rows, d->width - x, d->out_y, d->res_y, d->low, d->high);
+          else
+            winograd_strided_output(from, m_position, bias, operand, to, rows, d->width - x, d->out_y, d->res_y, d->low,
+                                    d->high);
         }
         for (int y = y0; y < y0 + rows; y++) {
           if (posts)

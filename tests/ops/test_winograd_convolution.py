@@ -16,10 +16,11 @@ PADS = ((1, 1), (0, 2))
 NAME = "convolution.winograd_fsv16"
 
 
-def test_it_computes_the_convolution_of_the_original_weights(rng):
+@pytest.mark.parametrize("stride", [1, 2])
+def test_it_computes_the_convolution_of_the_original_weights(rng, stride):
     x, w, bias = (rng.standard_normal(s) for s in ((2, 21, 9, 7), (37, 21, 3, 3), (37,)))
-    (u,) = WinogradWeights(2).reference(w)
-    transformed, plain = WinogradConvolution(PADS, 37), Convolution((1, 1), (1, 1), PADS)
+    (u,) = WinogradWeights(2, stride).reference(w)
+    transformed, plain = WinogradConvolution(PADS, 37, stride), Convolution((stride, stride), (1, 1), PADS)
     (expected,) = plain.reference(x, w, bias)
     np.testing.assert_allclose(transformed.reference(x, u, bias)[0], expected, atol=1e-11)
     layouts, of_plain = ([Layout.of(a.astype(np.float32)) for a in (x, v, bias)] for v in (u, w))

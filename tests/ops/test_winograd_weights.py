@@ -20,21 +20,23 @@ def test_the_transform_of_a_filter_is_its_polynomial_at_the_points():
 
 @pytest.mark.opencl
 @pytest.mark.parametrize("vectors", [1, 2, 4])
-@pytest.mark.parametrize(("outputs", "channels"), [(16, 16), (70, 37), (1, 1), (33, 200), (130, 3)])
-def test_the_device_rounds_once_and_fills_up_with_zeros(engine, rng, outputs, channels, vectors):
+@pytest.mark.parametrize(
+    ("outputs", "channels", "stride"), [(16, 16, 1), (70, 37, 1), (1, 1, 2), (33, 200, 1), (70, 37, 2), (130, 3, 1)]
+)
+def test_the_device_rounds_once_and_fills_up_with_zeros(engine, rng, outputs, channels, vectors, stride):
     w = (rng.standard_normal((outputs, channels, 3, 3)) * 10.0 ** rng.integers(-3, 4)).astype(np.float32)
-    primitive = WinogradWeights(vectors)
+    primitive = WinogradWeights(vectors, stride)
     # Rounding once is half an ulp, 2^-24; sums of doubles that cancel add 2^-50 of the largest weight.
     size = np.full(primitive.infer([Layout.of(w)])[0].shape, 2.0**-26 * np.abs(w).max())
     check_tiles(engine, PackWinograd, primitive, [w], 1.0, size=size)
 
 
-@pytest.mark.parametrize("vectors", [1, 2])
-def test_the_weights_can_be_computed_back(rng, vectors):
+@pytest.mark.parametrize(("vectors", "stride", "positions"), [(1, 1, 36), (2, 1, 36), (2, 2, 25)])
+def test_the_weights_can_be_computed_back(rng, vectors, stride, positions):
     w = rng.standard_normal((37, 21, 3, 3))
-    (u,) = WinogradWeights(vectors).reference(w)
-    assert u.shape == (-(-37 // (16 * vectors)), 36, 32, 16 * vectors)
-    np.testing.assert_allclose(original_weights(u, 37, 21), w, atol=1e-13)
+    (u,) = WinogradWeights(vectors, stride).reference(w)
+    assert u.shape == (-(-37 // (16 * vectors)), positions, 32, 16 * vectors)
+    np.testing.assert_allclose(original_weights(u, 37, 21, stride), w, atol=1e-13)
 
 
 def test_other_windows_are_refused():

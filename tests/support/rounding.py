@@ -35,6 +35,7 @@ from clgraph.ops.reduce import Reduce
 from clgraph.ops.softmax import Softmax
 from clgraph.passes.constants.propagate_constants import logical
 from clgraph.passes.reference import compute
+from tests.support.winograd import ROUNDINGS
 from tests.support.winograd import winograd as by_winograd
 
 Array = NDArray[Any]
@@ -181,13 +182,14 @@ def _convolution(node: Node, inputs: Sequence[Array], errors: Bounds, results: S
     found = _linear(_products)(node, inputs, errors, results)
     p = _primitive(node, Convolution)
     x, w = inputs[:2]
-    ones = all(s == 1 for s in (*p.strides, *p.dilations))
-    if x.ndim != 4 or w.shape[2:] != (3, 3) or not ones or p.groups != 1:
+    tiled = x.ndim == 4 and w.shape[2:] == (3, 3) and p.strides in ((1, 1), (2, 2)) and p.dilations == (1, 1)
+    if not tiled or p.groups != 1:
         return np.asarray(found)
-    # The bound in the kernels' header: (channels + 15) roundings of the magnitudes of all products, doubled for what
-    # is of second order, and FOLDED.
-    size = by_winograd(np.abs(x) + errors[0], np.abs(w) + errors[1], p.pads, magnitude=True)
-    return np.asarray(found + _gamma(2 * (w.shape[1] + 15) + FOLDED) * size)
+    # The bound in the kernels' header: so many roundings of the magnitudes of all products, doubled for what is of
+    # second order, and FOLDED.
+    stride = p.strides[0]
+    size = by_winograd(np.abs(x) + errors[0], np.abs(w) + errors[1], p.pads, magnitude=True, stride=stride)
+    return np.asarray(found + _gamma(2 * (w.shape[1] + ROUNDINGS[stride]) + FOLDED) * size)
 
 
 def _activation(node: Node, inputs: Sequence[Array], errors: Bounds, results: Sequence[Array]) -> Array:

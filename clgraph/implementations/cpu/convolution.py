@@ -43,6 +43,9 @@ from clgraph.selector.query import Query
 RUN_HALF_CYCLES = 16.0
 """What the loop over the channels of one block under one element of the window takes to begin."""
 
+FETCHED_WEIGHTS = 1 << 15
+"""Bytes of weights that are fetched ahead where each is read once; less is in a core's cache since the run before."""
+
 
 @descriptor("conv_fsv16", micros=("micro_conv",))
 class ConvFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
@@ -251,7 +254,7 @@ def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
     weights, pixels = s.group_bytes * total_groups, s.y.height * s.y.width
     if total_groups >= 4 * device.workers and weights > 2 * 4 * LANES * s.x.blocks * pixels:
         groups = split(total_groups, chunk * chunks, wanted, device.workers)
-        lines = -(-LANES * s.block.nb // chunks) if weights > 1 << 20 else 0
+        lines = -(-LANES * s.block.nb // chunks) if weights > FETCHED_WEIGHTS else 0
         return ConvolutionTickets(TicketRanges(1, chunks), groups, True, lines)
     runs = split(chunks, chunk, wanted, device.workers)
     groups = split(total_groups, chunk * runs.each, wanted, 1)

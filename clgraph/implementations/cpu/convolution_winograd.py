@@ -1,10 +1,8 @@
-"""3x3 convolutions of blocked tensors on CPU devices by Winograd's F(4x4, 3x3), in one step or in two."""
+"""3x3 convolutions of blocked tensors on CPU devices by Winograd's algorithm, in one step or in two."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
-from math import inf
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
@@ -12,15 +10,8 @@ from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_refusal
-from clgraph.implementations.cpu.blocks import BLOCKED, ids, row_costs, widths
-from clgraph.implementations.cpu.cost import (
-    TicketRanges,
-    split,
-    spread_seconds,
-    ticket_seconds,
-    traffic_seconds,
-    worker_flops,
-)
+from clgraph.implementations.cpu.blocks import BLOCKED, ids
+from clgraph.implementations.cpu.cost import TicketRanges, split, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -40,25 +31,20 @@ from clgraph.implementations.cpu.geometry import (
     residual_ref,
     surface,
 )
+from clgraph.implementations.cpu.winograd_blocking import CACHED_WEIGHTS, Blocking, best_blocking, transform_seconds
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.winograd_convolution import WinogradConvolution
-from clgraph.ops.winograd_weights import POSITIONS, WinogradWeights
+from clgraph.ops.winograd_weights import WinogradWeights, positions_of
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import WINOGRAD, Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import DeviceInfo, Query
 
-EDGE = 4
-"""Pixels of the result along a tile; the tile of the input has two more."""
+STEP = 4
+"""Pixels of the input from one tile to the next. A tile makes as many of the result, or half of them with stride 2."""
 
 PREFETCHED = 1 << 16
 """Bytes of weights on their way from memory, or in the second-level cache and not yet used."""
-
-SCRATCH_BYTES = 3 << 17
-"""Scratch of a ticket that transforms its own tiles: more would drive the weights out of the second-level cache."""
-
-CACHED_WEIGHTS, SHARED_WEIGHTS = 1 << 20, 1 << 22
-"""Bytes of weights that stay in a core's cache between runs of a node; in the cache of all cores between tickets."""
 
 
 @descriptor("winograd_input_fsv16")
@@ -72,6 +58,7 @@ class WinogradInputDesc(InPlanes, Descriptor):
     tiles: Int
     image_tiles: Int
     tiles_x: Int
+    edge: Int
     block_tiles: Int
     blocks: Int
     ticket_blocks: Int
@@ -103,6 +90,7 @@ class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
     tiles: Int
     image_tiles: Int
     tiles_x: Int
+    edge: Int
     block_tiles: Int
     blocks: Int
     ticket_blocks: Int
@@ -117,111 +105,14 @@ class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
 
 
 @frozen
-class Blocking:
-    """One way to compute a problem: the blocks, and whether tickets transform their own tiles.
-
-    Attributes:
-        nb: Blocks of 16 output channels at a time, ``groups`` times.
-        size: Tiles of a block, ``blocks`` of them in all; ``each`` of them in a ticket.
-        seconds: Estimated time.
-    """
-
-    fused: bool
-    nb: int
-    groups: int
-    size: int
-    blocks: int
-    each: int
-    seconds: float
-
-    @property
-    def spans(self) -> int:
-        """Runs of tile blocks."""
-        return -(-self.blocks // self.each)
-
-    def v_position(self, planes_in: int) -> int:
-        """Floats from one position of a transformed block of tiles to the next; no multiple of a cache's pages."""
-        return (planes_in * self.size + 1) * LANES
-
-    @property
-    def m_position(self) -> int:
-        """Floats from one position of the products to the next."""
-        return (self.each * self.nb * self.size + 1) * LANES
-
-    def scratch_bytes(self, planes_in: int) -> int:
-        """Bytes of scratch of a ticket."""
-        own = self.each * self.v_position(planes_in) if self.fused else 0
-        return 4 * POSITIONS * (self.m_position + own)
-
-
-@lru_cache(maxsize=1024)
-def best_blocking(
-    device: DeviceInfo, channels: int, outputs: int, tiles: int, moved: int, vectors: int | None = None
-) -> Blocking:
-    """Return the blocking that should take least time, of those in two steps, and in one where it has room.
-
-    A ticket of one step reads all weights, and has room for its scratch. One of two steps takes several blocks of tiles
-    at a time where that leaves tickets for everybody, because each position's weights are read once for all of them.
-    Weights are four times those of a direct convolution; they come from memory while products are computed.
-
-    Args:
-        tiles: Of all images.
-        moved: Bytes of activations.
-        vectors: Blocks of output channels that the weights were transformed for; ``None``: they will be as it says.
-    """
-    simd, workers, flops, begin = device.simd, device.workers, worker_flops(device), device.costs.step_seconds
-    planes_in, planes_out = -(-channels // LANES), -(-outputs // LANES)
-    weights = 4 * POSITIONS * planes_in * planes_out * LANES * LANES
-    fetched = weights if weights > CACHED_WEIGHTS else 0.0
-    into = tiles * planes_in * device.costs.unit("winograd.input")
-    out_of = tiles * planes_out * device.costs.unit("winograd.output")
-    v = 4 * POSITIONS * planes_in * LANES * tiles
-    transforming, multiplying = traffic_seconds(device, moved + v), traffic_seconds(device, moved + v, fetched)
-    joint, crowding = traffic_seconds(device, moved, fetched), device.crowding
-    best: tuple[float, bool, int, int, int, int, int] = (inf, False, 0, 0, 0, 0, 0)
-    for nb in _families(simd) if vectors is None else (vectors,):
-        if planes_out % nb:
-            continue
-        groups, wide = planes_out // nb, widths(simd, BLOCKED, 1, nb)
-        costs = row_costs(nb, wide, channels)
-        for size in wide:
-            if size > tiles and size != 1:
-                continue
-            blocks = -(-tiles // size)
-            rows = tiles // size * costs[size] + costs[tiles % size]
-            work = POSITIONS * channels * groups * rows * 2 * LANES / flops
-            each = next((n for n in (4, 2) if groups * -(-blocks // n) >= 4 * workers), 1)
-            each = min(blocks, each)
-            seconds = begin + max(spread_seconds(into, blocks * planes_in, workers, crowding), transforming)
-            seconds += begin + max(
-                spread_seconds(work + out_of, groups * -(-blocks // each), workers, crowding), multiplying
-            )
-            best = min(best, (seconds, False, nb, size, groups, blocks, each))
-            if blocks == 1 or weights <= SHARED_WEIGHTS:
-                seconds = begin + max(spread_seconds(into + work + out_of, blocks, workers, crowding), joint)
-                one = (seconds, True, nb, size, groups, blocks, 1)
-                if one < best and _blocking(one).scratch_bytes(planes_in) <= SCRATCH_BYTES:
-                    best = one
-    return _blocking(best)
-
-
-def _families(simd: int) -> tuple[int, ...]:
-    return (1, 2, 4) if simd >= 16 else (1, 2)
-
-
-def _blocking(found: tuple[float, bool, int, int, int, int, int]) -> Blocking:
-    seconds, fused, nb, size, groups, blocks, each = found
-    return Blocking(fused, nb, groups, size, blocks, each, seconds)
-
-
-@frozen
 class WinogradSizes:
-    """Sizes of one problem: planes of input and result, tiles of an image and their rows."""
+    """Sizes of one problem: planes of input and result, tiles of an image, pixels of the result along a tile."""
 
     x: Planes
     y: Planes
     tiles_y: int
     tiles_x: int
+    edge: int
     blocking: Blocking
 
     @property
@@ -233,19 +124,20 @@ class WinogradSizes:
 @remembered
 def _shape(q: Query[Convolution]) -> WinogradSizes:
     x, y = planes(q.inputs[0]), planes(q.outputs[0])
-    rows, columns = -(-y.height // EDGE), -(-y.width // EDGE)
+    edge, positions = STEP // q.primitive.strides[0], positions_of(q.primitive.strides[0])
+    rows, columns = -(-y.height // edge), -(-y.width // edge)
     moved = q.inputs[0].nbytes + q.outputs[0].nbytes
     transformed = isinstance(q.primitive, WinogradConvolution)
     vectors = q.inputs[1].shape[-1] // LANES if transformed else None
-    blocking = best_blocking(q.device, x.channels, y.channels, y.batch * rows * columns, moved, vectors)
-    return WinogradSizes(x, y, rows, columns, blocking)
+    blocking = best_blocking(q.device, x.channels, y.channels, y.batch * rows * columns, moved, positions, vectors)
+    return WinogradSizes(x, y, rows, columns, edge, blocking)
 
 
 def tile_halo(q: Query[Convolution]) -> Halo:
     """Return the zeros that the tiles of the input reach into, those of the last, partial tiles included."""
-    x, y = q.inputs[0].shape[2:], q.outputs[0].shape[2:]
+    x, y, stride = q.inputs[0].shape[2:], q.outputs[0].shape[2:], q.primitive.strides[0]
     around = [
-        (before, max(0, -(-size // EDGE) * EDGE + 2 - before - extent))
+        (before, max(0, -(-size * stride // STEP) * STEP + 3 - stride - before - extent))
         for (before, _), size, extent in zip(q.primitive.pads, y, x, strict=True)
     ]
     return ((0, 0), (0, 0), *around)
@@ -253,7 +145,7 @@ def tile_halo(q: Query[Convolution]) -> Halo:
 
 @implements(Convolution, name="convolution.winograd_fsv16", serves=TILE, tags={WINOGRAD})
 class ConvWinograd(Implementation[Convolution]):
-    """Tiles of 4x4 pixels with a quarter of the products; 3x3 windows without stride, dilation and groups."""
+    """Tiles of 4x4 pixels with a quarter of the products, with stride 2 of 2x2 with 25 for 36; 3x3 windows."""
 
     @classmethod
     def limits(cls, q: Query[Convolution]) -> str | None:
@@ -261,8 +153,8 @@ class ConvWinograd(Implementation[Convolution]):
         if not isinstance(p, WinogradConvolution):
             if x.rank != 4 or q.inputs[1].shape[2:] != (3, 3):
                 return f"serves 3x3 windows, not {list(q.inputs[1].shape[2:])}"
-            if p.strides != (1, 1) or p.dilations != (1, 1) or p.groups != 1:
-                return "serves windows without stride, dilation and groups"
+            if p.strides not in ((1, 1), (2, 2)) or p.dilations != (1, 1) or p.groups != 1:
+                return "serves strides of 1 and 2, the same both ways, without dilation and groups"
             if p.exact:
                 return "rounds otherwise than the sum of the products"
             if reason := weights_refusal(q, "transformed blocks"):
@@ -282,12 +174,12 @@ class ConvWinograd(Implementation[Convolution]):
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
         asked: dict[int, Format | Primitive] = {2: PACKED_BIAS} if q.arity > 2 else {}
         if not isinstance(q.primitive, WinogradConvolution):
-            asked[1] = WinogradWeights(_shape(q).blocking.nb)
+            asked[1] = WinogradWeights(_shape(q).blocking.nb, q.primitive.strides[0])
         return asked
 
     @classmethod
     def transformed(cls, q: Query[Convolution]) -> Primitive:
-        return WinogradConvolution(q.primitive.pads, q.outputs[0].shape[1])
+        return WinogradConvolution(q.primitive.pads, q.outputs[0].shape[1], q.primitive.strides[0])
 
     @classmethod
     def halo(cls, q: Query[Convolution]) -> Mapping[int, Halo]:
@@ -307,11 +199,11 @@ class ConvWinograd(Implementation[Convolution]):
         x, y, blocking, (pad_y, pad_x) = s.x, s.y, s.blocking, q.primitive.pads
         inp = x.at("in0", -pad_y[0], -pad_x[0])
         v_position = blocking.v_position(x.blocks)
-        v_block = POSITIONS * v_position
+        v_block = blocking.positions * v_position
         res, res_n, res_c, res_y = residual_ref(q, registers)
         table = ids(q.device.simd, BLOCKED, 1, blocking.nb)
         weight_position = x.blocks * LANES * blocking.nb * LANES
-        cold = not blocking.fused and 4 * POSITIONS * weight_position * blocking.groups > CACHED_WEIGHTS
+        cold = not blocking.fused and 4 * blocking.positions * weight_position * blocking.groups > CACHED_WEIGHTS
         desc = WinogradDesc(
             inp=inp if blocking.fused else NULL,
             v=NULL if blocking.fused else Ref("scratch0"),
@@ -336,6 +228,7 @@ class ConvWinograd(Implementation[Convolution]):
             tiles=s.tiles,
             image_tiles=s.tiles_y * s.tiles_x,
             tiles_x=s.tiles_x,
+            edge=s.edge,
             block_tiles=blocking.size,
             blocks=blocking.blocks,
             ticket_blocks=blocking.each,
@@ -364,6 +257,7 @@ class ConvWinograd(Implementation[Convolution]):
             tiles=s.tiles,
             image_tiles=s.tiles_y * s.tiles_x,
             tiles_x=s.tiles_x,
+            edge=s.edge,
             block_tiles=blocking.size,
             blocks=x.blocks,
             ticket_blocks=runs.each,
@@ -375,5 +269,5 @@ class ConvWinograd(Implementation[Convolution]):
 
 def _runs(device: DeviceInfo, planes_in: int, blocking: Blocking) -> TicketRanges:
     """Cut the channel blocks of a block of tiles into tickets."""
-    one = blocking.size * device.costs.unit("winograd.input")
+    one = blocking.size * transform_seconds(device, "input", blocking.positions)
     return split(planes_in, one, ticket_seconds(one * planes_in * blocking.blocks, device), 1)

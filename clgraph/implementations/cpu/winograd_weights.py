@@ -1,10 +1,10 @@
-"""Weights of 3x3 convolutions, transformed and packed for Winograd's F(4x4, 3x3) on CPU devices."""
+"""Weights of 3x3 convolutions, transformed and packed for Winograd's algorithm on CPU devices."""
 
 from __future__ import annotations
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.cost import split, step_seconds, ticket_seconds
-from clgraph.ops.winograd_weights import LANES, POSITIONS, WinogradWeights
+from clgraph.ops.winograd_weights import LANES, WinogradWeights
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements
 from clgraph.selector.plan import Plan, Tile
@@ -25,6 +25,7 @@ class PackWinogradDesc(Descriptor):
     channels: Int
     padded: Int
     vectors: Int
+    stride: Int
     runs: Int
     ticket_channels: Int
 
@@ -49,8 +50,8 @@ class PackWinograd(Implementation[WinogradWeights]):
 
     @classmethod
     def plan(cls, q: Query[WinogradWeights]) -> Plan:
-        w, (groups, _, padded, lanes) = q.inputs[0], q.outputs[0].shape
-        one = POSITIONS * lanes * 4 * q.device.costs.unit("winograd.weights.byte")
+        w, (groups, positions, padded, lanes) = q.inputs[0], q.outputs[0].shape
+        one = positions * lanes * 4 * q.device.costs.unit("winograd.weights.byte")
         wanted = ticket_seconds(one * groups * padded, q.device)
         runs = split(padded, one, wanted, 1)
         pitch_o, pitch_c, pitch_y, pitch_x = w.all_pitches
@@ -65,6 +66,7 @@ class PackWinograd(Implementation[WinogradWeights]):
             channels=w.shape[1],
             padded=padded,
             vectors=lanes // LANES,
+            stride=q.primitive.stride,
             runs=runs.count,
             ticket_channels=runs.each,
         )

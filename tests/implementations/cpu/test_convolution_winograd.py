@@ -9,38 +9,40 @@ from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.blocks import BLOCKED, widths
 from clgraph.implementations.cpu.convolution_winograd import Blocking, ConvWinograd
 from clgraph.ops.convolution import Convolution
-from clgraph.ops.winograd_weights import weight_matrix
+from clgraph.ops.winograd_weights import positions_of, weight_matrix
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.instruction_set import check_with
 from tests.support.run_tiles import POSTS, any_halo, check_tiles, post_list
-from tests.support.winograd import input_matrix, output_matrix, winograd
+from tests.support.winograd import GAINS, ROUNDINGS, input_matrix, output_matrix, winograd
 
 CHANNELS = (1, 16, 17, 23, 33, 48, 64, 71, 129, 200)
 
 
-def test_the_matrices_make_a_convolution(rng):
+@pytest.mark.parametrize("stride", [1, 2])
+def test_the_matrices_make_a_convolution(rng, stride):
     x, w = rng.standard_normal((2, 3, 11, 8)), rng.standard_normal((4, 3, 3, 3))
     pads = ((1, 2), (0, 1))
-    (expected,) = Convolution((1, 1), (1, 1), pads).reference(x, w)
-    np.testing.assert_allclose(winograd(x, w, pads), expected, atol=1e-12)
+    (expected,) = Convolution((stride, stride), (1, 1), pads).reference(x, w)
+    np.testing.assert_allclose(winograd(x, w, pads, stride=stride), expected, atol=1e-12)
 
 
-def test_the_worst_gain_is_the_one_in_the_kernels_header():
-    sums = np.abs(weight_matrix()).sum(1) * np.abs(input_matrix()).sum(1)
-    assert 27.4 < (np.abs(output_matrix()) @ sums).max() <= 27.5
+@pytest.mark.parametrize("stride", [1, 2])
+def test_the_worst_gain_is_the_one_in_the_kernels_header(stride):
+    sums = np.abs(weight_matrix(stride)).sum(1) * np.abs(input_matrix(stride)).sum(1)
+    assert GAINS[stride] - 0.1 < (np.abs(output_matrix(stride)) @ sums).max() <= GAINS[stride]
 
 
-def any_blocking(rng, simd, outputs, count):
+def any_blocking(rng, simd, outputs, count, stride):
     """Return a blocking that selection might never choose: all of them must be right."""
     families = [nb for nb in ((1, 2, 4) if simd >= 16 else (1, 2)) if -(-outputs // 16) % nb == 0]
     nb = int(rng.choice(families))
     size = int(rng.choice(widths(simd, BLOCKED, 1, nb)))
     blocks = -(-count // size)
     each = min(int(rng.integers(1, 5)), blocks)
-    return Blocking(bool(rng.integers(2)), nb, -(-outputs // 16) // nb, size, blocks, each, 0.0)
+    return Blocking(bool(rng.integers(2)), nb, -(-outputs // 16) // nb, size, blocks, each, 0.0, positions_of(stride))
 
 
-def check_winograd(engine, monkeypatch, seed, channels, outputs, shape=None, *, chosen=False, posts=None):
+def check_winograd(engine, monkeypatch, seed, channels, outputs, shape=None, *, stride=1, chosen=False, posts=None):
     rng = np.random.default_rng(seed)
     pads = tuple((int(a), int(b)) for a, b in rng.integers(0, 4, (2, 2)))
     if shape is None:
@@ -52,22 +54,23 @@ def check_winograd(engine, monkeypatch, seed, channels, outputs, shape=None, *, 
         for s in ((shape[0], channels, *shape[1:]), (outputs, channels, 3, 3), (outputs,))[: 2 + int(rng.integers(2))]
     ]
     arity = len(arrays)
-    primitive = Convolution((1, 1), (1, 1), pads)
+    primitive = Convolution((stride, stride), (1, 1), pads)
     out = primitive.infer([Layout.of(a) for a in arrays])[0].shape
-    size = winograd(*(a.astype(np.float64) for a in arrays[:2]), pads, magnitude=True)
+    size = winograd(*(a.astype(np.float64) for a in arrays[:2]), pads, magnitude=True, stride=stride)
     fused, slope = post_list(POSTS[seed % len(POSTS)] if posts is None else posts, out, arrays, rng)
     if not chosen:
-        count = shape[0] * -(-out[2] // 4) * -(-out[3] // 4)
-        blocking = any_blocking(rng, engine.info.simd, outputs, count)
+        edge = 4 // stride
+        count = shape[0] * -(-out[2] // edge) * -(-out[3] // edge)
+        blocking = any_blocking(rng, engine.info.simd, outputs, count, stride)
         monkeypatch.setattr(tiles, "best_blocking", lambda *_: blocking)
-    # The header's bound (n + 15) and second-order terms; a bias, a residual and each operation of the list add a
-    # rounding or a few of the value they make.
+    # The header's bound, n and so many roundings, and second-order terms; a bias, a residual and each operation of the
+    # list add a rounding or a few of the value they make.
     check_tiles(
         engine,
         ConvWinograd,
         primitive,
         arrays,
-        slope * (channels + 16 + 20),
+        slope * (channels + ROUNDINGS[stride] + 1 + 20),
         arity=arity,
         size=size + 4,
         constant=tuple(range(1, arity)),
@@ -81,7 +84,7 @@ def check_winograd(engine, monkeypatch, seed, channels, outputs, shape=None, *, 
 def test_winograd_convolutions_agree_with_float64(engine, monkeypatch, seed):
     rng = np.random.default_rng(2000 + seed)
     channels, outputs = (int(CHANNELS[i]) for i in rng.integers(0, len(CHANNELS), 2))
-    check_winograd(engine, monkeypatch, seed, channels, outputs)
+    check_winograd(engine, monkeypatch, seed, channels, outputs, stride=1 + seed % 3 // 2)
 
 
 @pytest.mark.opencl
@@ -92,10 +95,22 @@ def test_every_remainder_of_the_tiles_is_right(engine, monkeypatch, height):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("shape", [(64, 64, 56), (128, 128, 28), (256, 256, 14), (64, 24, 30)])
+@pytest.mark.parametrize("height", range(1, 5))
+def test_every_remainder_of_the_tiles_of_stride_2_is_right(engine, monkeypatch, height):
+    for width in range(1, 5):
+        shape = (2, height + 2, width + 2)
+        check_winograd(engine, monkeypatch, 4 * height + width, 16, 33, shape, stride=2, posts="add clip")
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    "shape", [(64, 64, 56, 1), (128, 128, 28, 1), (256, 256, 14, 1), (64, 24, 30, 1), (128, 128, 28, 2)]
+)
 def test_the_chosen_blockings_agree_with_float64(engine, monkeypatch, shape):
-    channels, outputs, side = shape
-    check_winograd(engine, monkeypatch, side, channels, outputs, (1, side, side), chosen=True, posts="add relu")
+    channels, outputs, side, stride = shape
+    check_winograd(
+        engine, monkeypatch, side, channels, outputs, (1, side, side), stride=stride, chosen=True, posts="add relu"
+    )
 
 
 @pytest.mark.opencl
@@ -127,7 +142,12 @@ def test_what_the_tiles_do_not_compute_is_refused_with_the_reason():
     assert "zeros around its input" in str(refusal(halo=(1, 3)))
     assert "zeros around its input" in str(refusal(halo=(2, 2)))
     assert "3x3 windows" in str(refusal(kernel=(5, 5)))
-    assert "without stride" in str(refusal(strides=(2, 1)))
-    assert "without stride" in str(refusal(dilations=(1, 2)))
-    assert "without stride" in str(refusal(groups=2))
+    assert "strides of 1 and 2" in str(refusal(strides=(2, 1)))
+    assert "strides of 1 and 2" in str(refusal(strides=(3, 3)))
+    assert "without dilation" in str(refusal(dilations=(1, 2)))
+    assert "without dilation" in str(refusal(groups=2))
+    # With stride 2 they are 6 by 5 pixels, 3 by 3 tiles, which read 13 by 13.
+    assert refusal(strides=(2, 2), halo=(1, 2)) is None
+    assert "zeros around its input" in str(refusal(strides=(2, 2), halo=(0, 2)))
+    assert "zeros around its input" in str(refusal(strides=(2, 2), halo=(1, 1)))
     assert "constant weights" in str(refusal(constant=()))
