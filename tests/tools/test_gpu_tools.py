@@ -45,6 +45,8 @@ def test_a_device_without_matrix_units_says_what_it_was_not_asked():
     assert probing.ask("tiles", engine, quick=True) == ["not asked: the device has no nvidia_ptx, sm75, sm80"]
     assert probing.ask("local", engine, quick=True) == ["32 KiB: right", "48 KiB: right"]
     assert len(probing.ask("launch", engine, quick=True)) == 6
+    grids = probing.ask("grid", engine, quick=True)
+    assert [g.partition(": ")[2] for g in grids] == ["right"] * 3
 
 
 def test_a_dry_run_measures_nothing_and_says_so():

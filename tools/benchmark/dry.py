@@ -17,7 +17,7 @@ from clgraph.selector.sources import kernel_text
 from tools.benchmark.on_gpu import TORCH, Case, load_case
 from tools.benchmark.on_torch import unserved
 from tools.benchmark.peers import installed
-from tools.benchmark.probing import KILOBYTES, SPIN, filled, one_product, tile_plan
+from tools.benchmark.probing import COUNTED, KILOBYTES, SPIN, filled, one_product, tile_plan
 from tools.gpu_compilers.profiles import PROFILES
 from tools.gpu_compilers.report import Compiled
 from tools.gpu_compilers.texts import Text, distinct, planned, texts_of
@@ -77,6 +77,8 @@ def dry_probe(question: str, profile: str) -> list[str]:
 def _texts_of(question: str, profile: str) -> dict[str, Text]:
     if question == "local":
         return {f"{k} KiB": Text("filled", Jit(), filled(k), (256,)) for k in KILOBYTES}
+    if question == "grid":
+        return {"counted": Text("counted", Jit(), COUNTED, (1, 1, 1))}
     if question == "launch":
         return {"spin": Text("spin", Jit(), SPIN, (64,))}
     if question == "rounding":

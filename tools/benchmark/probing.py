@@ -44,6 +44,11 @@ SPIN = """__kernel void spin(__global float* x, const int rounds) {
   for (int i = 0; i < rounds; i++) v = fma(v, 0.999f, 0.001f);
   x[get_global_id(0)] = v;
 }"""
+COUNTED = """__kernel void counted(__global int* counts) {
+  atomic_inc(counts + (get_group_id(0) + get_group_id(1) + get_group_id(2)) % 64);
+}"""
+GROUPS = 1 << 17
+"""Along one axis: more than CUDA takes along the second and third, 65,535."""
 KILOBYTES = (32, 40, 48, 64, 96, 128, 160, 227)
 """Of static local memory."""
 _ROUNDING = """__kernel void rounding(__global float* sum, const uint a, const uint b) {
@@ -84,6 +89,22 @@ def local_memory(engine: Engine, quick: bool) -> list[str]:
         except (ClgraphError, *engine.failures) as error:
             answer = f"refused: {str(error).splitlines()[0][:100]}"
         found.append(f"{kilobytes} KiB: {answer}")
+    return found
+
+
+def grids(engine: Engine, quick: bool) -> list[str]:
+    """Say along which axes a launch may have very many groups, and whether all of them run."""
+    found = []
+    for axis, what in enumerate(("first", "second", "third")):
+        counts = engine.upload(np.zeros(64, np.int32), "counts")
+        grid = tuple(GROUPS if i == axis else 1 for i in range(3))
+        try:
+            engine.kernel(COUNTED, "counted", [counts]).on(engine.stream, grid, (1, 1, 1))()
+            engine.stream.finish()
+            answer = "right" if (_read(engine, counts, np.int32, 64) == GROUPS // 64).all() else "WRONG"
+        except (ClgraphError, *engine.failures) as error:
+            answer = f"refused: {str(error).splitlines()[0][:100]}"
+        found.append(f"{GROUPS} groups along the {what} axis: {answer}")
     return found
 
 
@@ -253,6 +274,7 @@ def write(folder: Path, about: Mapping[str, Any], answers: Mapping[str, list[str
 
 QUESTIONS: dict[str, Callable[[Engine, bool], list[str]]] = {
     "local": local_memory,
+    "grid": grids,
     "launch": launches,
     "rounding": rounding,
     "build": builds,
