@@ -239,7 +239,7 @@ HANDS: dict[str, Hands] = {
     "serving.md": Hands(_serving, _ports, ("uvicorn", "grpc", "tritonclient")),
     "stages.md": Hands(_stages),
     "state.md": Hands(_state),
-    "throughput.md": Hands(_throughput),
+    "throughput.md": Hands(_throughput, lambda: {"other}])": "other}], seconds=0.2)"}),
     "tutorial.md": Hands(_tutorial),
 }
 """By page; others need nothing but ``model.onnx`` of ``docs/examples/small_model.py``."""

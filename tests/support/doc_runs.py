@@ -29,8 +29,12 @@ sys.exit(f"no extra is called {{asked - known}}" if asked - known else 0)
 """
 """Stands for pip: what it installs is there; the extras that a page names are looked for."""
 
-PLAIN = re.compile(r"clgraph [^|<>;&$~*`\\]+")
-"""A command that needs no shell: it is run in this process, which spares it a second."""
+PLAIN = re.compile(r"(clgraph [^|<>;&$~*`\\]+?)(?: > ([\w.]+))?")
+"""A command that needs no shell, and the file that takes what it prints: it is run in this process, which spares it
+seconds."""
+
+ALONE = re.compile(r"(cat|clgraph|pip|python) .*[^\\]")
+"""A line that changes nothing of the shell for the next ones."""
 
 
 class Reader:
@@ -93,8 +97,10 @@ class Reader:
             self._serve(text, block.marks["until the page ends"])
             return ""
         lines = [line.partition(" #")[0].strip() for line in text.splitlines()]
-        if all(PLAIN.fullmatch(line) and "--module" not in line for line in lines):
-            return "".join(_here(block, shlex.split(line), status) for line in lines)
+        if len(lines) > 1 and all(map(ALONE.fullmatch, lines)):
+            return "".join(self._shell(block, line, status) for line in lines)
+        if len(lines) == 1 and "--module" not in text and (plain := PLAIN.fullmatch(lines[0])):
+            return _here(block, shlex.split(plain[1]), status, plain[2])
         done = subprocess.run(
             ["bash", "-eo", "pipefail", "-c", text],
             capture_output=True,
@@ -135,8 +141,8 @@ class Reader:
             served.stdout.close()
 
 
-def _here(block: Block, words: list[str], status: int) -> str:
-    """Return what a command of clgraph prints, which is to end with *status*."""
+def _here(block: Block, words: list[str], status: int, into: str | None) -> str:
+    """Return what a command of clgraph prints, or write it *into* a file; it is to end with *status*."""
     given = sys.argv
     sys.argv = words
     ended = None
@@ -148,7 +154,10 @@ def _here(block: Block, words: list[str], status: int) -> str:
     finally:
         sys.argv = given
     assert ended == status, f"{block}\n{shlex.join(words)}\n{out.getvalue()}{err.getvalue()}"
-    return out.getvalue()
+    if into is None:
+        return out.getvalue()
+    Path(into).write_text(out.getvalue(), encoding="utf-8")
+    return ""
 
 
 def _program(path: Path, text: str) -> None:
