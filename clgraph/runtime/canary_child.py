@@ -55,7 +55,8 @@ class Canary:
         pairs, self.fetches = "bf16" in self.further, driver.has_clang(handle)
         names = ["values", "products", "read", *self.further, *["bf16_products"] * pairs, *["stream"] * self.fetches]
         text = f"#define SIMD {self.simd}\n" + "".join(expand(f"canary/canary_{name}.cl", seen) for name in names)
-        self.program = self.cl.build(self.context, handle, text, "-cl-std=CL1.2 -cl-mad-enable")
+        options = "-cl-std=CL1.2 -cl-mad-enable" + " -DCLGRAPH_PREFETCH" * self.fetches
+        self.program = self.cl.build(self.context, handle, text, options)
         self.abi_warnings = self.cl.log_of(self.program, handle).count("changes the ABI")
 
     def upload(self, array: _Array) -> Any:
