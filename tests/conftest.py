@@ -13,6 +13,8 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import NoReturn
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read once, when NumPy is imported
+
 import hypothesis
 import numpy as np
 import pytest

@@ -13,6 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 HEAVY = ("vgg19", "zfnet512")
 """Architectures with hundreds of megabytes of weights and no operator that ``bvlc_alexnet`` has not."""
 
+DRAWN = (1 << 20) + 7
+"""How many different numbers a weight has at most, a prime: the largest of AlexNet would take half a second to draw."""
+
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
@@ -21,7 +24,7 @@ def light_names() -> list[str]:
     return sorted(p.stem.removeprefix("light_") for p in LIGHT.glob("light_*.onnx"))
 
 
-def light_model(name: str, seed: int = 0, *, logits: bool = True) -> onnx.ModelProto:
+def light_model(name: str, seed: int = 0, *, logits: bool = True, picture: int = 224) -> onnx.ModelProto:
     """Return architecture *name* with random weights in place of its constant ones.
 
     Kernels of convolutions and matrices are He-scaled, scales and variances of normalizations positive, the last of a
@@ -29,6 +32,8 @@ def light_model(name: str, seed: int = 0, *, logits: bool = True) -> onnx.ModelP
 
     Args:
         logits: Make what the last Softmax reads an output too; the probabilities of random weights say little.
+        picture: Rows and columns of the input, a multiple of 32. Where the last pooling covers all of what is left of
+            224 x 224, it does of these, too. Networks with matrices or reshapes behind other layers take no other.
     """
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     graph = model.graph
@@ -43,6 +48,8 @@ def light_model(name: str, seed: int = 0, *, logits: bool = True) -> onnx.ModelP
     kept = [t for t in graph.initializer if t.name in read and t.name not in wanted]
     inputs = [v for v in graph.input if v.name not in shapes and v.name not in floats]
     roles = _roles(graph)
+    if picture != 224:
+        _fit(inputs, nodes, picture)
     model.ir_version = 8
     del graph.initializer[:], graph.node[:], graph.input[:]
     graph.initializer.extend(kept)
@@ -55,6 +62,15 @@ def light_model(name: str, seed: int = 0, *, logits: bool = True) -> onnx.ModelP
     if logits and softmax is not None:
         graph.output.append(helper.make_tensor_value_info(softmax.input[0], TensorProto.FLOAT, None))
     return model
+
+
+def _fit(inputs: list[onnx.ValueInfoProto], nodes: list[onnx.NodeProto], picture: int) -> None:
+    for value in inputs:
+        for dim in value.type.tensor_type.shape.dim[2:]:
+            dim.dim_value = picture
+    for attribute in (a for n in nodes if n.op_type == "AveragePool" for a in n.attribute if a.name == "kernel_shape"):
+        if list(attribute.ints) == [224 // 32] * 2:
+            attribute.ints[:] = [picture // 32] * 2
 
 
 def with_batch(model: onnx.ModelProto, batch: int) -> onnx.ModelProto:
@@ -132,6 +148,6 @@ def _weights(random: np.random.Generator, op_type: str, slot: int, shape: tuple[
             deviation = math.sqrt(1 / shape[-1])
         case _:
             deviation = math.sqrt(2 / math.prod(shape[1:]))
-    values = random.standard_normal(shape, np.float32)
+    values = random.standard_normal(min(math.prod(shape), DRAWN), np.float32)
     values *= np.float32(deviation)
-    return values
+    return np.resize(values, shape)
