@@ -13,11 +13,12 @@ from clgraph.implementations.matrix_units.nvidia.tiles import TILES
 from clgraph.runtime.device import find_device, with_class
 from clgraph.runtime.engine import Engine
 from tests.support.models import image, small_model
-from tools.benchmark import bandwidth, quantised
+from tools.benchmark import bandwidth, on_gpu, quantised
 from tools.benchmark.dry import dry, dry_markdown, dry_probe
 from tools.benchmark.found import Found
-from tools.benchmark.on_gpu import FIRST, TORCH, Case, Timed, cases, gpu_markdown, measure_case, product_of
+from tools.benchmark.on_gpu import FIRST, TORCH, Case, Timed, cases, gpu_markdown, measure_case, product_of, taken
 from tools.benchmark.parts import Part, run_parts
+from tools.benchmark.peers import Options
 from tools.gpu_compilers.profiles import PROFILES
 
 
@@ -137,6 +138,19 @@ def test_networks_of_8_bits_are_made_once_and_compared_with_onnxruntime(monkeypa
     monkeypatch.setattr(quantised, "installed", lambda _: None)
     with pytest.raises(ClgraphError, match="onnxruntime"):
         quantised.quantised(model, feeds)
+
+
+@pytest.mark.opencl
+def test_a_gpu_is_told_of_no_threads_and_asked_for_no_precision_that_it_has_not(monkeypatch):
+    monkeypatch.setenv("CLGRAPH_DEVICE_CLASS", "gpu")
+    assert Options("pocl", 2).workers is None
+    left = {c.precision for c in taken(cases(quick=True), "pocl")}
+    assert left == {"f32", "f16"}
+    nvidia = replace(find_device("pocl"), info=PROFILES["t4"].info)
+    monkeypatch.setattr(on_gpu, "find_device", lambda _: nvidia)
+    assert {c.precision for c in taken(cases(quick=True), "gpu")} == {"f32", "f16", "f16x3"}
+    monkeypatch.delenv("CLGRAPH_DEVICE_CLASS")
+    assert Options("pocl", 2).workers == 2
 
 
 def test_what_is_measured_are_the_networks_and_the_products():

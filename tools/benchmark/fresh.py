@@ -29,17 +29,17 @@ _COMPILE = {
 import clgraph
 shapes = {name: array.shape for name, array in feeds.items()}
 config = {"model_cache": 0}
-compiled = clgraph.compile(model, device=device, shapes=shapes, threads=threads, config=config)
+compiled = clgraph.compile(model, device=device, shapes=shapes, threads=workers, config=config)
 compiled.run(feeds)
 """,
     "clgraph cached": """
 import clgraph
 shapes = {name: array.shape for name, array in feeds.items()}
-clgraph.compile(model, device=device, shapes=shapes, threads=threads).run(feeds)
+clgraph.compile(model, device=device, shapes=shapes, threads=workers).run(feeds)
 """,
     "clgraph saved": """
 import clgraph
-clgraph.load(model + ".clg", device=device, threads=threads).run(feeds)
+clgraph.load(model + ".clg", device=device, threads=workers).run(feeds)
 """,
     "onnxruntime": """
 import onnxruntime
@@ -61,7 +61,8 @@ core.compile_model(read, "CPU", config).create_infer_request().infer(feeds)
 _CHILD = """
 import json, sys, time
 import numpy as np
-model, inputs, device, threads = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+model, inputs, device = sys.argv[1:4]
+threads, workers = int(sys.argv[4]), int(sys.argv[5]) or None
 feeds = dict(np.load(inputs))
 {compile}
 result_at = time.time()
@@ -112,11 +113,11 @@ def cold_starts(name: str, runtimes: Sequence[str], options: Options, repeats: i
         time.sleep(SETTLED_SECONDS + 0.1)
         if "clgraph saved" in runtimes:
             shapes = {name: array.shape for name, array in feeds.items()}
-            made = clgraph.compile(str(path), device=options.device, shapes=shapes, threads=options.threads)
+            made = clgraph.compile(str(path), device=options.device, shapes=shapes, threads=options.workers)
             made.save(f"{path}.clg")
             made.close()
         del model
-        arguments = [str(path), str(inputs), options.device, str(options.threads)]
+        arguments = [str(path), str(inputs), options.device, str(options.threads), str(options.workers or 0)]
         times: dict[str, list[float]] = {r: [] for r in runtimes}
         results: dict[str, list[float]] = {r: [] for r in runtimes}
         peaks = dict.fromkeys(runtimes, 0)

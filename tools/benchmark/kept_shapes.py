@@ -66,7 +66,7 @@ def different(case: StreamCase, count: int) -> Iterator[Feeds]:
 def keep_shapes(name: str, count: int, options: Options) -> KeptShapes:
     """Bind *count* different shapes of the stream called *name*, and run some of them."""
     case = STREAMS[name]
-    model = clgraph.compile(case.model(), options.device, threads=options.threads, config={"model_cache": 0})
+    model = clgraph.compile(case.model(), options.device, threads=options.workers, config={"model_cache": 0})
     binding, begin = [], 0.0
     for number, feeds in enumerate(different(case, count)):
         start = time.perf_counter()

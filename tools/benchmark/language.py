@@ -54,14 +54,14 @@ class LanguageFigures:
     load: float
 
 
-def measure_language(name: str, options: Options, schedule: Schedule) -> LanguageFigures:
-    """Let clgraph and its peers continue the same prompts in turn.
+def measure_language(name: str, options: Options, schedule: Schedule, *, alone: bool = False) -> LanguageFigures:
+    """Let clgraph and its peers continue the same prompts in turn; *alone*, without them.
 
     Raises:
         ClgraphError: A runtime cannot open the model.
     """
     d, folder = LANGUAGE[name], folder_of(name)
-    names = ["clgraph", *peers_of(d)]
+    names = ["clgraph", *([] if alone else peers_of(d))]
     memory = {runtime: _memory(runtime, name, options) for runtime in names}
     runtimes = {runtime: LANGUAGE_RUNTIMES[runtime](folder, d, options) for runtime in names}
     random = np.random.default_rng(1)

@@ -21,7 +21,7 @@ GENAI = "onnxruntime-genai"
 
 
 def with_clgraph(folder: Path, d: Decoder, options: Options) -> Continue:
-    lm = clgraph.generate.load(folder, options.device, threads=options.threads)
+    lm = clgraph.generate.load(folder, options.device, threads=options.workers)
     return lambda prompt: lm.tokens(prompt, Choosing(ignore_end=True))
 
 

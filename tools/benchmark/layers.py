@@ -74,7 +74,7 @@ def compare_layers(name: str, options: Options, peer: str = "onnxruntime") -> li
 
 def _clgraph_times(model: onnx.ModelProto, feeds: Feeds, options: Options) -> tuple[DeviceInfo, Sequence[NodeTime]]:
     shapes = {name: array.shape for name, array in feeds.items()}
-    compiled = clgraph.compile(model, device=options.device, shapes=shapes, threads=options.threads)
+    compiled = clgraph.compile(model, device=options.device, shapes=shapes, threads=options.workers)
     compiled.run(feeds)
     runs = [compiled.profile(feeds).commands for _ in range(RUNS)]
     medians = [replace(each[0], seconds=statistics.median(c.seconds for c in each)) for each in zip(*runs, strict=True)]

@@ -15,6 +15,8 @@ from onnx import helper, numpy_helper
 
 import clgraph
 from clgraph.errors import ClgraphError
+from clgraph.runtime.device import find_device
+from clgraph.selector.query import PTX, SM80
 from tests.support.zoo_text import BERT_BASE, encoder, tokens
 from tools.benchmark.bandwidth import read_bandwidth
 from tools.benchmark.cases import Feeds, load
@@ -26,6 +28,7 @@ from tools.benchmark.quantised import INT8, by_onnxruntime, load_int8
 Run = Callable[[], None]
 """Runs a model once on what lies on the device; returns when it is done."""
 PRECISIONS = ("f32", "tf32x3", "f16x3", "f16")
+_NEEDED = {"tf32x3": SM80, "f16x3": PTX}
 TORCH = ("eager", "graph", "compiled")
 FIRST = (
     *("resnet50@64x3x224x224 f32", "resnet50@64x3x224x224 f16", "resnet50@1x3x224x224 f16", "bert_base_32x128 f16"),
@@ -91,6 +94,12 @@ def cases(quick: bool, only: str = "") -> list[Case]:
         found += [Case(f"nbits_{size}x{rows}", p, 2.0 * rows * size**2, read) for p in ("f32", "f16")]
     found.sort(key=lambda case: FIRST.index(case.title) if case.title in FIRST else len(FIRST))
     return [case for case in found if case.title == only] or [case for case in found if only in case.title]
+
+
+def taken(found: Sequence[Case], device: str) -> list[Case]:
+    """Return the cases whose precision *device* has: two are about matrix units of NVIDIA's."""
+    features = find_device(device).info.features
+    return [case for case in found if features >= _NEEDED.get(case.precision, frozenset())]
 
 
 def load_case(case: Case) -> tuple[onnx.ModelProto, Feeds]:

@@ -12,6 +12,8 @@ import onnx
 from numpy.typing import NDArray
 
 import clgraph
+from clgraph.runtime.device import find_device, with_class
+from clgraph.settings import settings
 from tools.benchmark.cases import Feeds
 
 Run = Callable[[], list[NDArray[Any]]]
@@ -23,7 +25,7 @@ class Options:
 
     Attributes:
         device: clgraph's.
-        threads: Of every runtime.
+        threads: Of every runtime that computes on a CPU.
         spinning: Whether the peers' idle threads spin for a while, which is their default.
     """
 
@@ -31,10 +33,16 @@ class Options:
     threads: int
     spinning: bool = True
 
+    @property
+    def workers(self) -> int | None:
+        """What clgraph is told of threads: nothing on a GPU, of which all compute units work."""
+        found = with_class(find_device(self.device), settings().device_class)
+        return None if found.info.kind == "gpu" else self.threads
+
 
 def with_clgraph(model: onnx.ModelProto, feeds: Feeds, options: Options) -> Run:
     shapes = {name: array.shape for name, array in feeds.items()}
-    compiled = clgraph.compile(model, device=options.device, shapes=shapes, threads=options.threads)
+    compiled = clgraph.compile(model, device=options.device, shapes=shapes, threads=options.workers)
     return lambda: list(compiled.run(feeds).values())
 
 

@@ -99,7 +99,7 @@ def stream(name: str, requests: int, options: Options, schedule: Schedule) -> St
 
     case, random = STREAMS[name], Random(99)
     model = case.model()
-    ours = clgraph.compile(model, device=options.device, threads=options.threads, config={"model_cache": 0})
+    ours = clgraph.compile(model, device=options.device, threads=options.workers, config={"model_cache": 0})
     theirs = onnxruntime.InferenceSession(
         model.SerializeToString(), onnxruntime_options(options), providers=["CPUExecutionProvider"]
     )
@@ -111,7 +111,7 @@ def stream(name: str, requests: int, options: Options, schedule: Schedule) -> St
     for number in range(requests):
         found.ask(ours, theirs, case.request(random), schedule.pause, number % 2 == 0)
     sizes = {n: a.shape for n, a in case.request(Random(1)).items()}
-    fixed = clgraph.compile(model, options.device, shapes=sizes, threads=options.threads, config={"model_cache": 0})
+    fixed = clgraph.compile(model, options.device, shapes=sizes, threads=options.workers, config={"model_cache": 0})
     passes = sum(p.seconds for p in fixed.passes)
     shapes = [list(shape) for shape in found.shapes]
     return Stream(
