@@ -15,6 +15,7 @@ from clgraph.errors import ClgraphError, ModelError, UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.importing import IMPORTERS
 from clgraph.graph.signature import Signature
+from clgraph.network.borrowing import left_at, suits_all
 from clgraph.ops.activation import Activation
 from clgraph.saved.container import MAGIC
 from tests.support.models import small_model
@@ -366,6 +367,24 @@ def _external(tmp_path: Path) -> Path:
 def test_external_data_is_mapped_from_the_models_folder(tmp_path: Path) -> None:
     weights = load_onnx(_external(tmp_path)).constants["w"]
     assert np.array_equal(weights, np.arange(400, dtype=np.float32))
+    assert len(files_of([weights])) == 1
+
+
+def test_external_data_with_more_of_the_file_behind_it_is_read_where_it_lies_by_any_kernel(tmp_path: Path) -> None:
+    """A vector may reach behind the end of a constant: bytes of the file that are mapped, too."""
+    path = _external(tmp_path)
+    model = onnx.load(path, load_external_data=False)
+    held = model.graph.initializer[0]
+    del held.external_data[:]
+    for key, value in (("location", "more.bin"), ("offset", "4096"), ("length", "65536")):
+        held.external_data.add(key=key, value=value)
+    held.dims[:] = [16384]
+    (path.parent / "more.bin").write_bytes(bytes(80_000))
+    onnx.save(model, path)
+    weights = load_onnx(path).constants["w"]
+    address = left_at(weights)
+    assert address is not None
+    assert suits_all(weights, address)
     assert len(files_of([weights])) == 1
 
 
