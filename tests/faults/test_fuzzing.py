@@ -15,6 +15,7 @@ from clgraph.compilation import model_cache
 from clgraph.errors import ModelError, ProgramError
 from clgraph.frontend import onnx_loader
 from tests.support.models import small_model
+from tests.support.onnx_case import one_node
 from tools.fuzzing import judging
 from tools.fuzzing.campaign import COUNTED, Child, Plan, counts, run_campaign, table
 from tools.fuzzing.damage import damaged
@@ -23,8 +24,10 @@ from tools.fuzzing.graphs import graph
 from tools.fuzzing.judging import WRONG, compared, judge, judged, place
 from tools.fuzzing.making import STEPS
 from tools.fuzzing.mutations import MUTATIONS, mutated
+from tools.fuzzing.operators import operator
 from tools.fuzzing.reduction import reduced
 from tools.fuzzing.seeds import networks
+from tools.fuzzing.single import CASES
 
 DATA = small_model().SerializeToString()
 
@@ -70,6 +73,35 @@ def test_every_step_of_graphs_is_taken_and_comes_out_the_same_again() -> None:
         assert {v.name for v in seed.model.graph.input} == set(seed.feeds)
         seen.update(names)
     assert seen == set(STEPS)
+
+
+@pytest.mark.opencl
+@pytest.mark.filterwarnings("ignore")
+def test_single_operators_compute_what_onnx_runtime_does_and_none_is_refused() -> None:
+    outcomes = run_campaign(Plan(count=15, level="run", seed=5, of="operators"), lambda outcome: None)
+    assert [o for o in outcomes if o["kind"] not in ("equal", "peer differs", "peer refused")] == []
+    assert sum(o["kind"] == "equal" for o in outcomes) > 10
+
+
+def test_every_operator_is_made_and_comes_out_the_same_again() -> None:
+    seen: set[str] = set()
+    for number in range(800):
+        seed, names = operator(number)
+        assert [node.op_type for node in seed.model.graph.node[-1:]] == names
+        assert {v.name for v in seed.model.graph.input} == set(seed.feeds)
+        if number < 50:
+            assert operator(number)[0].model.SerializeToString() == seed.model.SerializeToString()
+        seen.update(names)
+    assert seen == set(CASES)
+
+
+@pytest.mark.opencl
+def test_numbers_that_are_not_finite_differ_in_single_operators_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, feeds = one_node("Neg", [np.float32([np.nan, 1])], opset=18)
+    data = model.SerializeToString()
+    monkeypatch.setattr(judging, "_expected", lambda *_, **__: ({"y0": np.float32([0, -1])}, ""))
+    kinds = [judge(data, feeds, "run", valid=True, single=single).kind for single in (False, True)]
+    assert kinds == ["peer differs", "reference differs"]
 
 
 @pytest.mark.opencl

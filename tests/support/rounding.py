@@ -195,8 +195,8 @@ def _convolution(node: Node, inputs: Sequence[Array], errors: Bounds, results: S
 def _activation(node: Node, inputs: Sequence[Array], errors: Bounds, results: Sequence[Array]) -> Array:
     p, (x,), (e,), (y,) = _primitive(node, Activation), inputs, errors, results
     own = FUNCTION_ULPS * _unit(y) * (np.abs(y) + (np.abs(x) if p.function in PRODUCTS else 0))
-    if p.function in ("sigmoid", "tanh", "erf", "softplus", "elu", "hard_sigmoid"):
-        own = own + FUNCTION_ULPS * U32
+    if p.function in ("sigmoid", "tanh", "erf", "softplus", "elu", "celu", "selu", "hard_sigmoid"):
+        own = own + FUNCTION_ULPS * U32 * max(1.0, abs(p.alpha), abs(p.alpha * p.beta))  # of what is near 1
     if p.function == "linear":
         return np.asarray(np.abs(p.alpha) * e + 2 * U32 * (np.abs(p.alpha * x) + abs(p.beta)))
     if p.function == "square":

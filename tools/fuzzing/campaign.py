@@ -29,7 +29,7 @@ class Plan:
     Attributes:
         count: Cases, from number *first* on.
         level: How far each is taken: ``load``, ``null`` or ``run``.
-        of: ``models`` that are changed, or ``graphs`` that are made.
+        of: ``models`` that are changed, or ``graphs`` or single ``operators`` that are made.
         seconds: Of a case, after which its child is ended.
         memory: Bytes that a child may address.
         folder: Where every outcome (``outcomes.jsonl``) and the models of failures are kept; ``None`` keeps nothing.
@@ -50,7 +50,7 @@ class Plan:
         """The file of outcomes, one of each kind of cases, level, seed and device."""
         if self.folder is None:
             return None
-        made = "graphs-" if self.of == "graphs" else ""
+        made = "" if self.of == "models" else f"{self.of}-"
         return self.folder / f"{made}{self.level}-{self.device}-{self.seed}.jsonl"
 
 
@@ -174,12 +174,12 @@ def run_campaign(plan: Plan, show: Callable[[dict[str, Any]], None]) -> list[dic
 def keep(plan: Plan, outcome: dict[str, Any]) -> Path:
     """Write the model of a failure, without what it does not need; return its path."""
     from tools.fuzzing.judging import judge
-    from tools.fuzzing.worker import case, graph_case
+    from tools.fuzzing.worker import MADE, case, made_case
 
     number, kind = outcome["number"], outcome["kind"]
-    seed, data, names = (graph_case if plan.of == "graphs" else case)(number, plan.seed)
+    seed, data, names = made_case(number, plan.seed, plan.of) if plan.of in MADE else case(number, plan.seed)
     if kind not in ("crashed", "hung"):
-        if plan.of == "graphs":
+        if plan.of in MADE:
             data, outcome["reduced"] = _smaller_graph(plan, seed, kind)
         else:
             needed = frozenset(range(len(names)))
@@ -188,7 +188,7 @@ def keep(plan: Plan, outcome: dict[str, Any]) -> Path:
                 if len(needed) > 1 and judge(smaller, seed.feeds, plan.level, plan.device).kind == kind:
                     needed, data = needed - {i}, smaller
     assert plan.folder is not None
-    made = f"{plan.of}-" if plan.of == "graphs" else ""
+    made = f"{plan.of}-" if plan.of in MADE else ""
     path = plan.folder / "failures" / f"{kind.replace(' ', '_')}-{made}{plan.level}-{plan.seed}-{number}.onnx"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
@@ -204,7 +204,9 @@ def _smaller_graph(plan: Plan, seed: Seed, kind: str) -> tuple[bytes, str]:
 
     def fails(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> bool:
         nonlocal said
-        outcome = judge(model.SerializeToString(), feeds, plan.level, plan.device, valid=True)
+        outcome = judge(
+            model.SerializeToString(), feeds, plan.level, plan.device, valid=True, single=plan.of == "operators"
+        )
         if outcome.kind == kind:
             said = outcome.detail
         return outcome.kind == kind

@@ -13,6 +13,7 @@ import numpy as np
 from tools.fuzzing.graphs import graph
 from tools.fuzzing.judging import Outcome, judge
 from tools.fuzzing.mutations import mutated
+from tools.fuzzing.operators import operator
 from tools.fuzzing.seeds import Seed, networks, seeds
 
 CHECKED_EVERY = 200
@@ -29,9 +30,13 @@ def case(number: int, seed: int, only: frozenset[int] | None = None) -> tuple[Se
     return chosen, data, names
 
 
-def graph_case(number: int, seed: int) -> tuple[Seed, bytes, list[str]]:
-    """Return what graph *number* is made of, as :func:`case` does."""
-    chosen, names = graph(number, seed)
+MADE = {"graphs": graph, "operators": operator}
+"""What makes valid models, by what a campaign is of."""
+
+
+def made_case(number: int, seed: int, of: str) -> tuple[Seed, bytes, list[str]]:
+    """Return what model *number* that is made is made of, as :func:`case` does."""
+    chosen, names = MADE[of](number, seed)
     return chosen, chosen.model.SerializeToString(), names
 
 
@@ -44,7 +49,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     level, device, seed = options["level"], options["device"], int(options["seed"])
-    made = options["of"] == "graphs"
+    of, made = options["of"], options["of"] in MADE
     known = networks()[0]
     if level == "files":
         _serve_files(device, seed)
@@ -53,8 +58,8 @@ def main() -> None:
     for count, line in enumerate(sys.stdin, 1):
         number = int(line)
         _say({"begins": number})
-        chosen, data, names = graph_case(number, seed) if made else case(number, seed)
-        outcome = judge(data, chosen.feeds, level, device, lambda phase: _say({"phase": phase}), valid=made)
+        chosen, data, names = made_case(number, seed, of) if made else case(number, seed)
+        outcome = judge(data, chosen.feeds, level, device, _phase, valid=made, single=of == "operators")
         if (
             before is not None
             and count % CHECKED_EVERY == 0
@@ -81,6 +86,10 @@ def _answer(seed: Seed, device: str) -> bytes:
 
     with clgraph.compile(seed.model, device=device) as model:
         return b"".join(np.asarray(a).tobytes() for a in model.run(dict(seed.feeds)).values())
+
+
+def _phase(phase: str) -> None:
+    _say({"phase": phase})
 
 
 def _say(what: dict[str, object]) -> None:
