@@ -33,13 +33,14 @@ static REAL far_share(const REAL d) { return ((-0.75f * d + 3.75f) * d - 6) * d 
 // Pixels whose shares are kept for all channels.
 #define FEW 16
 
-// The share of a pixel, and where it is from the first of its channel.
-static REAL mixed(int tap, const int axes, const int each, REAL share[][4], int place[][4], int* from) {
+// The share of a pixel, and where it is from the first of its channel; an axis has 2^bits pixels.
+static REAL mixed(int tap, const int axes, const int bits, REAL share[][4], int place[][4], int* from) {
   REAL weight = 1;
   *from = 0;
-  for (int axis = axes - 1; axis >= 0; axis--, tap /= each) {
-    weight *= share[axis][tap % each];
-    *from += place[axis][tap % each];
+  for (int axis = axes - 1; axis >= 0; axis--, tap >>= bits) {
+    const int k = tap & ((1 << bits) - 1);
+    weight *= share[axis][k];
+    *from += place[axis][k];
   }
   return weight;
 }
@@ -54,7 +55,7 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
   __global const int* grid = x + VIEW;
   __global const int* rest = grid + VIEW;
   const int channels = rest[0], mode = rest[4], padding = rest[5], corners = rest[6], axes = rest[7];
-  const int each = mode == 0 ? 1 : mode == 1 ? 2 : 4;
+  const int each = 1 << mode;
   int place[AXES][4], taps = 1;
   REAL share[AXES][4];
   for (int axis = 0; axis < axes; axis++) {
@@ -85,7 +86,7 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
       REAL sum = 0;
       for (int tap = 0; tap < taps; tap++) {
         int from;
-        const REAL weight = mixed(tap, axes, each, share, place, &from);
+        const REAL weight = mixed(tap, axes, mode, share, place, &from);
         sum = fma(weight, LOAD(source, from + c * rest[2]), sum);
       }
       STORE(result, c * rest[1], sum);
@@ -94,7 +95,17 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
   }
   REAL weights[FEW];
   int from[FEW];
-  for (int tap = 0; tap < taps; tap++) weights[tap] = mixed(tap, axes, each, share, place, from + tap);
+  for (int tap = 0; tap < taps; tap++) weights[tap] = mixed(tap, axes, mode, share, place, from + tap);
+  const int across = rest[2], down = rest[1];
+  if (taps == 4) {
+    const REAL w0 = weights[0], w1 = weights[1], w2 = weights[2], w3 = weights[3];
+    for (int c = 0; c < channels; c++, source += across, result += down) {
+      REAL sum = fma(w1, LOAD(source, from[1]), w0 * LOAD(source, from[0]));
+      sum = fma(w3, LOAD(source, from[3]), fma(w2, LOAD(source, from[2]), sum));
+      STORE(result, 0, sum);
+    }
+    return;
+  }
   for (int c = 0; c < channels; c++) {
     REAL sum = 0;
     for (int tap = 0; tap < taps; tap++) sum = fma(weights[tap], LOAD(source, from[tap] + c * rest[2]), sum);

@@ -139,13 +139,13 @@ class DeformableConvolution(Inlinable):
         start = ((2 * np.stack(still, -1) + 1) / count - 1)[:, ::-1]
         moves = c.add(Reorder(DType.F32), c.inputs[2]) if c.layout(c.inputs[2]).dtype in NARROW else c.inputs[2]
         parts = y.shape[0] * self.offset_groups
+        # Rows as long as there are places: the two or three axes come last at the end only.
         moves = c.add(Reshape((parts, prod(kernel), axes, prod(sizes)), zero_is_zero=True), moves)
-        moves = c.add(Transpose((0, 1, 3, 2)), moves)
-        moves = c.add(Reshape((parts, len(start), axes), zero_is_zero=True), moves)
         moves = c.add(Gather(2), moves, c.constant(np.arange(axes)[::-1].copy()))
         dtype = c.layout(moves).dtype.numpy
-        moves = c.add(Eltwise("mul"), moves, c.constant((2 / count)[::-1].astype(dtype)))
-        return c.add(Eltwise("add"), moves, c.constant(start.astype(dtype)))
+        moves = c.add(Eltwise("mul"), moves, c.constant((2 / count)[::-1, None].astype(dtype)))
+        apart = start.reshape(prod(kernel), prod(sizes), axes).transpose(0, 2, 1).astype(dtype)
+        return c.add(Transpose((0, 1, 3, 2)), c.add(Eltwise("add"), moves, c.constant(apart)))
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 2.0 * outputs[0].count * prod(inputs[1].shape[1:]) + 16.0 * inputs[2].count * inputs[0].shape[1]
