@@ -208,9 +208,15 @@ def device(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def nvidia_engine():
-    """An engine that is NVIDIA's to those who choose kernels, with kernels that have PTX emulated."""
-    from tests.support.ptx.compiler import why_no_machine
+    """An NVIDIA GPU of ``CLGRAPH_TEST_DEVICES``.
 
+    Where there is none, an engine that is one to those who choose kernels, with kernels that have PTX emulated.
+    """
+    from tests.support.ptx.compiler import why_no_machine
+    from tests.support.ptx.on_device import NvidiaEngine, nvidia_gpu
+
+    if (gpu := nvidia_gpu(DEVICES)) is not None:
+        return NvidiaEngine(gpu, "tf32x3", "f16x3")
     if reason := why_no_machine():
         pytest.skip(reason)
     from tests.support.ptx.engine import EmulatedEngine

@@ -12,7 +12,9 @@ from clgraph.errors import ClgraphError
 from clgraph.implementations.matrix_units.nvidia.tiles import TILES
 from clgraph.runtime.device import find_device, with_class
 from clgraph.runtime.engine import Engine
+from clgraph.selector.query import SM80
 from tests.support.models import image, small_model
+from tests.support.ptx import on_device
 from tools.benchmark import bandwidth, on_gpu, quantised
 from tools.benchmark.dry import dry, dry_markdown, dry_probe
 from tools.benchmark.found import Found
@@ -96,6 +98,25 @@ def test_times_stand_beside_errors_and_what_is_missing(monkeypatch):
     table = gpu_markdown([Timed(timed.case, {"clgraph": 1e-3}, {"clgraph": 1e-7}, {"eager": "no torch"})])
     assert "1.000 ms, 0.0 TFLOP/s, error 1.0e-07" in table
     assert "no torch" in table
+
+
+@pytest.mark.opencl
+def test_a_gpu_takes_the_place_of_the_emulator(gpu_engine, monkeypatch):
+    """Tests of kernels with PTX run on an NVIDIA GPU where there is one; here on what calls itself one."""
+    device = replace(gpu_engine.device, info=replace(gpu_engine.info, features=gpu_engine.info.features | SM80))
+    assert on_device.nvidia_gpu(["pocl", "no such device"]) is None
+    monkeypatch.setattr(on_device, "find_device", lambda _: device)
+    monkeypatch.setattr(on_device.emulator, "needs_emulation", lambda text: "noted" in text)
+    engine = on_device.NvidiaEngine(on_device.nvidia_gpu(["gpu"]), "f16x3")
+    assert "f16x3" in engine.info.features
+    held = engine.upload(np.zeros(4, np.int32), "numbers")
+    for entry in ("noted", "plain"):
+        text = f"__kernel void {entry}(__global int* x) {{ x[get_global_id(0)] += 1; }}"
+        engine.kernel(text, entry, [held]).on(engine.stream, (4,), (2,))()
+    numbers = np.empty(4, np.int32)
+    engine.stream.read(held, 0, numbers)
+    assert numbers.tolist() == [2] * 4
+    assert engine.ran == [("noted", (4,), 1.0)]
 
 
 @pytest.mark.opencl
