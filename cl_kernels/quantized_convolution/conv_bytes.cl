@@ -2,7 +2,8 @@
 //
 // A ticket is a range of chunks by a range of output groups of one image. A chunk is a part of one output row; a group is
 // `nb` blocks of 16 output channels. Windows that reach beyond the input read the zero point: then the ticket's chunks are
-// whole rows, and their input with the zero point around it is copied into the worker's scratch (`staged`).
+// whole rows, or a part of the only one, and their input with the zero point around it is copied into the worker's scratch
+// (`staged`), in words (vnni.clh); where those are not four bytes it always is.
 //
 // inp, weights, start, scale, bias, out, res, by, plus, entries   the last four may be CLGRAPH_NULL
 // start                     with a zero_point that is not CLGRAPH_NULL less that times what stands there
@@ -13,7 +14,7 @@
 // in_x                      bytes of an input pixel: 16, or of one that has its channels side by side
 // spread                    1: pixels of the result are whole blocks, but not side by side
 // out_n, out_c, out_y, out_x, res_n, res_c, res_y, res_x   pitches in elements of the result and in bytes of res
-// channels4                 groups of 4 input channels of one convolution group
+// words, in_lanes           of a pixel of one convolution group; channels of its last block that are read
 // height, width             of the output
 // nb, blocks, groups, group_groups   as in conv_fsv16.cl;  lanes: channels of the last block
 // chunks, row_chunks, chunk_width, ticket_chunks, ticket_groups, spans, batch_tickets, channel_major   as in conv_fsv16.cl
@@ -26,18 +27,26 @@
 #include "conv_chunks.clh"
 #include "post_tile.clh"
 
-// Copy `rows` rows from row `first` on, of every block, with `pitch` pixels each from pixel -left on.
-NOINLINE static void stage_bytes(__global const conv_bytes_desc* d, __global char** banks, __global const uchar* in, __global uchar* to,
-                                 const int first, const int rows, const int pitch) {
-  const int4 pad = (int4)(d->zero_point == CLGRAPH_NULL ? d->pad : *AT(const uchar, banks, d->zero_point) * 0x01010101);
+// Copy `rows` rows from row `first` on, of every block, with `pitch` pixels each from pixel -left on, as words.
+NOINLINE static void stage_bytes(__global const conv_bytes_desc* d, __global char** banks, __global const uchar* in,
+                                 __global uchar* to, const int first, const int rows, const int left, const int pitch) {
+  const block_words pad = words_of_byte(d->zero_point == CLGRAPH_NULL ? d->pad & 255 : *AT(const uchar, banks, d->zero_point));
+  const int front = max(left, 0), before = max(-left, 0), part = d->in_lanes;
   for (int b = 0; b < d->in_blocks; b++)
     for (int r = 0; r < rows; r++) {
-      const int y = first + r, width = y < 0 || y >= d->in_height ? 0 : min(d->in_width, pitch - d->pad_left);
-      __global loose_int4* row = (__global loose_int4*)(to + ((long)b * rows + r) * pitch * 16);
-      __global const loose_int4* from = (__global const loose_int4*)(in + (long)b * d->in_c + (long)y * d->in_y);
+      const int y = first + r, width = y < 0 || y >= d->in_height ? 0 : min(d->in_width - before, pitch - front);
+      __global block_words* row = (__global block_words*)to + ((long)b * rows + r) * pitch;
+      __global const uchar* from = in + (long)b * d->in_c + (long)y * d->in_y + (long)before * d->in_x;
       int x = 0;
-      for (; x < (width ? d->pad_left : 0); x++) row[x] = pad;
-      for (int i = 0; i < width; i++, x++) row[x] = from[i];
+      for (; x < (width > 0 ? front : 0); x++) row[x] = pad;
+      if (part == 16 || b < d->in_blocks - 1)
+        for (int i = 0; i < width; i++, x++) row[x] = words_of(from + (long)i * d->in_x);
+      else
+        for (int i = 0; i < width; i++, x++) {
+          // The last words of a row whose channels lie side by side: what lies behind is not read.
+          for (int k = 0; k < part / 2; k++)
+            ((__global int*)(row + x))[k] = from[(long)i * d->in_x + 2 * k] | from[(long)i * d->in_x + 2 * k + 1] << 16;
+        }
       for (; x < pitch; x++) row[x] = pad;
     }
 }
@@ -60,16 +69,21 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
   const int span = d->channel_major ? within - tier * d->spans : within / tiers;
   const int last_group = min((tier + 1) * d->ticket_groups, d->groups);
   const int first_chunk = span * d->ticket_chunks, last_chunk = min(first_chunk + d->ticket_chunks, d->chunks);
-  const int row_chunks = d->row_chunks, width = d->width, stride_x = d->stride_x * d->in_x, mode = d->mode, listed = d->listed;
+  const int row_chunks = d->row_chunks, width = d->width, mode = d->mode, listed = d->listed;
   const int first_y = first_chunk / row_chunks, last_y = (last_chunk - 1) / row_chunks;
   const int rows = (last_y - first_y) * d->stride_y + (d->kernel_y - 1) * d->dilation_y + 1;
-  const int pitch = (width - 1) * d->stride_x + (d->kernel_x - 1) * d->dilation_x + 1;
+  // Of one row no more than the chunks' part is staged.
+  const int one = d->staged && first_y == last_y, bytes = 4 * BLOCK_WORDS;
+  const int left_x = one ? chunk_start(first_chunk - first_y * row_chunks, row_chunks, d->chunk_width, width) : 0;
+  const int right_x = one ? chunk_start(last_chunk - first_y * row_chunks, row_chunks, d->chunk_width, width) : width;
+  const int pitch = (right_x - left_x - 1) * d->stride_x + (d->kernel_x - 1) * d->dilation_x + 1;
+  const int stride_x = d->stride_x * (d->staged ? bytes : d->in_x);
   const int size = d->itemsize, looks_up = d->entries != CLGRAPH_NULL;
   const int computed = d->zero_point != CLGRAPH_NULL;
   __global float* scales = (__global float*)scratch;
   __global int* starts = (__global int*)(scratch + d->nb * 128);
   __global uchar* beside = (__global uchar*)starts + (computed ? d->nb * 64 : 0);
-  __global uchar* stage = beside + (listed ? d->nb * 16 * 64 : 0);
+  __global uchar* stage = beside + (listed || d->out_x != 16 ? d->nb * 16 * 64 : 0);
   __global const byte_end* end = BYTE_END(d);
   __global const float* by = d->by == CLGRAPH_NULL ? 0 : AT(const float, banks, d->by);
   __global const float* plus = d->plus == CLGRAPH_NULL ? 0 : AT(const float, banks, d->plus);
@@ -80,10 +94,11 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
     __global const uchar* in = AT(const uchar, banks, d->inp) + (long)n * d->in_n + (long)which * d->in_g;
     int in_c = d->in_c, in_y = d->in_y, above = 0;
     if (d->staged) {
-      if (which != staged) stage_bytes(d, banks, in, stage, first_y * d->stride_y - d->pad_top, rows, pitch);
+      if (which != staged) stage_bytes(d, banks, in, stage, first_y * d->stride_y - d->pad_top, rows,
+                                          d->pad_left - left_x * d->stride_x, pitch);
       staged = which;
       in = stage;
-      in_y = pitch * 16;
+      in_y = pitch * bytes;
       in_c = rows * in_y;
       above = first_y * d->stride_y;
     }
@@ -106,9 +121,9 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
         const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
         const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
         __global uchar* to = out + ((long)y * d->out_y + (long)x * d->out_x) * size;
-        micro_bytes(id, in + (long)(y * d->stride_y - above) * in_y + (long)x * stride_x, wp, start, scales,
-                    res ? res + (long)y * d->res_y + (long)x * d->res_x : 0, apart ? beside : to, nb, d->channels4,
-                    d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y, 16 * d->dilation_x, stride_x,
+        micro_bytes(id, in + (long)(y * d->stride_y - above) * in_y + (long)(x - left_x) * stride_x, wp, start, scales,
+                    res ? res + (long)y * d->res_y + (long)x * d->res_x : 0, apart ? beside : to, nb, d->words,
+                    d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y, bytes * d->dilation_x, stride_x,
                     apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, mode, by ? by + block * 16 : 0,
                     plus ? plus + block * 16 : 0, end);
         for (int b = 0; posts && b < nb; b++) {

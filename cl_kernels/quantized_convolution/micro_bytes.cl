@@ -1,14 +1,15 @@
 // One register block of a convolution of bytes: NB blocks of 16 output channels by UR neighbouring pixels of one row.
 //
-//   sum[b][i][o] = start[b][o] + sum over c, ky, kx of in[c][ky][i S + kx] w[c / 4][ky][kx][b][o][c % 4], exact in int
+//   sum[b][i][o] = start[b][o] + sum over c, ky, kx of in[c][ky][i S + kx] w[c / n][ky][kx][b][o][c % n], exact in int
 //   v = sum * scale[b][o] + bias[b][o]
 //
 // Instance: NB, UR; S the horizontal stride (0: a run-time one, `stride`). AVX-512 holds NB * UR <= 28 accumulators.
 //
-// ip, wp       bytes at the window of the first pixel, pixels of 16; weights, whose channels that are missing are zeros
+// ip, wp       the window of the first pixel; weights, whose channels that are missing are zeros: words of n channels, n
+//              bytes or 16-bit numbers, BLOCK_WORDS of a block of a pixel (vnni.clh)
 // scales       scale and bias over the first step, 16 floats each a block: see write_scales
 // blocks       of the NB those that there are; nothing is read or written for the others but their weights
-// channels4    groups of 4 input channels;  kernel_y, kernel_x: of the window
+// words        of a pixel of all input channels;  kernel_y, kernel_x: of the window
 // in_c, in_y, in_x   bytes from one block of channels, window row, window column of the input to the next
 // stride       bytes from one pixel's window to the next, read where S is 0
 // mode         what is written to op, elements of `out_c` from one block, `out_x` from one pixel to the next:
@@ -34,11 +35,22 @@
 #ifndef S
   #define S 1
 #endif
-#define PIXEL(i) (S ? (i) * S * 16 : (i) * stride)
+#define PIXEL(i) (S ? (i) * S * 4 * BLOCK_WORDS : (i) * stride)
+
+// One word of every pixel at p, by the weights at q.
+#define ADD_WORDS(p, q)                                                                       \
+  do {                                                                                        \
+    int16 w[NB];                                                                              \
+    _Pragma("unroll") for (int b = 0; b < NB; b++) w[b] = *(__global const int16*)((q) + b * 64); \
+    _Pragma("unroll") for (int i = 0; i < UR; i++) {                                          \
+      const int16 v = (int16)(*(__global const int*)((p) + PIXEL(i)));                        \
+      _Pragma("unroll") for (int b = 0; b < NB; b++) acc[b][i] = add_words(acc[b][i], v, w[b]); \
+    }                                                                                         \
+  } while (0)
 
 NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global const char* restrict wp,
                                  __global const int* restrict start, __global const float* restrict scales,
-                                 __global const uchar* restrict res, __global uchar* restrict op, const int blocks, const int channels4, const int kernel_y,
+                                 __global const uchar* restrict res, __global uchar* restrict op, const int blocks, const int words, const int kernel_y,
                                  const int kernel_x, const int in_c, const int in_y, const int in_x, const int stride,
                                  const int out_c, const int out_x, const int res_c, const int res_x, const int mode,
                                  __global const float* by, __global const float* plus, __global const byte_end* end) {
@@ -49,19 +61,13 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
     #pragma unroll
     for (int i = 0; i < UR; i++) acc[b][i] = first;
   }
+#if BLOCK_WORDS == 4
   __global const uchar *row = ip, *pixel = ip;
-  int ky = 0, kx = 0, c = 0;
+  int ky = 0, kx = 0;
+  uint c = 0;
   #pragma unroll 1
-  for (int step = channels4 * kernel_y * kernel_x; step > 0; step--) {
-    int16 w[NB];
-    #pragma unroll
-    for (int b = 0; b < NB; b++) w[b] = *(__global const int16*)(wp + b * 64);
-    #pragma unroll
-    for (int i = 0; i < UR; i++) {
-      const int16 v = (int16)(*(__global const int*)(pixel + PIXEL(i)));
-      #pragma unroll
-      for (int b = 0; b < NB; b++) acc[b][i] = add_dots(acc[b][i], v, w[b]);
-    }
+  for (int step = words * kernel_y * kernel_x; step > 0; step--) {
+    ADD_WORDS(pixel, wp);
     wp += NB * 64;
     pixel += in_x;
     if (++kx == kernel_x) {
@@ -70,10 +76,24 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
       if (++ky == kernel_y) {
         ky = 0;
         c++;
-        pixel = row = ip + (long)(c >> 2) * in_c + (c & 3) * 4;
+        pixel = row = ip + (long)(c / BLOCK_WORDS) * in_c + (c % BLOCK_WORDS) * 4;
       }
     }
   }
+#else
+  // A step is short: the words of a block go innermost, with as little beside them as can be.
+  const int further = kernel_y * kernel_x * NB * 64;
+  for (int left = words; left > 0; left -= BLOCK_WORDS, ip += in_c, wp += (BLOCK_WORDS - 1) * further) {
+    const int present = min(left, BLOCK_WORDS);
+    __global const uchar* row = ip;
+    for (int ky = 0; ky < kernel_y; ky++, row += in_y) {
+      __global const uchar* tap = row;
+      for (int kx = 0; kx < kernel_x; kx++, tap += in_x, wp += NB * 64)
+        #pragma unroll 1
+        for (int k = 0; k < present; k++) ADD_WORDS(tap + k * 4, wp + k * further);
+    }
+  }
+#endif
   const long size = mode == 0 || mode == 3 ? 4 : 1;
   #pragma unroll
   for (int b = 0; b < NB; b++) {
@@ -103,6 +123,7 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
 #ifndef CLGRAPH_LIBRARY
 __kernel void micro_bytes_alone(__global const uchar* in, __global const char* w, __global const int* start,
                                 __global const float* scales, __global uchar* out, __global const byte_end* end) {
-  micro_bytes(in, w, start, scales, 0, out, NB, 4, 3, 3, 1024, 512, 16, S * 16, 1024, 16, 0, 16, 1, 0, 0, end);
+  micro_bytes(in, w, start, scales, 0, out, NB, BLOCK_WORDS, 3, 3, 2048, 1024, 4 * BLOCK_WORDS, S * 4 * BLOCK_WORDS, 1024, 16,
+              0, 16, 1, 0, 0, end);
 }
 #endif

@@ -39,7 +39,9 @@ _NARROW: Widths = {
     (PLANAR, 1): {1: (1, 2, 4, 6)},
     (PLANAR, 2): {1: (1, 2, 4, 6)},
     (PLANAR, 0): {1: (1, 4)},
-    (BYTES, 0): {1: (1,)},
+    (BYTES, 1): {1: (1, 2, 3, 4, 5, 6)},
+    (BYTES, 2): {1: (1, 2, 4, 6)},
+    (BYTES, 0): {1: (1, 4)},
 }
 _TABLES = {16: _WIDE, 8: _NARROW}
 """Widths by (input pixel, stride, 0 for a run-time one) and blocks of output channels, by SIMD width.

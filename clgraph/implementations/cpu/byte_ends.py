@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
 from clgraph.graph.node import Fused
@@ -215,10 +216,29 @@ def _of_channels(q: Query[Any], step: Fused, function: str) -> bool:
     """Whether *step* does *function* with a number a channel, which lie side by side in whole blocks."""
     if step.primitive != Eltwise(function):
         return False
-    operand, y = q.inputs[step.operands[0]], q.outputs[0]
-    if operand.dtype != DType.F32 or operand.count != y.shape[1] or y.shape[1] % LANES:
+    (slot,), y = step.operands, q.outputs[0]
+    operand = q.inputs[slot]
+    if operand.dtype != DType.F32 or operand.count != y.shape[1]:
+        return False
+    if y.shape[1] % LANES and not (slot in q.constant and y.format.blocks):
         return False
     return operand_pitches(operand, y)[1:] == (LANES, 0, 0, 1)
+
+
+def packed_operands(q: Query[Any], end: End | str) -> dict[int, Format]:
+    """Return the formats of the numbers of channels that the micro-kernel reads whole blocks of."""
+    if isinstance(end, str) or not q.outputs[0].shape[1] % LANES:
+        return {}
+    found = {}
+    for slot in (end.by, end.plus):
+        if slot is not None:
+            rank = q.inputs[slot].rank
+            found[slot] = feature_blocked(rank) if rank == q.outputs[0].rank else _first_blocked(rank)
+    return found
+
+
+def _first_blocked(rank: int) -> Format:
+    return Format(tuple(range(rank)), ((0, LANES),))
 
 
 def _adds_alike(q: Query[Any], slot: int) -> bool:

@@ -1,9 +1,8 @@
-"""Convolutions and matrix products of bytes on CPU devices with VNNI: sizes, tickets and the step of their driver."""
+"""Convolutions and matrix products of bytes on CPU devices: sizes, tickets and the step of their driver."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -28,26 +27,34 @@ from clgraph.implementations.cpu.geometry import (
     planes,
 )
 from clgraph.ops.quantized_convolution import ROUNDED, QuantizedConvolution
+from clgraph.ops.reorder import Reorder
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Serves
 from clgraph.selector.plan import Plan, Tile
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 BYTE_TILE = Serves(
-    dtypes=frozenset({DType.U8, DType.I8, DType.I32, DType.F32}),
+    dtypes=frozenset({DType.U8, DType.I8, DType.I16, DType.I32, DType.F32}),
     mixed=True,
     kinds=frozenset({"cpu"}),
     formats=True,
     fuses=ROUNDED | {"byte_lookup"},
     operands=8,
-    features=frozenset({"vnni"}),
+    features=frozenset({"byte_pairs"}),
 )
 """What tiles of bytes serve."""
 _END, _LONGER, _LISTED = 6.0, 12.0, 6.0
 """Multiply-adds that a vector of the result takes besides those of the sum, with more in registers, by an operation of
 a list. Estimates."""
+_HALVES = 3.0
+"""How many times that are where a vector is two registers."""
 _STAGE = 2.0
 """Multiply-adds that copying a vector of the input takes."""
+_WORD = {16: 1.4, 8: 1.05}
+"""Multiply-adds of floats in whose time two channels are multiplied as 16-bit numbers, by SIMD width. Zen 4: 84
+billion a second of 56, and 92 of 47."""
+_SHARE = 32
+"""How many times longer than copying the input a ticket should take that reads all of it."""
 
 
 FLOAT_SCRATCH = 16 * LANES * 4
@@ -99,7 +106,8 @@ class ConvBytesDesc(ByteEnd, Descriptor):
     res_c: Int
     res_y: Int
     res_x: Int
-    channels4: Int
+    words: Int
+    in_lanes: Int
     height: Int
     width: Int
     nb: Int
@@ -134,9 +142,9 @@ class ByteSizes:
     """One problem in the driver's terms; ``width`` of a flat one is that of the whole plane.
 
     Attributes:
-        channels4: Groups of 4 input channels of a convolution group, of ``blocks`` output blocks.
-        staged: Whether windows reach beyond the input.
-        step: Multiply-adds of 16 lanes that one row of one convolution group takes.
+        words: Of a pixel's channels in a convolution group, of ``blocks`` output blocks; ``block_words`` are of 16.
+        staged: Whether windows reach beyond the input, or its bytes are not the words.
+        step: Multiply-adds of 16 lanes that one row of one convolution group takes; ``moved`` of them for copying it.
     """
 
     x: Planes
@@ -147,11 +155,13 @@ class ByteSizes:
     stride: tuple[int, int]
     dilation: tuple[int, int]
     pads: tuple[int, int]
-    channels4: int
+    words: int
+    block_words: int
     blocks: int
     staged: bool
     block: Block
     step: float
+    moved: float
 
     @property
     def groups(self) -> int:
@@ -161,7 +171,7 @@ class ByteSizes:
     @property
     def group_bytes(self) -> int:
         """Bytes of the weights of one group of output blocks."""
-        return self.channels4 * prod(self.kernel) * self.block.nb * 4 * LANES
+        return self.words * prod(self.kernel) * self.block.nb * 4 * LANES
 
 
 @frozen
@@ -191,10 +201,23 @@ def packed_parameters(q: Query[Any]) -> dict[int, Format | Primitive]:
     return dict.fromkeys([slot for slot in (2, 3, 4) if slot in q.constant], PACKED_BIAS)
 
 
-@cache
-def packed_weights(rank: int, nb: int) -> Format:
-    """Return the format of weights for *nb* blocks of output channels at a time, four input channels a lane."""
-    return Format(tuple(range(rank)), ((0, LANES * nb), (1, 4)))
+def block_words(device: DeviceInfo) -> int:
+    """Return how many words a block of channels is: of four bytes, or of two 16-bit numbers where there is no VNNI."""
+    return 4 if "vnni" in device.features else 8
+
+
+def packed_weights(q: Query[Any], nb: int, outputs: int = 0, channels: int = 1) -> dict[int, Format | Primitive]:
+    """Return how weights are packed for *nb* blocks of output channels at a time, a word of input channels a lane.
+
+    Args:
+        outputs, channels: The axes.
+    """
+    w = q.inputs[1]
+    if w.dtype == DType.I16:
+        return {}
+    order = tuple(range(w.rank)) if outputs < channels else (outputs, channels)
+    packed = Format(order, ((outputs, LANES * nb), (channels, LANES // block_words(q.device))))
+    return {1: packed if block_words(q.device) == 4 else Reorder(DType.I16, packed)}
 
 
 def _flat(q: Query[QuantizedConvolution], x: Planes, y: Planes) -> bool:
@@ -217,15 +240,18 @@ def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
     x, y, p, w = _planes(q.inputs[0]), _planes(q.outputs[0]), q.primitive, q.inputs[1].shape
     flat, blocks, stride = _flat(q, x, y), -(-(w[0] // p.groups) // LANES), square(p.strides)
     height, width = (1, y.height * y.width) if flat else (y.height, y.width)
-    channels4, before = -(-w[1] // 4), [b for b, _ in p.pads]
-    taps = channels4 * prod(w[2:])
-    by = stride[1] if x.x == LANES else 0
+    in_block, before = block_words(q.device), [b for b, _ in p.pads]
+    words = -(-w[1] * in_block // LANES)
+    taps = words * prod(w[2:])
+    staged = in_block > 4 or any(map(any, p.pads))
+    by = stride[1] if x.x == LANES or staged else 0
     found = blocks_of(q.device.simd, BYTES, by, width, blocks, taps, whole=p.groups > 1)
     block = min(found, key=lambda b: b.cost)
     end = end_of(q)
     ends = _END if isinstance(end, End) and end.mode == PLAIN else _LONGER
     ends += _LISTED * len(listed_of(q, end)) if isinstance(end, End) else 0.0
-    staged = any(map(any, p.pads))
+    ends *= 1.0 if q.device.simd >= LANES else _HALVES
+    each = 1.0 if in_block == 4 else _WORD[16 if q.device.simd >= 16 else 8]
     moved = _STAGE * -(-w[1] // LANES) * width * prod(stride) if staged else 0.0
     return ByteSizes(
         x=x,
@@ -236,11 +262,13 @@ def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
         stride=stride,
         dilation=square(p.dilations),
         pads=(before[0], before[1]) if len(before) == 2 else (0, before[0]),
-        channels4=channels4,
+        words=words,
+        block_words=in_block,
         blocks=blocks,
         staged=staged,
         block=block,
-        step=block.cost * taps + ends * width * blocks + moved,
+        step=each * block.cost * taps + ends * width * blocks + moved,
+        moved=moved,
     )
 
 
@@ -255,9 +283,10 @@ def _tickets(q: Query[QuantizedConvolution], s: ByteSizes) -> ByteTickets:
     row = _row_seconds(q, s)
     wanted = ticket_seconds(row * s.height * s.y.batch, device)
     if groups >= 4 * device.workers and s.group_bytes * groups > 2 * LANES * s.x.blocks * s.y.height * s.y.width:
-        each = split(groups, row * s.height / groups, wanted, device.workers)
+        copied = _SHARE * row * s.height * s.moved / s.step if s.block_words > 4 else 0.0
+        each = split(groups, row * s.height / groups, max(wanted, copied), device.workers)
         return ByteTickets(TicketRanges(1, row_chunks * s.height), each, True)
-    if s.staged:
+    if s.staged and s.height > 1:
         rows = split(s.height, row, wanted, device.workers)
         return ByteTickets(TicketRanges(rows.count, rows.each * row_chunks), TicketRanges(1, groups), False)
     chunks = split(s.height * row_chunks, row / row_chunks, wanted, device.workers)
@@ -279,7 +308,8 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
     t, x, y = _tickets(q, s), s.x, s.y
     table = ids(q.device.simd, BYTES, s.block.stride, s.block.nb)
     res = _planes(q.inputs[end.residual]) if end.residual is not None else None
-    in_blocks = -(-s.channels4 // 4)
+    in_blocks = -(-s.words // s.block_words)
+    flat = s.height < y.height
     desc = ConvBytesDesc(
         inp=x.at("in0"),
         weights=Ref("in1"),
@@ -302,8 +332,8 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         in_y=x.y,
         in_x=x.x,
         in_blocks=in_blocks,
-        in_height=x.height,
-        in_width=x.width,
+        in_height=1 if flat else x.height,
+        in_width=x.height * x.width if flat else x.width,
         pad_top=s.pads[0],
         pad_left=s.pads[1],
         pad=four_times(p.zero),
@@ -322,7 +352,10 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         res_c=0 if res is None else res.c,
         res_y=0 if res is None else res.y,
         res_x=0 if res is None else res.x,
-        channels4=s.channels4,
+        words=s.words,
+        in_lanes=LANES
+        if x.x == LANES
+        else (s.words - 1) % s.block_words * LANES // s.block_words + LANES // s.block_words,
         height=s.height,
         width=s.width,
         nb=s.block.nb,
@@ -350,7 +383,9 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
     scratch += FLOAT_SCRATCH * s.block.nb if end.last > 0 or y.x != LANES else 0
     scratch += LANES * 4 * s.block.nb if q.arity > 5 else 0
     if s.staged:
-        spread = zip((rows, s.width), s.stride, s.kernel, s.dilation, strict=True)
-        scratch += in_blocks * LANES * prod((n - 1) * by + (k - 1) * d + 1 for n, by, k, d in spread)
+        widest = s.block.chunk_width or -(-s.width // s.block.chunks)
+        pixels = min(s.width, t.chunks.each * widest) if s.height == 1 else s.width
+        spread = zip((rows, pixels), s.stride, s.kernel, s.dilation, strict=True)
+        scratch += in_blocks * 4 * s.block_words * prod((n - 1) * by + (k - 1) * d + 1 for n, by, k, d in spread)
     posts = blocked_posts(replace(q, fused=listed_of(q, end)))
     return Plan((Tile("conv_bytes", desc, t.count * y.batch, scratch, posts),))

@@ -1,4 +1,4 @@
-"""Transposed convolutions of bytes in blocks on CPU devices with VNNI: a product for each element of a window."""
+"""Transposed convolutions of bytes in blocks on CPU devices: a product for each element of a window."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import operand_proposals, square
-from clgraph.implementations.cpu.byte_ends import end_of, lookup_of
+from clgraph.implementations.cpu.byte_ends import end_of, lookup_of, packed_operands
 from clgraph.implementations.cpu.byte_products import (
     BYTE_TILE,
     FLOAT_SCRATCH,
     ConvBytesDesc,
     byte_sizes,
+    packed_weights,
     parameters_refusal,
     products,
     products_seconds,
@@ -72,8 +73,9 @@ class QuantizedConvTransposeBytes(Implementation[QuantizedConvTranspose]):
 
     @classmethod
     def weights(cls, q: Query[QuantizedConvTranspose]) -> Mapping[int, Format | Primitive]:
-        packed = Format((0, 1, 2), ((1, LANES * byte_sizes(one_element(q)).block.nb), (2, 4)))
-        return {1: packed, 2: Format((0, 1), ((1, LANES),)), 3: PACKED_BIAS, 4: PACKED_BIAS}
+        packed = packed_weights(q, byte_sizes(one_element(q)).block.nb, 1, 2)
+        parameters = {2: Format((0, 1), ((1, LANES),)), 3: PACKED_BIAS, 4: PACKED_BIAS}
+        return {**packed, **parameters, **packed_operands(q, end_of(one_element(q)))}
 
     @classmethod
     def cost(cls, q: Query[QuantizedConvTranspose]) -> float:

@@ -1,4 +1,4 @@
-"""Convolutions of bytes in blocks on CPU devices with VNNI: exact sums, four products a lane at once."""
+"""Convolutions of bytes in blocks on CPU devices: exact sums, two or (with VNNI) four products a lane at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import prod
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.cpu.byte_ends import end_of
+from clgraph.implementations.cpu.byte_ends import end_of, packed_operands
 from clgraph.implementations.cpu.byte_products import (
     BYTE_TILE,
     byte_formats,
@@ -55,7 +55,8 @@ class QuantizedConvolutionBytes(Implementation[QuantizedConvolution]):
 
     @classmethod
     def weights(cls, q: Query[QuantizedConvolution]) -> Mapping[int, Format | Primitive]:
-        return {1: packed_weights(q.inputs[1].rank, byte_sizes(q).block.nb), **packed_parameters(q)}
+        packed = packed_weights(q, byte_sizes(q).block.nb)
+        return {**packed, **packed_parameters(q), **packed_operands(q, end_of(q))}
 
     @classmethod
     def cost(cls, q: Query[QuantizedConvolution]) -> float:

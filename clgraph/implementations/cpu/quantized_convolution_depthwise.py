@@ -1,4 +1,4 @@
-"""Depthwise convolutions of bytes in blocks on CPU devices with VNNI."""
+"""Depthwise convolutions of bytes in blocks on CPU devices."""
 
 from __future__ import annotations
 
@@ -11,8 +11,22 @@ from clgraph.core.format import Format
 from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import square
-from clgraph.implementations.cpu.byte_ends import ByteEnd, End, end_of, four_times, listed_of, operand_ref
-from clgraph.implementations.cpu.byte_products import BYTE_TILE, byte_formats, packed_parameters, parameters_refusal
+from clgraph.implementations.cpu.byte_ends import (
+    ByteEnd,
+    End,
+    end_of,
+    four_times,
+    listed_of,
+    operand_ref,
+    packed_operands,
+)
+from clgraph.implementations.cpu.byte_products import (
+    BYTE_TILE,
+    block_words,
+    byte_formats,
+    packed_parameters,
+    parameters_refusal,
+)
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -137,7 +151,8 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
     @classmethod
     def weights(cls, q: Query[QuantizedConvolution]) -> Mapping[int, Format | Primitive]:
         rank = q.inputs[1].rank
-        return {1: Format(tuple(range(rank)), ((0, LANES),)), **packed_parameters(q)}
+        packed = Format(tuple(range(rank)), ((0, LANES),))
+        return {1: packed, **packed_parameters(q), **packed_operands(q, end_of(q))}
 
     @classmethod
     def cost(cls, q: Query[QuantizedConvolution]) -> float:
@@ -196,11 +211,16 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
             last=end.last,
             **end.numbers,
         )
-        groups = (kernel[1] + 4) // 4
         # Rows are summed in pairs, also the last one.
         rows = -(-strips.each // 2) * 2 * stride[0] + (kernel[0] - 1) * dilation[0] + 1
-        pitch = (-(-y.width // 4) * 4 - 1) * stride[1] * LANES + groups * 64 + 64
-        staged = max(rows * pitch, (4 * groups + 5) * LANES)
-        scratch = _SCALES + kernel[0] * groups * 128 + staged + 2 * (y.width + 3) * LANES * 4 * (end.last > 0)
+        pixels = (-(-y.width // 4) * 4 - 1) * stride[1]
+        if block_words(q.device) == 4:
+            groups = (kernel[1] + 4) // 4
+            ordered, row = kernel[0] * groups * 128, (4 * groups + 5) * LANES
+            staged = max(rows * (pixels * LANES + groups * 64 + 64), row)
+        else:
+            ordered = 2 * (((kernel[0] - 1) * dilation[0] + 1) // 2 + 1) * kernel[1] * 64
+            staged = (rows // 2 + 1) * (pixels + kernel[1]) * 64
+        scratch = _SCALES + ordered + staged + 2 * (y.width + 3) * LANES * 4 * (end.last > 0)
         posts = blocked_posts(replace(q, fused=listed_of(q, end)))
         return Plan((Tile("depthwise_bytes", desc, y.batch * y.blocks * strips.count, scratch, posts),))

@@ -1,4 +1,4 @@
-"""Matrix products of bytes on CPU devices with VNNI: rows are pixels that have their channels side by side."""
+"""Matrix products of bytes on CPU devices: rows are pixels that have their channels side by side."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from clgraph.implementations.cpu.byte_products import (
     BYTE_TILE,
     byte_sizes,
     packed_parameters,
+    packed_weights,
     parameters_refusal,
     products,
     products_seconds,
@@ -53,8 +54,7 @@ class QuantizedMatMulBytes(Implementation[QuantizedMatMul]):
     def weights(cls, q: Query[QuantizedMatMul]) -> Mapping[int, Format | Primitive]:
         outputs = 0 if q.primitive.transpose_b else 1
         nb = byte_sizes(as_convolution(q)).block.nb
-        packed = Format((outputs, 1 - outputs), ((outputs, LANES * nb), (1 - outputs, 4)))
-        return {1: packed, **packed_parameters(q)}
+        return {**packed_weights(q, nb, outputs, 1 - outputs), **packed_parameters(q)}
 
     @classmethod
     def cost(cls, q: Query[QuantizedMatMul]) -> float:

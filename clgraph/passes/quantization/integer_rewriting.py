@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.graph.node import Node, Value
+from clgraph.graph.node import Fused, Node, Value
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
@@ -92,6 +93,10 @@ def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
         offered = [p for p in proposals(context, product.node, q) if not p.implementation.general]
         if not offered:
             return refusals_of(context, q)
+    elif (rounding := _rounding(product.node, q)) is not None:
+        rounded = q.with_layouts(q.inputs, (replace(q.outputs[0], dtype=rounding.dtype),))
+        made = proposals(context, product.node, replace(rounded, fused=(Fused(rounding),)))
+        offered = [p for p in made if not p.implementation.general] or offered
     others = proposals(context, product.node, floats)
     name, seconds = offered[0].implementation.name, offered[0].seconds
     gain = others[0].seconds - seconds if others else _FORCED
@@ -99,6 +104,16 @@ def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
     if gain <= 0:
         slower = f"{name} would take {-gain:.1g} s longer"
     return _Candidate(product, gain, slower)
+
+
+def _rounding(node: Node, q: Query[Primitive]) -> StaticQuantize | None:
+    """Return what rounds the result of *node* to bytes, at most an activation behind it, where something does."""
+    value = node.output
+    if len(value.readers) == 1 and not rounds(value.readers[0].output):
+        value = value.readers[0].output if isinstance(value.readers[0].primitive, Activation) else value
+    steps = [s for r in value.readers if rounds(r.output) and (s := steps_of(r.output))]
+    dtype = byte_type(q.device)
+    return StaticQuantize(steps[0].scale, steps[0].zero(dtype), dtype) if steps else None
 
 
 def _narrow(context: Context, device: DeviceInfo) -> bool:

@@ -34,7 +34,7 @@ SHAPES = ((1, 3, 9, 70), (2, 37, 5, 8), (1, 16, 33), (1, 48, 1, 1))
 
 @pytest.fixture
 def rng(engine):
-    needs(engine, "vnni")
+    needs(engine, "byte_pairs")
     return np.random.default_rng(0)
 
 
@@ -99,7 +99,7 @@ def test_rows_of_other_formats_are_refused():
     blocked = Layout(DType.F32, (1, 16, 4, 4), Format((0, 2, 3, 1)))
     from clgraph.selector.query import DeviceInfo, Query
 
-    device = DeviceInfo(features=frozenset({"vnni"}))
+    device = DeviceInfo(features=frozenset({"byte_pairs"}))
     q = Query(StaticQuantize(0.5, 0, DType.U8), (blocked,), (Layout(DType.U8, (1, 16, 4, 4)),), device, 1)
     assert StaticQuantizeRows.limits(q) == "moves dense plain tensors without operations behind it"
 

@@ -10,6 +10,7 @@ from tests.support.instruction_set import check_with
 HERE = Path(__file__).parent
 TESTS = (
     "test_block_matmul.py",
+    "test_byte_moves.py",
     "test_cumulate_elements.py",
     "test_elements.py",
     "test_eltwise.py",
@@ -17,6 +18,9 @@ TESTS = (
     "test_move_elements.py",
     "test_pick_elements.py",
     "test_put_elements.py",
+    "test_quantized_conv_transpose.py",
+    "test_quantized_convolution.py",
+    "test_quantized_matmul.py",
     "test_quotients.py",
     "test_reduce_elements.py",
     "../../ops/test_cached_attention.py",
@@ -31,3 +35,11 @@ def test_tiles_are_right_without_the_instructions_of_newer_cpus(engine, isa):
     if not engine.info.name.startswith("pocl") or isa not in [record.name for record in of_host()[1:]]:
         pytest.skip(f"kernels are not compiled for {isa} here, or all tests run so")
     check_with(isa, [str(HERE / name) for name in TESTS])
+
+
+@pytest.mark.opencl
+def test_products_of_bytes_are_right_with_avx2(engine):
+    if not engine.info.name.startswith("pocl") or "avx2" not in [record.name for record in of_host()[1:]]:
+        pytest.skip("kernels are not compiled for AVX2 here, or all tests run so")
+    names = ("depthwise_windows_that_are_summed_two_rows", "sums_of_bytes_are_exact and (0-pocl or 1-pocl)")
+    check_with("avx2", [str(HERE / "test_quantized_convolution.py"), "-k", " or ".join(f"({n})" for n in names)])

@@ -41,7 +41,7 @@ def _window(w, kernel):
 
 @pytest.mark.opencl
 def test_sums_of_bytes_are_exact_and_end_as_they_are_told(engine):
-    needs(engine, "vnni")
+    needs(engine, "byte_pairs")
     rng = np.random.default_rng(0)
     shapes = [(24, 24, (2, 2), (5, 33)), (33, 70, (2, 3), (9, 4)), (16, 5, (4,), (20,)), (64, 128, (1, 2), (3, 3))]
     ends = (

@@ -148,7 +148,7 @@ def check_lookup(engine, implementation, primitive, arrays, arity, rounded, rng,
 @pytest.mark.opencl
 @pytest.mark.parametrize("seed", range(6))
 def test_sums_of_bytes_are_exact_and_end_as_they_are_told(engine, seed):
-    needs(engine, "vnni")
+    needs(engine, "byte_pairs")
     rng = np.random.default_rng(seed)
     shapes = [
         (3, 20, 1),
@@ -171,7 +171,7 @@ def test_sums_of_bytes_are_exact_and_end_as_they_are_told(engine, seed):
 
 @pytest.mark.opencl
 def test_depthwise_sums_of_bytes_are_exact_and_end_as_they_are_told(engine):
-    needs(engine, "vnni")
+    needs(engine, "byte_pairs")
     rng = np.random.default_rng(0)
     for i, end in enumerate([*ENDS, *ENDS]):
         channels = 64 if "channels" in end else (16, 20, 35, 48)[i % 4]
@@ -182,7 +182,7 @@ def test_depthwise_sums_of_bytes_are_exact_and_end_as_they_are_told(engine):
 
 @pytest.mark.opencl
 def test_depthwise_windows_that_are_summed_two_rows_at_a_time_are_exact_to_the_last_row(engine):
-    needs(engine, "vnni")
+    needs(engine, "byte_pairs")
     rng = np.random.default_rng(1)
     ends = ("bytes", "a sum of bytes", "bytes of a list")
     for i, (kernel, stride) in enumerate((k, s) for k in (3, 5) for s in (1, 2)):

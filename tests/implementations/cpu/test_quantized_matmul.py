@@ -14,7 +14,7 @@ from tests.support.features import needs
 @pytest.mark.opencl
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products_of_bytes_are_exact_and_end_as_they_are_told(engine, transposed):
-    needs(engine, "vnni")
+    needs(engine, "byte_pairs")
     rng = np.random.default_rng(int(transposed))
     shapes = [(1, 12, 20), (7, 48, 64), (2, 13, 100, 33), (3, 2, 5, 64, 48), (128, 36, 300), (2, 6, 8, 16)]
     for i, end in enumerate([*ENDS, *ENDS]):

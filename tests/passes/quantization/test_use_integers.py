@@ -38,7 +38,7 @@ GPU = DeviceInfo(
     launch_seconds=1e-8,
 )
 CONTEXT = Context({"null": GPU})
-VNNI = Context({"null": DeviceInfo(features=frozenset({"vnni", "fma"}))})
+VNNI = Context({"null": DeviceInfo(features=frozenset({"vnni", "byte_pairs", "fma"}))})
 
 
 @pytest.fixture(autouse=True)
