@@ -115,7 +115,7 @@ def import_grid_sample(node: OnnxNode) -> Primitive:
 
 
 _MODES = ("nearest", "linear", "cubic")
-_PADDINGS = ("zeros", "border", "reflection")
+PADDINGS = ("zeros", "border", "reflection")
 
 
 @implements(GridSample, name="grid_sample.ref", serves=Serves(dtypes=REALS, mixed=True), general=True)
@@ -138,7 +138,7 @@ class GridSampleRef(General[GridSample]):
         ]
         s = space((y.shape[0], *y.shape[2:]), views)
         channels = [y.shape[1], y.all_pitches[1], x.all_pitches[1], grid.all_pitches[-1]]
-        how = [_MODES.index(f.mode), _PADDINGS.index(f.padding), int(f.corners), x.rank - 2]
+        how = [_MODES.index(f.mode), PADDINGS.index(f.padding), int(f.corners), x.rank - 2]
         axes = zip(x.shape[2:], x.all_pitches[2:], strict=True)
         numbers = table(s.dims, *s.views, channels, how, *axes)
         jit = float_jit(y.dtype, len(s.dims))

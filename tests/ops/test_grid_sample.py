@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+import clgraph
 from clgraph.core.dtype import DType
 from clgraph.ops.grid_sample import GridSample
 from tests.support.check_op import check_op
-from tests.support.onnx_case import agree
+from tests.support.onnx_case import agree, one_node
 
 SHAPES = [
     ((2, 3, 8, 5), (2, 4, 7, 2)),
@@ -46,3 +47,19 @@ def test_the_nearest_pixel_is_exact_where_places_are(padding, corners, engine):
 def test_the_reference_agrees_with_onnxruntime(mode, padding, corners, rng):
     x, grid = (rng.standard_normal(s).astype(np.float32) for s in SHAPES[0])
     agree("GridSample", [x, grid], opset=20, mode=mode, padding_mode=padding, align_corners=int(corners), atol=1e-4)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_places_that_are_no_numbers_leave_the_others_as_they_are(padding, device, rng):
+    x, grid = (rng.standard_normal(s).astype(np.float32) for s in ((2, 3, 8, 5), (2, 5, 9, 2)))
+    model, feeds = one_node("GridSample", [x, grid], opset=20, padding_mode=padding)
+    with clgraph.compile(model, device=device) as compiled:
+        if compiled.device.kind == "cpu":
+            assert "grid_sample.rows" in str(compiled.explain())
+        want = compiled.run(feeds)["y0"]
+        strange = rng.random(grid.shape[:-1]) < 0.3
+        grid[strange] = rng.choice([np.nan, np.inf, -np.inf, 1e30, -1e30], (strange.sum(), 2))
+        found = compiled.run({**feeds, "x1": grid})["y0"]
+    kept = np.broadcast_to(~strange[:, None], want.shape)
+    np.testing.assert_array_equal(found[kept], want[kept])

@@ -1,0 +1,69 @@
+// y[n, c, p] = x[n, c] read at the place grid[n, p], mixed from the four pixels around it: linear, two axes, float.
+//
+// Grid: a work-item for each 16 places that follow each other, n of them, which takes all channels. table: pitches of images in
+// x, y and the grid, places of an image, channels, their pitches in x and y, rows and columns of x, pitch of rows, padding
+// (0 zeros, 1 border, 2 reflection), whether -1 and 1 are centres of pixels. Places lie side by side in y and the grid.
+// Error: as of grid_sample_ref.
+#include "tensor.clh"
+
+#define PLACES 16
+
+static float16 inside(const float16 at, const int size, const int padding, const int corners) {
+  const float16 last = (float16)(size - 1.0f), none = (float16)(0.0f);
+  if (padding == 1) return clamp(at, none, last);
+  const float low = corners ? 0.0f : -0.5f, span = corners ? size - 1.0f : (float)size;
+  if (span <= 0) return none;
+  const float16 folded = fmod(fabs(at - low), (float16)(2 * span));
+  return clamp(select(folded, 2 * span - folded, folded > span) + low, none, last);
+}
+
+// The two pixels around each place along an axis, and their shares.
+static void pixels(
+    const float16 g, const int size, const int pitch, const int padding, const int corners, float16 share[2], int16 place[2]) {
+  float16 v = corners ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
+  if (padding > 0) v = inside(v, size, padding, corners);
+  const float16 low = floor(v), t = v - low, none = (float16)(0.0f);
+  for (int k = 0; k < 2; k++) {
+    float16 p = low + k;
+    share[k] = k ? t : 1 - t;
+    if (padding == 0) share[k] = select(none, share[k], p >= none && p < (float16)size);
+    if (padding > 0) p = rint(inside(p, size, padding, corners));
+    // What is no number reads the first pixel.
+    place[k] = convert_int16(min(select(none, p, p >= none), (float16)(size - 1.0f))) * pitch;
+  }
+}
+
+__kernel void grid_sample_rows(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0), __global const int* table) {
+  const int id = get_global_id(0);
+  if (id >= n) return;
+  const int places = table[3], blocks = (places + PLACES - 1) / PLACES, channels = table[4];
+  const int image = id / blocks, first = id % blocks * PLACES, count = min(PLACES, places - first);
+  const int across = table[5], down = table[6], padding = table[10], corners = table[11];
+  __global const float* grid = BASE_OF(const float, in1) + (long)image * table[2] + 2 * first;
+  __global const float* x = BASE_OF(const float, in0) + (long)image * table[0];
+  __global float* y = BASE_OF(float, out0) + (long)image * table[1] + first;
+  float pairs[2 * PLACES];
+  for (int i = 0; i < 2 * PLACES; i++) pairs[i] = i < 2 * count ? grid[i] : 0.0f;
+  const float16 a = vload16(0, pairs), b = vload16(1, pairs);
+  float16 share_y[2], share_x[2];
+  int16 row[2], column[2];
+  pixels((float16)(a.odd, b.odd), table[7], table[9], padding, corners, share_y, row);
+  pixels((float16)(a.even, b.even), table[8], 1, padding, corners, share_x, column);
+  float weight[4][PLACES];
+  int from[4][PLACES];
+  for (int tap = 0; tap < 4; tap++) {
+    vstore16(share_x[tap & 1] * share_y[tap >> 1], 0, weight[tap]);
+    vstore16(column[tap & 1] + row[tap >> 1], 0, from[tap]);
+  }
+  for (int c = 0; c < channels; c++, x += across, y += down) {
+    float sums[PLACES];
+    for (int i = 0; i < PLACES; i++) {
+      const float sum = fma(weight[1][i], x[from[1][i]], weight[0][i] * x[from[0][i]]);
+      sums[i] = fma(weight[3][i], x[from[3][i]], fma(weight[2][i], x[from[2][i]], sum));
+    }
+    if (count == PLACES)
+      vstore16(vload16(0, sums), 0, y);
+    else
+      for (int i = 0; i < count; i++) y[i] = sums[i];
+  }
+}
