@@ -18,20 +18,22 @@ _FUSED = frozenset({"activation", "batch_normalization", "eltwise", "reshape"})
 
 def fastest_slices(program: Program, device: DeviceInfo) -> int:
     """Return how many slices of the batch are fastest for a program that is known to be of entries apart."""
-    first = program.inputs[0].layout.shape
+    first, cache = program.inputs[0].layout.shape, device.costs.cache_bytes
     # By identity: nodes that are alike share layouts, of which there are a tenth as many as values.
     layouts = {id(v.layout): v.layout for node in program for v in (*node.inputs, *node.outputs)}
     sizes = {number: layout.nbytes for number, layout in layouts.items()}
-    whole = [(_moved(node, sizes), _handed_on(node, sizes)) for node in program]
-    if not any(handed and moved > device.costs.cache_bytes for moved, handed in whole):
+    moved = [(_moved(node, sizes), node) for node in program]
+    # What fits the cache whole does so in slices.
+    spilling = [(nbytes, _handed_on(node, sizes)) for nbytes, node in moved if nbytes > cache]
+    if not any(handed for _, handed in spilling):
         return 1
     weights = sum(v.layout.nbytes for v in program.constants)
-    each = [(moved / first[0], handed / first[0]) for moved, handed in whole]
+    each = [(nbytes / first[0], handed / first[0]) for nbytes, handed in spilling]
 
     def seconds(slices: int) -> float:
         entries = first[0] // slices
-        spilt = first[0] * sum(handed for moved, handed in each if moved * entries > device.costs.cache_bytes)
-        again = (slices - 1) * (weights if weights > device.costs.cache_bytes else 0)
+        spilt = first[0] * sum(handed for nbytes, handed in each if nbytes * entries > cache)
+        again = (slices - 1) * (weights if weights > cache else 0)
         return (spilt + again) / device.bytes_per_second + (slices - 1) * SLICE_SECONDS
 
     return min(divisors(first[0]), key=seconds)
