@@ -12,6 +12,7 @@ from clgraph.demo.ocr import Line, Reader
 from clgraph.demo.pictures import SAMPLE, draw_lines, sample_page
 from clgraph.demo.recognition import characters_of
 from tests.support.fetched import fetched_model
+from tests.support.oracle import session
 
 CLASSES = characters_of("a\nb")
 
@@ -70,9 +71,14 @@ def _reader(runtime: str, device: str = "") -> Reader:
     characters = characters_of(models[2].metadata["character"])
     if runtime != "onnxruntime":
         return Reader(*models, characters, images=runtime == "images")
-    onnxruntime = pytest.importorskip("onnxruntime")
-    sessions = [onnxruntime.InferenceSession(str(p), providers=["CPUExecutionProvider"]) for p in paths]
+    pytest.importorskip("onnxruntime")
+    sessions = [session(p, threads=1) for p in paths]
     return Reader(*(lambda x, s=s: s.run(None, {s.get_inputs()[0].name: x})[0] for s in sessions), characters)
+
+
+@cache
+def _read_by_onnxruntime() -> list[Line]:
+    return _reader("onnxruntime").read(sample_page())
 
 
 @pytest.mark.opencl
@@ -83,7 +89,7 @@ def test_the_sample_page_is_read_as_it_was_drawn_and_as_onnxruntime_reads_it(fed
     title, first, second, climbing, turned = SAMPLE
     assert [line.text for line in ours] == [title, *first, *second, climbing, turned]
     assert [line.turned for line in ours] == [False] * 8 + [True]
-    theirs = _reader("onnxruntime").read(page)
+    theirs = _read_by_onnxruntime()
     assert [line.text for line in theirs] == [line.text for line in ours]
     for mine, other in zip(ours, theirs, strict=True):
         # Probabilities differ by float32 rounding in some hundred layers, far less than a percent; corners by a pixel

@@ -19,7 +19,7 @@ from tests.support.zoo_detection import yolov8n
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in HEAVY)) for n in light_names()])
 def test_no_elementwise_node_and_at_most_one_reorder_are_left(name: str) -> None:
-    program = load_onnx(light_model(name)).build({})
+    program = load_onnx(light_model(name, hidden=256)).build({})
     passes = default_pipeline()
     last = next(i for i, p in enumerate(passes) if p.name == "add_required_reorders")
     PassManager(passes[: last + 1]).run(program, Context())

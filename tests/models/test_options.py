@@ -10,7 +10,7 @@ import pytest
 import clgraph
 from clgraph.errors import UnsupportedError
 from clgraph.passes.pipeline import default_pipeline
-from tests.support.models import image, light_model, small_model
+from tests.support.models import image, light_model, small_model, without_repeats
 from tests.support.oracle import expected, worst_error
 
 pytestmark = pytest.mark.opencl
@@ -38,7 +38,7 @@ def test_any_optional_pass_may_be_left_out(name: str, device: str) -> None:
 
 def test_annotations_change_nothing_on_one_device(device: str) -> None:
     """A model annotated by operator is the same nodes and bits, where its hints are retired."""
-    plain, annotated = light_model("resnet50"), light_model("resnet50")
+    plain, annotated = (without_repeats(light_model("resnet50")) for _ in range(2))
     for node in annotated.graph.node:
         node.metadata_props.add(key="layer_ann", value=node.op_type)
     feeds = {plain.graph.input[0].name: image((1, 3, 224, 224))}

@@ -33,11 +33,15 @@ def model_names() -> list[str]:
     return [*light_names(), *OCR]
 
 
-def load(name: str) -> tuple[onnx.ModelProto | Path, dict[str, Array]]:
-    """Return a model and its inputs. Raises ``DownloadError`` where a model of the demo cannot be had."""
+def load(name: str, **sizes: int) -> tuple[onnx.ModelProto | Path, dict[str, Array]]:
+    """Return a model, an architecture of the *sizes* that ``light_model`` takes, and its inputs.
+
+    Raises:
+        DownloadError: A model of the demo cannot be had.
+    """
     if name in OCR:
         return fetch_model(name), {"x": _picture() if name == "ocr-det" else _line(name)}
-    model = light_model(name)
+    model = light_model(name, **sizes)
     value = model.graph.input[0]
     return model, {value.name: image(tuple(d.dim_value for d in value.type.tensor_type.shape.dim))}
 

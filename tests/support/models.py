@@ -16,6 +16,8 @@ HEAVY = ("vgg19", "zfnet512")
 DRAWN = (1 << 20) + 7
 """How many different numbers a weight has at most, a prime: the largest of AlexNet would take half a second to draw."""
 
+HIDDEN = 4096
+
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
@@ -24,7 +26,9 @@ def light_names() -> list[str]:
     return sorted(p.stem.removeprefix("light_") for p in LIGHT.glob("light_*.onnx"))
 
 
-def light_model(name: str, seed: int = 0, *, logits: bool = True, picture: int = 224) -> onnx.ModelProto:
+def light_model(
+    name: str, seed: int = 0, *, logits: bool = True, picture: int = 224, hidden: int = HIDDEN
+) -> onnx.ModelProto:
     """Return architecture *name* with random weights in place of its constant ones.
 
     Kernels of convolutions and matrices are He-scaled, scales and variances of normalizations positive, the last of a
@@ -34,6 +38,8 @@ def light_model(name: str, seed: int = 0, *, logits: bool = True, picture: int =
         logits: Make what the last Softmax reads an output too; the probabilities of random weights say little.
         picture: Rows and columns of the input, a multiple of 32. Where the last pooling covers all of what is left of
             224 x 224, it does of these, too. Networks with matrices or reshapes behind other layers take no other.
+        hidden: Length of the vectors between the matrices of AlexNet, VGG and ZFNet, of whose weights nine in ten are
+            in these matrices.
     """
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     graph = model.graph
@@ -45,6 +51,7 @@ def light_model(name: str, seed: int = 0, *, logits: bool = True, picture: int =
     nodes = [n for n in graph.node if n.output[0] not in filled]
     read = {name for n in nodes for name in n.input}
     wanted = {name: shape for name, shape in (floats | filled).items() if name in read}
+    wanted = {name: tuple(hidden if n == HIDDEN else n for n in shape) for name, shape in wanted.items()}
     kept = [t for t in graph.initializer if t.name in read and t.name not in wanted]
     inputs = [v for v in graph.input if v.name not in shapes and v.name not in floats]
     roles = _roles(graph)
@@ -71,6 +78,38 @@ def _fit(inputs: list[onnx.ValueInfoProto], nodes: list[onnx.NodeProto], picture
     for attribute in (a for n in nodes if n.op_type == "AveragePool" for a in n.attribute if a.name == "kernel_shape"):
         if list(attribute.ints) == [224 // 32] * 2:
             attribute.ints[:] = [picture // 32] * 2
+
+
+def without_repeats(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return ResNet-50 with 8 of its 16 blocks, or ShuffleNet with 9: the second of a stage is repeated no more.
+
+    What is left out is of the same operators, attributes and sizes as what stays.
+    """
+    graph = model.graph
+    made = {name: n for n in graph.node for name in n.output}
+
+    def beside(node: onnx.NodeProto) -> str:
+        """Return what the block that *node* ends adds to what it computes, where that is the result of another."""
+        end = made.get(node.input[0]) if node.op_type == "Relu" else None
+        shortcut = end.input[1] if end is not None and end.op_type == "Sum" else ""
+        return shortcut if shortcut and made[shortcut].op_type == "Relu" else ""
+
+    same: dict[str, str] = {}
+    for node in graph.node:
+        before = beside(node)
+        if before and beside(made[before]):
+            same[node.output[0]] = same.get(before, before)
+        node.input[:] = [same.get(name, name) for name in node.input]
+    needed = {v.name for v in graph.output}
+    for i in reversed(range(len(graph.node))):
+        if needed.isdisjoint(graph.node[i].output):
+            del graph.node[i]
+        else:
+            needed.update(graph.node[i].input)
+    for i in reversed(range(len(graph.initializer))):
+        if graph.initializer[i].name not in needed:
+            del graph.initializer[i]
+    return model
 
 
 def with_batch(model: onnx.ModelProto, batch: int) -> onnx.ModelProto:

@@ -14,27 +14,32 @@ from clgraph.selector.query import DeviceInfo
 from tests.support.fakes import fake_registry
 from tests.support.memory import buffers_of, simulate, violations
 from tests.support.programs import ADD, RELU, Net, compile_all
-from tests.support.random_dags import ORDERED, UNORDERED, check_random, plan, random_program
+from tests.support.random_dags import ORDERED, UNORDERED, Counts, check_random, plan, random_program
 
 
 @pytest.mark.parametrize("block", range(3))
 def test_random_graphs_keep_every_value_until_its_last_reader(block: int) -> None:
-    for seed in range(block * 30, block * 30 + 30):
-        check_random(seed)
+    checked = Counts()
+    for seed in range(block * 15, block * 15 + 15):
+        checked.add(check_random(seed))
+    # 15 plans in order and 15 out of order, three further orders of each of these.
+    assert (checked.plans, checked.orders) == (30, 75)
+    assert checked.nodes > 600
+    assert checked.shared > 150
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(100))
 def test_ten_thousand_random_graphs(block: int) -> None:
     with fake_registry():
-        for seed in range(90 + block * 100, 190 + block * 100):
+        for seed in range(45 + block * 100, 145 + block * 100):
             check_random(seed)
 
 
 def test_the_oracle_finds_a_planner_that_shares_too_much() -> None:
     """A buffer whose last reader is forgotten must show up in both checks."""
     found = 0
-    for seed in range(40):
+    for seed in range(20):
         program = plan(random_program(seed), ORDERED)
         for buffer in buffers_of(program):
             buffer.last = buffer.first
@@ -44,7 +49,7 @@ def test_the_oracle_finds_a_planner_that_shares_too_much() -> None:
             with pytest.raises(AssertionError):
                 simulate(program, list(program))
         found += bad
-    assert found > 20
+    assert found > 10
 
 
 def test_parallel_branches_share_in_order_and_not_out_of_order() -> None:

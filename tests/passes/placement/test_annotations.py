@@ -78,7 +78,7 @@ def _some_hints(seed: int):
 
 
 @pytest.mark.parametrize("retire", [False, True])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(net=st.one_of(networks(), joined()), seed=st.integers(0, 2**32))
 def test_nets_keep_their_annotations_through_every_pass(net, retire, seed) -> None:
     topology, outputs = net

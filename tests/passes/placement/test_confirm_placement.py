@@ -201,7 +201,7 @@ def _random(net, seed: int):
     return run_until(topology.build(), "target_passes", context), context, pick
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(net=st.one_of(networks(), joined()), seed=st.integers(0, 2**32))
 def test_random_nets_survive_any_confusion_of_placements_behind_the_formats(net, seed) -> None:
     program, context, pick = _random(net, seed)
@@ -213,7 +213,7 @@ def test_random_nets_survive_any_confusion_of_placements_behind_the_formats(net,
     assert {n.placement for n in program} <= context.devices.keys()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(net=st.one_of(networks(), joined()), seed=st.integers(0, 2**32))
 def test_random_nets_run_on_when_devices_refuse_kernels_behind_the_formats(net, seed) -> None:
     program, context, pick = _random(net, seed)
