@@ -89,8 +89,18 @@ def test_memory_that_holds_nothing_is_not_read(rng, device):
     np.testing.assert_array_equal(clean.run({"x": x})["y"], poisoned.run({"x": x})["y"])
 
 
-def test_small_maps_of_many_channels_are_left_to_direct_convolution():
+def one_layer(inputs, outputs, side, stride=1):
     topology = clgraph.Topology()
-    w = topology.constant("w", np.ones((512, 512, 3, 3), np.float32))
-    topology.output("y", topology.add("conv", Convolution(pads=((1, 1),) * 2), topology.input("x", (1, 512, 7, 7)), w))
-    assert not kernels(clgraph.compile(topology, device="null"))
+    w = topology.constant("w", np.ones((outputs, inputs, 3, 3), np.float32))
+    primitive, x = Convolution((stride, stride), pads=((1, 1),) * 2), topology.input("x", (1, inputs, side, side))
+    topology.output("y", topology.add("conv", primitive, x, w))
+    return kernels(clgraph.compile(topology, device="null"))
+
+
+def test_small_maps_of_many_channels_are_left_to_direct_convolution():
+    assert not one_layer(512, 512, 7)
+
+
+def test_with_stride_2_what_few_channels_save_does_not_pay_for_the_transforms():
+    assert one_layer(64, 64, 40, stride=2)
+    assert not one_layer(8, 32, 40, stride=2)

@@ -18,6 +18,9 @@ SCRATCH_BYTES = 3 << 17
 CACHED_WEIGHTS, SHARED_WEIGHTS = 1 << 20, 1 << 22
 """Bytes of weights that stay in a core's cache between runs of a node; in the cache of all cores between tickets."""
 
+STRIDED_SHARE = 0.25
+"""What the transforms of a tile for stride 2 take of those of a 6x6 one (Zen 4: 0.15 to 0.35)."""
+
 
 @frozen
 class Blocking:
@@ -121,9 +124,11 @@ def best_blocking(
 def transform_seconds(device: DeviceInfo, which: str, positions: int) -> float:
     """Return what a tile of one block of channels takes on its way into the transform (``input``) or ``output``.
 
-    Measured of 6x6 tiles; others are estimated by what they read and write, which is most of it.
+    Measured of 6x6 tiles. Those for stride 2 only add: the 32 registers of AVX-512 hold one, and they take a quarter;
+    with fewer registers it is what they read and write.
     """
-    return device.costs.unit(f"winograd.{which}") * positions / POSITIONS
+    share = 1.0 if positions == POSITIONS else STRIDED_SHARE if device.simd >= LANES else positions / POSITIONS
+    return device.costs.unit(f"winograd.{which}") * share
 
 
 def _families(simd: int) -> tuple[int, ...]:
