@@ -64,11 +64,11 @@ EXACT = {
 }  # fmt: skip
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""
 OTHER = {
-    "cached_attention", "cumulative_product", "image_planes", "recurrent_steps", "scatter_elements", "scatter_nd",
-    "winograd_weights",
+    "cached_attention", "cumulative_product", "grid_sample", "image_planes", "recurrent_steps", "scatter_elements",
+    "scatter_nd", "winograd_weights",
 }  # fmt: skip
-"""Kinds whose own tests have the bounds: of run-time lengths, of a product, of bytes, of a recurrence, of sums of few
-updates, and of sums in double."""
+"""Kinds whose own tests have the bounds: of run-time lengths, of a product, of places, of bytes, of a recurrence, of
+sums of few updates, and of sums in double."""
 SAME = {"matmul.narrow", "pooling.bytes_fsv16", "resize.bytes_fsv16"}
 """Tiles whose results are another's, or their inputs', bit by bit, which their own tests compare."""
 

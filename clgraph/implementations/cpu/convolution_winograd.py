@@ -31,7 +31,7 @@ from clgraph.implementations.cpu.geometry import (
     residual_ref,
     surface,
 )
-from clgraph.implementations.cpu.winograd_blocking import CACHED_WEIGHTS, Blocking, best_blocking, transform_seconds
+from clgraph.implementations.cpu.winograd_blocking import CACHED_WEIGHTS, Blocking, best_blocking, transform_share
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.winograd_convolution import WinogradConvolution
 from clgraph.ops.winograd_weights import WinogradWeights, positions_of
@@ -269,5 +269,5 @@ class ConvWinograd(Implementation[Convolution]):
 
 def _runs(device: DeviceInfo, planes_in: int, blocking: Blocking) -> TicketRanges:
     """Cut the channel blocks of a block of tiles into tickets."""
-    one = blocking.size * transform_seconds(device, "input", blocking.positions)
+    one = blocking.size * device.costs.unit("winograd.input") * transform_share(device, blocking.positions)
     return split(planes_in, one, ticket_seconds(one * planes_in * blocking.blocks, device), 1)

@@ -89,8 +89,9 @@ def best_blocking(
     planes_in, planes_out = -(-channels // LANES), -(-outputs // LANES)
     weights = 4 * positions * planes_in * planes_out * LANES * LANES
     fetched = weights if weights > CACHED_WEIGHTS else 0.0
-    into = tiles * planes_in * transform_seconds(device, "input", positions)
-    out_of = tiles * planes_out * transform_seconds(device, "output", positions)
+    share = transform_share(device, positions)
+    into = tiles * planes_in * device.costs.unit("winograd.input") * share
+    out_of = tiles * planes_out * device.costs.unit("winograd.output") * share
     v = 4 * positions * planes_in * LANES * tiles
     transforming, multiplying = traffic_seconds(device, moved + v), traffic_seconds(device, moved + v, fetched)
     joint, crowding = traffic_seconds(device, moved, fetched), device.crowding
@@ -121,14 +122,15 @@ def best_blocking(
     return _blocking(best, positions)
 
 
-def transform_seconds(device: DeviceInfo, which: str, positions: int) -> float:
-    """Return what a tile of one block of channels takes on its way into the transform (``input``) or ``output``.
+def transform_share(device: DeviceInfo, positions: int) -> float:
+    """Return what the transforms of a tile of so many *positions* take of those of a 6x6 one, which are measured.
 
-    Measured of 6x6 tiles. Those for stride 2 only add: the 32 registers of AVX-512 hold one, and they take a quarter;
-    with fewer registers it is what they read and write.
+    Those for stride 2 only add: the 32 registers of AVX-512 hold a tile, and they take a quarter; with fewer registers
+    it is what they read and write.
     """
-    share = 1.0 if positions == POSITIONS else STRIDED_SHARE if device.simd >= LANES else positions / POSITIONS
-    return device.costs.unit(f"winograd.{which}") * share
+    if positions == POSITIONS:
+        return 1.0
+    return STRIDED_SHARE if device.simd >= LANES else positions / POSITIONS
 
 
 def _families(simd: int) -> tuple[int, ...]:
