@@ -15,7 +15,7 @@ import pytest
 from tests.support.graph_writer import GraphWriter
 from tests.support.zoo import TINY
 from tests.support.zoo_text import encoder, tokens
-from tools.benchmark.layers import agreement, cuts, layers
+from tools.benchmark.quantised_layers import agreement, cuts, layers
 
 ROOT = Path(__file__).resolve().parents[2]
 
