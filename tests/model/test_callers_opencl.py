@@ -20,8 +20,8 @@ pytestmark = pytest.mark.opencl
 cl = pytest.importorskip("pyopencl", reason="the caller's programs are pyopencl's")
 cla = pytest.importorskip("pyopencl.array", reason="the caller's programs are pyopencl's")
 
-ROWS, INNER, COLUMNS = 64, 256, 128
-"""Inputs and results of 32 KiB and more are used where they lie."""
+ROWS, INNER, COLUMNS = 192, 256, 128
+"""Inputs and results of 96 KiB and more are used where they lie."""
 BOUND = {"rtol": 0, "atol": 2 * INNER * 2.0**-24 * INNER * 4 * 4}
 """Sums of 256 products of numbers below 4."""
 

@@ -62,7 +62,7 @@ def test_what_exceeds_the_limit_is_refused_before_anything_is_allocated(
     with pytest.raises(MemoryLimitError, match=r"memory_limit allows 2\.0 MiB") as refused:
         model.run(_x(4096))
     assert not allocated
-    for said in ("x [4096, 512]", "of constants", "of activations", "a memory_limit of 17.1 MiB"):
+    for said in ("x [4096, 512]", "of constants", "of activations", "a memory_limit of 25.1 MiB"):
         assert said in str(refused.value), (said, str(refused.value))
     np.testing.assert_array_equal(model.run(_x(4))["y"], small)
     monkeypatch.undo()
