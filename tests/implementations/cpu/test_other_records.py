@@ -41,5 +41,9 @@ def test_tiles_are_right_without_the_instructions_of_newer_cpus(engine, isa):
 def test_products_of_bytes_are_right_with_avx2(engine):
     if not engine.info.name.startswith("pocl") or "avx2" not in [record.name for record in of_host()[1:]]:
         pytest.skip("kernels are not compiled for AVX2 here, or all tests run so")
-    names = ("depthwise_windows_that_are_summed_two_rows", "sums_of_bytes_are_exact and (0-pocl or 1-pocl)")
+    names = (
+        "depthwise_windows_that_are_summed_two_rows",
+        "tickets_that_share_a_row",
+        "sums_of_bytes_are_exact and (0-pocl or 1-pocl)",
+    )
     check_with("avx2", [str(HERE / "test_quantized_convolution.py"), "-k", " or ".join(f"({n})" for n in names)])

@@ -191,3 +191,13 @@ def test_depthwise_windows_that_are_summed_two_rows_at_a_time_are_exact_to_the_l
         for rows in (1, 2, 15):
             arrays[0] = rng.integers(0, 256, (1, 24, rows, 15 + rows)).astype(np.uint8)
             check(engine, QuantizedDepthwise, primitive, list(arrays), ends[(i + rows) % len(ends)], rng)
+
+
+@pytest.mark.opencl
+def test_tickets_that_share_a_row_read_their_parts_of_it(engine):
+    needs(engine, "byte_pairs")
+    rng = np.random.default_rng(2)
+    primitive, arrays = draw(rng, 48, 64, 1, (1, 1))
+    primitive = replace(primitive, strides=(1, 1), dilations=(1, 1), pads=((0, 0), (0, 0)))
+    arrays[0] = rng.integers(0, 256, (1, 48, 50, 50)).astype(np.uint8)
+    check(engine, QuantizedConvolutionBytes, primitive, arrays, "bytes", rng)
