@@ -384,7 +384,7 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
     return Settings(**found)
 
 
-FOREIGN = frozenset({"CLGRAPH_TEST_DEVICES", "CLGRAPH_TEST_ISA", "CLGRAPH_TEST_OPTIMISED"})
+FOREIGN = frozenset(f"CLGRAPH_TEST_{name}" for name in ("CLASS", "DEVICES", "ISA", "OPTIMISED"))
 """Variables with the prefix that are the test suite's, not options."""
 
 

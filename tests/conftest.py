@@ -60,8 +60,17 @@ DEVICES = [d.strip() for d in os.environ.get("CLGRAPH_TEST_DEVICES", "pocl").spl
 """Names as ``clgraph.runtime.device.find_device`` takes them."""
 
 
+CLASS = os.environ.get("CLGRAPH_TEST_CLASS", "auto")
+"""What every device is to the tests: ``gpu`` shows without a GPU what they would say on one."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Leave slow tests out of selections by marks that do not name them, such as ``-m "not opencl"``."""
+    if CLASS != "auto":
+        from clgraph.runtime import device
+
+        described = device._describe
+        device._describe = lambda handle, name: device.with_class(described(handle, name), CLASS)
     marks = config.option.markexpr
     if marks and "slow" not in marks:
         config.option.markexpr = f"({marks}) and not slow"

@@ -63,6 +63,7 @@ def test_what_means_nothing_is_refused_by_name(variable, value, said):
 
 def test_the_suites_own_variables_are_no_options():
     suites = {"CLGRAPH_TEST_DEVICES": "pocl", "CLGRAPH_TEST_ISA": "avx2", "CLGRAPH_TEST_OPTIMISED": "1"}
+    suites["CLGRAPH_TEST_CLASS"] = "gpu"
     assert settings(suites) == Settings()
 
 

@@ -12,6 +12,7 @@ from clgraph.ops.recurrent_steps import GATES, RecurrentSteps
 from clgraph.selector.choose import choose
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
+from tests.support.of_a_kind import on_a_cpu
 from tests.support.onnx_case import agree, one_node, onnxruntime_outputs
 from tools.gpu_compilers.profiles import PROFILES
 
@@ -118,6 +119,7 @@ def _walk(engine, steps, full, direction, dtype=DType.F32, **more):
 @pytest.mark.parametrize("full", [False, True])
 @CELLS
 def test_every_implementation_walks_like_the_reference(steps, full, direction, engine):
+    on_a_cpu(engine)
     assert "recurrent_steps.products" in _walk(engine, steps, full, direction, constant=(1,))
 
 

@@ -32,6 +32,7 @@ from clgraph.selector.choose import candidates
 from clgraph.selector.plan import Launch, Table
 from clgraph.selector.query import Query, query_of
 from clgraph.selector.sources import kernel_text
+from tests.support.of_a_kind import for_its_kind
 from tests.support.ran import RAN
 
 Array = NDArray[Any]
@@ -115,6 +116,8 @@ def check_op(
             what = f"{name}, {family}, {proposal.query}"
             for result, expected, layout in zip(got, want, [v.layout for v in node.outputs], strict=True):
                 worst[name] = max(worst.get(name, 0.0), _compare(what, result, expected, layout.dtype, limit, size))
+    if not worst and only:
+        for_its_kind(engine, only)
     assert worst, f"nothing serves {bound} on {[str(x) for x in layouts]}"
     return worst
 

@@ -29,6 +29,7 @@ from clgraph.selector.implementation import Formats, Implementation
 from clgraph.selector.library import compose
 from clgraph.selector.plan import Tile
 from clgraph.selector.query import DeviceInfo, Query
+from tests.support.of_a_kind import on_a_cpu
 from tests.support.ran import RAN
 
 Array = NDArray[Any]
@@ -97,6 +98,7 @@ def run_tiles(
     Raises:
         AssertionError: It refuses, halo or tail lanes of floats are not zeros, or the second run differs.
     """
+    on_a_cpu(engine)
     assert (reason := implementation.refusal(q)) is None, reason
     plan = implementation.plan(q)
     offsets: dict[str, int] = {}
