@@ -117,7 +117,7 @@ def test_who_waits_for_itself_or_too_long_is_refused_and_everything_goes_on(devi
 def test_what_can_never_fit_evicts_nobody(device: str) -> None:
     with pool_of(2, 2 * each(device), device) as pool:
         pool.run("0", X)
-        with pytest.raises(MemoryLimitError, match="a batch of 63 in place of 4096"):
+        with pytest.raises(MemoryLimitError, match="a batch of 68 in place of 4096"):
             pool.run("1", {"x": np.ones((4096, SIDE), np.float32)})
         assert pool.report[0].evictions == 0
         assert (pool.run("1", X)["y"] == SIDE).all()
