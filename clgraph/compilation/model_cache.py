@@ -47,8 +47,8 @@ _log = logging.getLogger(__name__)
 
 NOTE = "out of the model cache: no pass was run"
 
-_APART = ("cli", "demo", "onnxruntime", "tuner")
-"""Packages of clgraph that no compiled model depends on."""
+_APART = ("cli", "debugging", "demo", "explorer", "generate", "onnxruntime", "ray", "serving", "tuner")
+"""Packages of clgraph that no compiled model depends on: they lie above this one."""
 _NOT_IN_KEY = ("cache_dir", "log_level", "memory_limit", "model_cache")
 
 

@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 _FIELDS, _PARAMETERS, _MATCHED = "__dataclass_fields__", "__dataclass_params__", "__match_args__"
 """By what the standard library knows a dataclass."""
+_DECLARED = "__declared__"
+"""Where a class keeps what it says of its own fields."""
 
 _TEXTS = {
     "__eq__": """
@@ -90,8 +92,8 @@ def _made(
     body = {name: value for name, value in own.items() if name not in (*names, "__dict__", "__weakref__")}
     body["__slots__"] = tuple(name for name in (*names, *slots) if name not in inherited)
     body["__qualname__"] = cls.__qualname__
-    complete = partial(_complete, {name: own[name] for name in names if name in own}, frozen, kw_only)
-    body |= {name: _Asked(name, complete) for name in (_FIELDS, _PARAMETERS, _MATCHED)}
+    body[_DECLARED] = _Declared({name: own.get(name, MISSING) for name in names}, cls.__annotations__, frozen, kw_only)
+    body |= {name: _Asked(name) for name in (_FIELDS, _PARAMETERS, _MATCHED)}
     metaclass: Any = type(cls)
     made: type[Any] = metaclass(cls.__name__, cls.__bases__, body)
     for name, method in ({name: _pending(made, name) for name in compiled} | dict(shared)).items():
@@ -111,25 +113,60 @@ def _is_of_class(hint: object) -> bool:
 class _Asked:
     """Stands for what the standard library asks a dataclass for, until it does."""
 
-    def __init__(self, name: str, complete: Callable[[type[Any]], None]) -> None:
-        self._name, self._complete = name, complete
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def __get__(self, instance: object, owner: type[Any]) -> Any:
         made = next(base for base in owner.__mro__ if self._name in vars(base))
-        self._complete(made)
+        _complete(made)
         return vars(made)[self._name]
 
 
-def _complete(defaults: Mapping[str, Any], frozen: bool, kw_only: bool, made: type[Any]) -> None:
+class _Declared:
+    """What a class says of its own fields, by name: a default, what ``field`` returns, or ``MISSING``; and types."""
+
+    __slots__ = ("frozen", "hints", "kw_only", "values")
+
+    def __init__(self, values: Mapping[str, Any], hints: Mapping[str, Any], frozen: bool, kw_only: bool) -> None:
+        self.values, self.hints, self.frozen, self.kw_only = values, hints, frozen, kw_only
+
+    def fields(self) -> dict[str, Field[Any]]:
+        """Return the fields by name, as far as methods are made of them."""
+        found: dict[str, Field[Any]] = {}
+        for name, value in self.values.items():
+            one = found[name] = value if isinstance(value, Field) else field(default=value)
+            one.name, one.type = name, self.hints[name]
+            if one.kw_only is MISSING:
+                one.kw_only = self.kw_only
+        return found
+
+
+def _fields(made: type[Any]) -> list[Field[Any]]:
+    """Return the fields of *made* and its bases.
+
+    The standard library makes a class to take them from, and a method of that: three times as long.
+    """
+    found: dict[str, Field[Any]] = {}
+    for base in reversed(made.__mro__):
+        if (declared := vars(base).get(_DECLARED)) is not None:
+            found |= declared.fields()
+        elif _FIELDS in vars(base):
+            found |= {f.name: f for f in fields(base)}
+    return list(found.values())
+
+
+def _complete(made: type[Any]) -> None:
     """Give *made* what the standard library knows a dataclass by: its fields and those of its bases."""
+    own = vars(made)[_DECLARED]
     declared = {"__annotations__": made.__annotations__, "__module__": made.__module__, "__doc__": made.__name__}
-    alone = type(made.__name__, (), declared | dict(defaults))
-    dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(alone)
+    given = {name: value for name, value in own.values.items() if value is not MISSING}
+    alone = type(made.__name__, (), declared | given)
+    dataclass(init=False, repr=False, eq=False, kw_only=own.kw_only)(alone)
     found: dict[str, Field[Any]] = {}
     for base in (*made.__mro__[:0:-1], alone):
         found |= getattr(base, _FIELDS, {})
     parameters = vars(alone)[_PARAMETERS]
-    parameters.frozen = frozen
+    parameters.frozen = own.frozen
     setattr(made, _PARAMETERS, parameters)
     setattr(made, _FIELDS, found)
     setattr(made, _MATCHED, tuple(f.name for f in fields(made) if f.init and not f.kw_only))
@@ -160,7 +197,7 @@ class _Signature:
 
 def _compile(made: type[Any], name: str) -> Any:
     """Give *made* its method *name*, and return that."""
-    found = fields(made)
+    found = _fields(made)
     names: dict[str, Any] = {"_MISSING": MISSING}
     text = _init(made, found, names) if name == "__init__" else _compares(found, _TEXTS[name])
     exec(text, names)
@@ -176,7 +213,7 @@ def _init(made: Any, found: Sequence[Field[Any]], names: dict[str, Any]) -> str:
     """Return the text of a class's ``__init__``; what it takes for granted is added to *names*."""
     parameters, body = ["*"] * any(f.kw_only for f in found), []
     assignment = "self.{} = {}"
-    if made.__dataclass_params__.frozen:
+    if vars(made)[_DECLARED].frozen:
         # A slot's own setter takes half of the time of object.__setattr__, which looks the slot up.
         assignment = "_set_{}(self, {})"
         names |= {f"_set_{f.name}": getattr(made, f.name).__set__ for f in found}

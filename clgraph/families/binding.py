@@ -167,7 +167,7 @@ class _Chooser:
         changed = 0
         for slot, wanted in weights.items():
             value = node.inputs[slot]
-            if value.constant is None or value.layout.format == wanted:
+            if value.constant is None or value.layout.format is wanted or value.layout.format == wanted:
                 continue
             if rule.node.inputs[slot].layout.format == value.layout.format and _unasked(rule.node, slot):
                 continue

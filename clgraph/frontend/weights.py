@@ -157,6 +157,6 @@ def _external(tensor: onnx.TensorProto, what: str, folder: Path | None, wanted: 
     if length == 0:
         return np.empty(0, np.uint8)
     try:
-        return np.frombuffer(MappedFile(path), np.uint8, length, offset)
+        return np.frombuffer(MappedFile(path), np.uint8)[offset : offset + length]
     except (OSError, ValueError) as error:
         raise ModelError(f"{what} lies in {path}, which cannot be read: {error}") from error

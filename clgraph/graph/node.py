@@ -181,6 +181,14 @@ class Node:
         choice = self.choice
         return choice is not None and choice.in_place
 
+    def join(self) -> None:
+        """Let its values know it."""
+        known = ref(self)
+        for slot, value in enumerate(self.inputs):
+            value._uses[known, slot] = None
+        for value in self.outputs:
+            value._producer = known
+
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Compute the outputs with NumPy, fused operations included. *inputs* match ``self.inputs``.
 

@@ -62,7 +62,7 @@ class Program:
         self._order.replace(nodes)
         for node in self._order.nodes:
             self._names.setdefault(node.name, 1)
-            _join(node)
+            node.join()
 
     def __iter__(self) -> Iterator[Node]:
         """Nodes in execution order, over a snapshot: a pass may edit while it walks. Keeps the nodes alive."""
@@ -274,7 +274,7 @@ class Program:
 
     def _link(self, node: Node, position: int) -> None:
         self._order.insert(position, node)
-        _join(node)
+        node.join()
 
     def _unlink(self, node: Node) -> None:
         _part(node)
@@ -301,14 +301,6 @@ class Program:
             lines.append(f"  {print_node(node)}")
         lines += [f"  output {name}" + (f" = {v.name}" if v.name != name else "") for name, v in self.outputs]
         return "\n".join(lines)
-
-
-def _join(node: Node) -> None:
-    """Let the values of *node* know it."""
-    for slot, value in enumerate(node.inputs):
-        value.link(node, slot)
-    for value in node.outputs:
-        value.producer = node
 
 
 def _part(node: Node) -> None:

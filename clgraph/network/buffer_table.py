@@ -90,7 +90,7 @@ class BufferTable:
         workspace = workspace or Workspace()
         places = BufferTable(placement, engine, workspace, workspace.arenas(placement, engine, parts), size)
         nodes = [n for n in program if n.placement == placement]
-        places._place(list(dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is not None)))
+        places._place(list(dict.fromkeys([v for n in nodes for v in n.inputs if v.constant is not None])))
         places._borrow(program, lends)
         return places
 
@@ -98,15 +98,16 @@ class BufferTable:
         """Lay the *constants* out, where the program that was bound before has them as far as it reads the same."""
         if not constants:
             return
-        known = self.workspace.laid.get(self.placement)
-        if known is not None and (found := known.places_of(constants, len(self.banks))):
-            self._take(known, found)
+        known = self.workspace.laid(self.placement)
+        if (laid_before := known.find(constants, len(self.banks))) is not None:
+            laid, found = laid_before
+            self._take(laid, found)
             constants = [v for v in constants if v not in found]
         if constants:
             shared = self.workspace.constants
             laid = LaidConstants.of(constants, self.placement, self.engine, shared, len(self.banks), self.arena_bank)
             if not self._laid:
-                self.workspace.laid[self.placement] = laid
+                known.add(laid)
             self._take(laid, dict(zip(constants, laid.places, strict=True)))
 
     def _take(self, laid: LaidConstants, places: dict[Value, tuple[int, int]]) -> None:
@@ -149,9 +150,11 @@ class BufferTable:
             return place
         if value in self.borrowed:
             return self.borrowed[value], 0
-        if value.buffer is None or value.buffer.offset is None:
+        buffer = value.buffer
+        if buffer is None or buffer.offset is None:
             raise ProgramError(f"{value.name} has no place in memory")
-        return self._in_arena(value.buffer.offset + value.offset)
+        offset = buffer.offset + value.offset
+        return (0, offset) if offset < self.arena_bank else self._in_arena(offset)
 
     def pointers(self, node: Node) -> Resolve:
         """Return what makes the pointer of a descriptor of a reference, as seen from *node*: -1 for ``null``."""
@@ -176,7 +179,8 @@ class BufferTable:
             return self._in_arena(offset)
         if kind not in ("in", "out"):
             raise ProgramError(f"{node.name}: its plan names {role!r}, which is no tensor")
-        return self.at((node.inputs if kind == "in" else node.outputs)[index])
+        value = (node.inputs if kind == "in" else node.outputs)[index]
+        return self.fixed.get(value) or self.at(value)
 
     def table(self, values: tuple[int, ...]) -> Memory:
         """Return memory that holds *values* as 32-bit ints; equal tables share it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from weakref import ReferenceType, ref
 
 from clgraph.core.frozen import mutable
 from clgraph.graph.node import Value
@@ -13,6 +14,10 @@ from clgraph.network.constants import Constants
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.selector.library import BANKS
+
+MOST_KNOWN = 4
+"""Of how many programs a placement knows where their constants lie. Members of a family alternate between a few ways
+to pack weights: of PP-OCRv4's recognition half have others than the member before."""
 
 MOST_OTHERS = 8
 """How many other constants, such as those that sizes decide, a program may have and share the places of the rest."""
@@ -115,3 +120,29 @@ class LaidConstants:
     def _add(self, memory: Memory) -> int:
         self.banks.append(memory)
         return self.front + len(self.banks) - 1
+
+
+class KnownPlaces:
+    """Where constants of programs lie on one placement, as long as one of those programs is there."""
+
+    def __init__(self) -> None:
+        self._known: list[ReferenceType[LaidConstants]] = []
+
+    @property
+    def latest(self) -> LaidConstants | None:
+        """Those laid out or found last."""
+        return next((laid for known in self._known if (laid := known()) is not None), None)
+
+    def find(self, values: Sequence[Value], front: int) -> tuple[LaidConstants, dict[Value, tuple[int, int]]] | None:
+        """Return what has places for most of the constants *values*, behind *front* banks, and those places."""
+        for known in self._known:
+            laid = known()
+            if laid is not None and (found := laid.places_of(values, front)):
+                self.add(laid)
+                return laid, found
+        return None
+
+    def add(self, laid: LaidConstants) -> None:
+        """Look at *laid* first from now on."""
+        others = [known for known in self._known if known() not in (None, laid)]
+        self._known = [ref(laid), *others[: MOST_KNOWN - 1]]

@@ -189,7 +189,8 @@ class _Binder:
     def _joint_table(self, pair: tuple[Node, Step]) -> str | None:
         """Return the library of a tile step that is one launch with those before and behind it."""
         step = pair[1]
-        return step.library if isinstance(step, Tile) and step.library in self._joining else None
+        name = step.library if isinstance(step, Tile) else None
+        return name if name in self._joining else None
 
     def bind_after_each_other(self, planned: Sequence[_Planned]) -> None:
         """Bind for a queue that runs out of order: each step names those that it waits for.

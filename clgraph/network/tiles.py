@@ -100,7 +100,7 @@ class TileExecutor:
         self.table, self.workers = table, engine.info.workers
         self.engine, self._text, self._library = engine, table.library.text, table.library.name
         self._tickets = [tile.tickets for _, tile in table.steps]
-        self._scratch_bytes = -(-max(tile.scratch for _, tile in table.steps) // 64) * 64
+        self._scratch_bytes = -(-max([tile.scratch for _, tile in table.steps]) // 64) * 64
         self._table = engine.upload(np.frombuffer(table.to_bytes(places), np.uint8), "the table of tiles")
         shared, count = places.workspace, counter_count(len(table.steps), self.workers)
         self._counters = shared.counters(places.placement, engine, self._library, count)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakSet
 
 import numpy as np
 
 from clgraph.network.budget import Account
 from clgraph.network.constants import Constants
-from clgraph.network.laid_constants import LaidConstants
+from clgraph.network.laid_constants import KnownPlaces
 from clgraph.network.result_memory import ResultMemory
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
@@ -32,7 +32,6 @@ class Workspace:
         lock: Held during a run of any of the networks.
         constants: Their constants, shared with the workspaces of clones as well.
         results: Memory of what they have returned.
-        laid: By placement, where constants lie that the next one may read, too; shared in the same way.
         account: What they and those of clones take of devices.
     """
 
@@ -41,12 +40,16 @@ class Workspace:
         self.lock = threading.Lock()
         self.constants: Constants = Constants() if like is None else like.constants
         self.results = ResultMemory()
-        self.laid: WeakValueDictionary[str, LaidConstants] = WeakValueDictionary() if like is None else like.laid
+        self._laid: dict[str, KnownPlaces] = {} if like is None else like._laid
         self._held: dict[tuple[str, str], WeakSet[Memory]] = {}
         self._promised: dict[str, int] = {}
         self.account: Account = Account() if like is None else like.account
         with self.account.lock:
             self.account.members.add(self)
+
+    def laid(self, placement: str) -> KnownPlaces:
+        """Return where on *placement* constants lie that the next network may read, too; shared with clones."""
+        return self._laid.setdefault(placement, KnownPlaces())
 
     def arenas(self, placement: str, engine: Engine, sizes: Sequence[int]) -> list[Memory]:
         """Return memory for each of *sizes* bytes on *placement*, no two the same.

@@ -53,7 +53,8 @@ def test_an_estimate_is_what_is_allocated(
         assert own <= sum(taken) <= own + 64, (str(need), taken)
 
         # Copied or left where it lies alone, a constant has neither slack nor rounding.
-        laid = model._specialisations.workspace.laid[need.placement]
+        laid = model._specialisations.workspace.laid(need.placement).latest
+        assert laid is not None
         copied, where = {id(m) for m in laid.copies}, [laid.banks[bank - laid.front] for bank, _ in laid.places]
         left = sum(a.nbytes for a, bank in zip(laid.arrays, where, strict=True) if id(bank) not in copied)
         lying = sum(m.nbytes for m in laid.copies) + left

@@ -7,10 +7,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
-from onnx.external_data_helper import convert_model_to_external_data
 
 from clgraph.core.dtype import DType
-from clgraph.core.mapped import files_of
 from clgraph.errors import ClgraphError, ModelError, UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.importing import IMPORTERS
@@ -351,43 +349,6 @@ def test_damaged_weights_are_model_errors_that_name_them(fields: dict[str, objec
     with pytest.raises(ModelError, match=match) as caught:
         load_onnx(_with_weights(**fields))
     assert "'w'" in str(caught.value)
-
-
-def _external(tmp_path: Path) -> Path:
-    model = parse("g (float[400] x) => (float[400] y) { y = Add(x, w) }")
-    model.graph.initializer.append(numpy_helper.from_array(np.arange(400, dtype=np.float32), "w"))
-    convert_model_to_external_data(model, location="weights.bin", size_threshold=0)
-    path = tmp_path / "model" / "model.onnx"
-    path.parent.mkdir()
-    onnx.save(model, path)
-    return path
-
-
-def test_external_data_is_mapped_from_the_models_folder(tmp_path: Path) -> None:
-    weights = load_onnx(_external(tmp_path)).constants["w"]
-    assert np.array_equal(weights, np.arange(400, dtype=np.float32))
-    assert len(files_of([weights])) == 1
-
-
-@pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "", "link.bin", "missing.bin"])
-def test_external_data_outside_the_folder_is_refused(location: str, tmp_path: Path) -> None:
-    path = _external(tmp_path)
-    (tmp_path / "weights.bin").write_bytes(bytes(1600))
-    (path.parent / "link.bin").symlink_to(tmp_path / "weights.bin")
-    model = onnx.load(path, load_external_data=False)
-    model.graph.initializer[0].external_data[0].value = location
-    path.write_bytes(model.SerializeToString())
-    with pytest.raises(ModelError, match="'w'"):
-        load_onnx(path)
-
-
-def test_external_data_that_is_cut_or_without_a_folder_is_refused(tmp_path: Path) -> None:
-    path = _external(tmp_path)
-    with pytest.raises(ModelError, match="give the model's path"):
-        load_onnx(path.read_bytes())
-    (path.parent / "weights.bin").write_bytes(bytes(100))
-    with pytest.raises(ModelError, match="which has 100"):
-        load_onnx(path)
 
 
 def test_maps_of_other_types_than_clients_have_are_refused() -> None:

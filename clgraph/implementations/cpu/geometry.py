@@ -185,8 +185,9 @@ def blocked_refusal(layout: Layout, what: str) -> str | None:
     rank = len(layout.shape)
     if rank not in (3, 4):
         return f"serves one or two spatial axes, not {what} of rank {rank}"
-    if layout.format != feature_blocked(rank):
-        return f"requires {what} in {feature_blocked(rank)}, not {layout.format}"
+    blocked = feature_blocked(rank)
+    if layout.format is not blocked and layout.format != blocked:
+        return f"requires {what} in {blocked}, not {layout.format}"
     if layout.halo and any(map(any, layout.halo[:2])):
         return f"requires no halo around batch and channels of {what}"
     if layout.pitches and layout.pitches[-1] != LANES:

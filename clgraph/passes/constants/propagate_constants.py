@@ -9,6 +9,7 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, pack, unpack
+from clgraph.core.mapped import release
 from clgraph.core.progress import counted
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.check import check
@@ -25,7 +26,7 @@ from clgraph.passes.packed_weights import PackedWeights, Recipe
 from clgraph.passes.rewriting import constant_part
 from clgraph.passes.selection import choice_of, in_place
 
-BATCH_BYTES = 1 << 28
+BATCH_BYTES = 1 << 25
 """Of results that a program of constants holds on the device at once, about."""
 
 
@@ -61,6 +62,9 @@ class PropagateConstants(Pass):
             for value, data in results:
                 kept = context.packed.remember(recipes.get(value), data)
                 program.rewire(value, Value(value.name, value.layout, constant=kept))
+            read = dict.fromkeys(v for node in batch for v in node.inputs)
+            for constant in (v.constant for v in read if v.constant is not None):
+                release(constant)
         for value in missing:
             _found(program, context.packed, value, recipes)
         notes = ["dry run: constants were computed by the references on the host"] if context.execute is None else []

@@ -37,6 +37,8 @@ class MemoryDependencies(Pass):
             if value.buffer is not None:
                 held.setdefault(value.buffer, []).append(value)
         for position, node in enumerate(liveness.nodes):
+            if node.in_place or not overrides(choice_of(node).implementation, "overwrites"):
+                continue
             taken = _overwritten(context, liveness, node, position)
             if taken is not None and (own := node.output.buffer) is not None:
                 for value in held[own]:
@@ -76,7 +78,7 @@ def _give_buffers(program: Program, values: Iterable[Value], context: Context) -
                 value.buffer.placement = home_of(value, context)
     for node in program:
         sizes = () if node.in_place else choice_of(node).plan().scratch
-        node.scratch = tuple(Buffer(f"{node.name}/scratch{i}", n) for i, n in enumerate(sizes))
+        node.scratch = tuple([Buffer(f"{node.name}/scratch{i}", n) for i, n in enumerate(sizes)]) if sizes else ()
         for buffer in node.scratch:
             buffer.placement = node.placement or next(iter(context.devices))
 
@@ -84,8 +86,6 @@ def _give_buffers(program: Program, values: Iterable[Value], context: Context) -
 def _overwritten(context: Context, liveness: Liveness, node: Node, position: int) -> Buffer | None:
     """Return the buffer of an input that the first result of *node* may take over, and enter it into *liveness*."""
     choice, result = choice_of(node), node.output
-    if choice.in_place or not overrides(choice.implementation, "overwrites"):
-        return None
     slots = choice.implementation.overwrites(choice.query)
     if not slots or result.buffer is None or not _alone(result):
         return None

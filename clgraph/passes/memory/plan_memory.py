@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from random import Random
 from typing import ClassVar
 
@@ -74,6 +75,8 @@ class PlanMemory(Pass):
 
 def _check_constants(program: Program, context: Context) -> None:
     """Raise ``DeviceMemoryError`` for a constant that a device copies, and cannot in one piece."""
+    if all(device.kind != "gpu" for device in context.devices.values()):
+        return
     for node in program:
         device = context.device(node)
         for value in node.inputs if device.kind == "gpu" else ():
@@ -92,7 +95,7 @@ def best_order(program: Program, context: Context) -> int:
     ends = []
     for key in _ORDERS:
         packed = (
-            _place(sorted(buffers, key=key), context.devices[placement].max_alloc // UNIT * UNIT, _conflicts(buffers))
+            _placer(buffers)(sorted(buffers, key=key), context.devices[placement].max_alloc // UNIT * UNIT)
             for placement, buffers in arenas.items()
         )
         ends.append(sum(map(_end, packed)))
@@ -118,10 +121,9 @@ def _pack(buffers: list[Buffer], bank: int, orders: Sequence[int], moves: int) -
         if b.nbytes > bank:
             raise DeviceMemoryError(f"{b.name} takes {b.nbytes} bytes; the device allocates at most {bank} at once")
     least, best, end = lower_bound(buffers), dict[Buffer, int](), -1
-    conflicts = _conflicts(buffers)
-    order = buffers
+    place, order = _placer(buffers), buffers
     for tried in (sorted(buffers, key=_ORDERS[number]) for number in orders):
-        offsets = _place(tried, bank, conflicts)
+        offsets = place(tried, bank)
         if end < 0 or _end(offsets) < end:
             order, best, end = tried, offsets, _end(offsets)
         if end <= least:
@@ -130,25 +132,25 @@ def _pack(buffers: list[Buffer], bank: int, orders: Sequence[int], moves: int) -
     for _ in range(min(moves, _PLACED // len(buffers)) if end > least else 0):
         tried = list(order)
         tried.insert(pick.randrange(len(tried)), tried.pop(pick.randrange(len(tried))))
-        offsets = _place(tried, bank, conflicts)
+        offsets = place(tried, bank)
         if _end(offsets) <= end:
             order, best, end = tried, offsets, _end(offsets)
         if end <= least:
             break
     for b, offset in best.items():
         b.offset = offset
-    return Arena(end, least, sum([_units(b.nbytes) for b in buffers]))
+    return Arena(end, least, sum([-(-b.nbytes // UNIT) * UNIT for b in buffers]))
 
 
 def _end(offsets: dict[Buffer, int]) -> int:
-    return max([o + _units(b.nbytes) for b, o in offsets.items()], default=0)
+    return max([o + -(-b.nbytes // UNIT) * UNIT for b, o in offsets.items()], default=0)
 
 
-def _place(buffers: list[Buffer], bank: int, conflicts: Conflicts) -> dict[Buffer, int]:
-    """Return the lowest free offset for each buffer, in the given order."""
+def _placer(buffers: list[Buffer]) -> Callable[[list[Buffer], int], dict[Buffer, int]]:
+    """Return what gives each of *buffers*, in a given order and in banks of a size, the lowest free offset."""
     if len(buffers) <= FEW and not any(b.has_conflicts for b in buffers):
-        return place_few(buffers, bank)
-    return place_many(buffers, bank, conflicts)
+        return place_few
+    return partial(place_many, conflicts=_conflicts(buffers))
 
 
 def place_few(buffers: list[Buffer], bank: int) -> dict[Buffer, int]:

@@ -13,6 +13,7 @@ from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Program
 from clgraph.ops.reshape import Reshape
 from clgraph.passes.base import Context
+from clgraph.passes.constants import propagate_constants
 from clgraph.passes.constants.propagate_constants import PropagateConstants, share_equal_constants
 from clgraph.passes.kernels.post_optimize_weights import PostOptimizeWeights
 from clgraph.passes.selection import in_place
@@ -118,11 +119,14 @@ def test_a_part_that_nothing_writes_is_no_constant() -> None:
         PropagateConstants().run(program, Context(execute=lambda part, feeds: {}, build=lambda part: 0))
 
 
-def test_large_constant_parts_go_in_batches() -> None:
-    seen = []
+def test_large_constant_parts_go_in_batches_and_each_gives_back_what_it_has_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(propagate_constants, "release", lambda array: seen.append("raw"))
 
     def execute(part: Program, feeds):
-        seen.append(len(part))
+        seen.append("run")
         return {name: np.zeros(v.layout.shape, np.float32) for name, v in part.outputs}
 
     net = Net()
@@ -133,7 +137,7 @@ def test_large_constant_parts_go_in_batches() -> None:
     program = _selected(net)
     PostOptimizeWeights().run(program, Context())
     PropagateConstants(batch_bytes=2000).run(program, Context(execute=execute))
-    assert len(seen) == 3
+    assert seen == ["run", "raw", "raw"] * 3
 
 
 def test_equal_constants_become_one() -> None:
