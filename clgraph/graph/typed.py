@@ -38,6 +38,8 @@ def _check(hint: Any) -> Check:
         return lambda value: value in of
     if origin in (tuple, list):
         return _items(of)
+    if hint in (tuple, list):
+        return lambda value: isinstance(value, tuple | list)
     if origin is frozenset:
         item = _check(of[0])
         return lambda value: isinstance(value, frozenset) and all(map(item, value))

@@ -23,6 +23,8 @@ from clgraph.graph.typed import _hints, check_fields, fits
         (tuple[str, int], [("a", 1)], [("a",), ("a", 1, 2), (1, "a")]),
         (tuple[tuple[int, int], ...], [((1, 2),)], [((1,),), (1, 2)]),
         (list[str], [["a"]], [["a", 1], "ab", {"a": 1}]),
+        (list, [["a"], ("a", 1), []], ["ab", {"a": 1}, None]),
+        (tuple, [("a", 1), ["a"]], ["ab", 1]),
         (dict[str, str], [{}, {"a": "b"}], [{"a": 1}, [], "ab"]),
         (frozenset[str], [frozenset("ab")], [frozenset([1]), {"a"}]),
         (DType, [DType.F32], ["F32", None]),
