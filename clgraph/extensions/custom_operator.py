@@ -203,7 +203,8 @@ def _attributes(kind: str, rule: Rule) -> dict[str, Any]:
 
 def _register(operator: CustomOperator) -> None:
     """Make primitive, importer and implementation of *operator* known."""
-    names = [(name, type(v), field(default=held_attribute(v))) for name, v in operator.attributes.items()]
+    held = {name: held_attribute(v) for name, v in operator.attributes.items()}
+    names = [(name, Any if v is None else type(v), field(default=v)) for name, v in held.items()]
     slots = (_SLOTS, tuple, field(default=()))
     made: Any = make_dataclass(operator.op_type, [*names, slots], bases=(CustomPrimitive,), frozen=True)
     made.kind, made.operator, made.__module__ = operator.kind, operator, operator.rule.__module__
