@@ -255,7 +255,7 @@ TABLE = np.zeros((2, 2), np.int32)
 
 
 def _added() -> None:
-    def shift_of(mode, weights, table):
+    def shift_of(mode, weights, table, note):
         return (2.0 if mode == "double" else 1.0) * sum(weights) + float(table.sum())
 
     def reference(x, a=None, b=None, **attributes):
@@ -269,7 +269,7 @@ def _added() -> None:
         work_size=lambda inputs, outputs, **attributes: (outputs[0].size,),
         arguments=lambda inputs, outputs, **attributes: (outputs[0].size, shift_of(**attributes)),
     )
-    def added(x, a=None, b=None, *, mode="single", weights=[0.5], table=TABLE):  # noqa: B006
+    def added(x, a=None, b=None, *, mode="single", weights=[0.5], table=TABLE, note=None):  # noqa: B006
         assert table.shape == (2, 2)
         return x
 
@@ -297,7 +297,7 @@ def test_inputs_may_be_left_out_also_in_the_middle(inputs, rng) -> None:
 def test_attributes_are_texts_tuples_and_arrays_too_and_are_saved(tmp_path, rng) -> None:
     _added()
     table = onnx.numpy_helper.from_array(np.array([[1, 2], [3, 4]], np.int32))
-    model = clgraph.compile(_sum_of(["x"], mode="double", weights=[0.25, 0.5], table=table), device="pocl")
+    model = clgraph.compile(_sum_of(["x"], mode="double", weights=[0.25, 0.5], table=table, note="n"), device="pocl")
     feeds = {n: rng.standard_normal((4, 3)).astype(np.float32) for n in "xab"}
     got = model.run(feeds)["y"]
     np.testing.assert_allclose(got, feeds["x"] + 11.5, rtol=0, atol=32 * 2.0**-24)
@@ -308,7 +308,7 @@ def test_attributes_are_texts_tuples_and_arrays_too_and_are_saved(tmp_path, rng)
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"mod": "double"}, r"'custom'.*acme.Added has no attribute 'mod'; its attributes are: mode, weights, table"),
+        ({"mod": "double"}, r"'custom'.*acme.Added has no attribute 'mod'; its attributes are: mode, weights, table, note"),
         ({"mode": 3}, "attribute 'mode' is a int, not a str"),
         ({"weights": "1"}, "attribute 'weights' is a str, not a list"),
     ],
