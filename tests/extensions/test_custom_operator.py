@@ -308,7 +308,10 @@ def test_attributes_are_texts_tuples_and_arrays_too_and_are_saved(tmp_path, rng)
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"mod": "double"}, r"'custom'.*acme.Added has no attribute 'mod'; its attributes are: mode, weights, table, note"),
+        (
+            {"mod": "double"},
+            r"'custom'.*acme.Added has no attribute 'mod'; its attributes are: mode, weights, table, note",
+        ),
         ({"mode": 3}, "attribute 'mode' is a int, not a str"),
         ({"weights": "1"}, "attribute 'weights' is a str, not a list"),
     ],
