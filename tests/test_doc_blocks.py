@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from clgraph.settings import settings
 from tests.support.doc_blocks import PAGES, ROOT, Block, blocks_of, commands_of, indented_code
 from tests.support.doc_folders import HANDS, hands
 from tests.support.doc_runs import accounted, opened, runnable
@@ -25,7 +26,9 @@ def test_a_page_does_what_it_says(
     if missing := [name for name in wanted if importlib.util.find_spec(name) is None]:
         pytest.skip(f"{', '.join(missing)} is not installed")
     monkeypatch.chdir(tmp_path)
-    for name, value in (("HOME", tmp_path), ("BROWSER", "true"), ("PYOPENCL_CTX", "0")):
+    # Another home has no cache, and each process of a page would compile the library, 15 s.
+    cache = settings().cache_dir
+    for name, value in (("HOME", tmp_path), ("CLGRAPH_CACHE_DIR", cache), ("BROWSER", "true"), ("PYOPENCL_CTX", "0")):
         monkeypatch.setenv(name, str(value))
     at_hand = hands(page)
     for reader in opened(tmp_path_factory.mktemp("tools"), at_hand.prepare(), at_hand.replaced()):
