@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 MOST_LINES = 400
@@ -15,3 +18,13 @@ def test_a_module_has_at_most_400_lines() -> None:
     lengths = {f.relative_to(ROOT).as_posix(): f.read_bytes().count(b"\n") for f in found}
     assert len(lengths) > 1500, "the folders are looked through"
     assert {name: n for name, n in lengths.items() if n > MOST_LINES} == {}, "split by noun (docs/conventions.md)"
+
+
+TOP = {".ci", ".gitignore", "CHANGELOG.md", "LICENSE", "README.md", "cl_kernels", "clgraph", "docs", "pyproject.toml"}
+
+
+def test_the_top_level_holds_what_it_is_for() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("what belongs to the repository is known to git, and this is a copy")
+    kept = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    assert {name.partition("/")[0] for name in kept if name} == TOP | {"tests", "tools"}

@@ -26,7 +26,7 @@ from clgraph.passes.selection import choice_of, in_place, missing_halo, select
 from clgraph.passes.targets.target_code_emission import TargetCodeEmission
 from clgraph.passes.targets.target_memory_allocation import TargetMemoryAllocation
 from clgraph.passes.targets.target_scheduling import TargetScheduling
-from clgraph.selector.choose import Choice, taken_over
+from clgraph.selector.choose import OF_FAMILY, Choice, taken_over
 
 DERIVED = "derived"
 """The note of a bound program that counts what is not as the representative has it."""
@@ -37,8 +37,6 @@ _BEHIND: tuple[Pass, ...] = (
     TargetMemoryAllocation(),
 )
 """What every program goes through behind propagate_constants, in front of plan_memory."""
-MADE = "family"
-"""Why an implementation was taken that the representative of the family has."""
 
 
 @mutable
@@ -155,7 +153,7 @@ class _Chooser:
                 if taken.asks_weights and (packed := self._pack(rule, node, implementation.weights(q))):
                     self.derived.packed += packed
                     q = rule.query(node, q.device)
-                return taken_over(q, implementation, taken.choice.seconds, MADE)
+                return taken_over(q, implementation, taken.choice.seconds, OF_FAMILY)
         chosen = select(self.context, node, q)
         for slot, wanted in chosen.implementation.weights(q).items():
             if node.inputs[slot].constant is not None and node.inputs[slot].layout.format != wanted:

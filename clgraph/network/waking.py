@@ -12,13 +12,12 @@ from clgraph.graph.node import Node
 from clgraph.graph.program import Program
 from clgraph.passes.selection import choice_of
 from clgraph.runtime.engine import Engine
-from clgraph.selector.choose import Choice
+from clgraph.selector.choose import OF_FAMILY, Choice
 from clgraph.selector.plan import Launch, Step, Tile
 from clgraph.selector.query import DeviceInfo
 
 WAKING_SECONDS = 4.0e-5
 """What waking the workers of PoCL takes; least values: 28 us between two cores that are busy, 50-80 where one idles."""
-_OF_FAMILY = "family"
 
 
 def engine_beside(engine: Engine, program: Program, placement: str) -> Engine:
@@ -49,8 +48,7 @@ def _saved(choice: Choice, info: DeviceInfo) -> float:
     sharing = max((_sharing(step, info.workers) for step in steps), default=1)
     if sharing == 1:
         return 0.0
-    # A member of a family has its representative's seconds.
-    of_family = choice.because == _OF_FAMILY
+    of_family = choice.because == OF_FAMILY
     seconds = choice.implementation.estimate(choice.query) if of_family else choice.seconds
     begins = sum(info.costs.step_seconds if isinstance(step, Tile) else info.launch_seconds for step in steps)
     return max(0.0, seconds - begins) * (sharing - 1)

@@ -16,6 +16,9 @@ from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Ser
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 
+OF_FAMILY = "family"
+"""Why an implementation was taken that the representative of a family has, whose seconds stand in the choice."""
+
 
 @frozen
 class Choice:
