@@ -11,7 +11,7 @@ import pytest
 from clgraph.engines.opening import by_class
 from clgraph.runtime import canary, canary_child, child, driver
 from clgraph.runtime.canary import Decision, Subject, Verdict, decide, verdict
-from clgraph.runtime.canary_child import Canary, measure, wrong
+from clgraph.runtime.canary_child import Canary, Run, measure, wrong
 from clgraph.runtime.child import Outcome
 from clgraph.runtime.driver import GPU
 from clgraph.runtime.instruction_sets import InstructionSet, instruction_sets, named, of_host
@@ -73,12 +73,24 @@ def test_the_work_items_of_any_gpu_have_sums_of_their_own_and_something_to_read(
         assert items <= sums
         assert first * (items - 1) + step * (count - 1) < values
         runs.append(count)
-        return 1e-3
+        return Run(1e-3, 1e-3)
 
     for name, value in {"upload": len, "run": run, "workers": units, "bytes": 64 << 20}.items():
         monkeypatch.setattr(thin, name, value)
     assert canary_child._bandwidths(thin)[0][1] > 0
     assert min(runs) >= 4
+
+
+@pytest.mark.parametrize(
+    ("took", "asked"),
+    [([(4, 4)] * 7, 7), ([(8, 4)] * 6 + [(4, 4)], 7), ([(8, 4)] * 9 + [(5, 5)], 10), ([(30, 5), (9, 5)] * 11, 21)],
+    ids=["quiet", "one of seven", "at last", "busy all the time"],
+)
+def test_the_time_of_workers_is_that_of_a_run_in_which_they_worked_at_once(took, asked):
+    """One thread that does the work of two takes 8 by the clock, and half of it seems to be each worker's share."""
+    runs = iter([Run(wall / 1000, worker / 1000) for wall, worker in took])
+    assert canary_child._side_by_side(lambda: next(runs)) == min(took)[1] / 1000
+    assert len(took) - len(list(runs)) == asked
 
 
 @pytest.mark.opencl
