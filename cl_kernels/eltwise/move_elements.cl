@@ -38,33 +38,47 @@ static void move_elements(__global const move_elements_desc* d, __global char** 
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces);
   __global ulong* value = (__global ulong*)scratch;
   value[0] = (ulong)d->value;
-  for (int p = ticket * d->ticket_pieces; p < last; p++) {
-    int row = p / d->row_pieces;
-    const int x = (p - row * d->row_pieces) * d->piece, n = min(d->piece, d->width - x);
-    long from = x * d->in_5, to = x * d->out_5;
+  const int first = ticket * d->ticket_pieces;
+  int row = first / d->row_pieces, part = first - row * d->row_pieces;
+  // Counters of the axes behind the first, and the places where the row begins that they stand for.
+  long from = 0, to = 0;
 #define AXIS(k) \
-  { \
-    const int above = row / d->count_##k, at = row - above * d->count_##k; \
-    from += at * d->in_##k, to += at * d->out_##k; \
-    row = above; \
-  }
-    AXIS(4)
-    AXIS(3)
-    AXIS(2)
-    AXIS(1)
-    from += row * d->in_0, to += row * d->out_0;
-    __global const char* source = d->inp == CLGRAPH_NULL ? (__global const char*)value
-                                                         : AT(const char, banks, d->inp) + from * d->itemsize;
-    __global char* target = AT(char, banks, d->out) + to * d->itemsize;
-    const long in = d->inp == CLGRAPH_NULL ? 0 : d->in_5;
-    if (d->itemsize == 4)
-      move_uint(source, in, target, d->out_5, n);
-    else if (d->itemsize == 8)
-      move_ulong(source, in, target, d->out_5, n);
-    else if (d->itemsize == 2)
-      move_ushort(source, in, target, d->out_5, n);
+  const int above_##k = row / d->count_##k; \
+  int at_##k = row - above_##k * d->count_##k; \
+  from += at_##k * d->in_##k, to += at_##k * d->out_##k; \
+  row = above_##k;
+  AXIS(4)
+  AXIS(3)
+  AXIS(2)
+  AXIS(1)
+  from += row * d->in_0, to += row * d->out_0;
+  const long in = d->inp == CLGRAPH_NULL ? 0 : d->in_5, out = d->out_5;
+  __global const char* source = d->inp == CLGRAPH_NULL ? (__global const char*)value : AT(const char, banks, d->inp);
+  __global char* target = AT(char, banks, d->out);
+  const int itemsize = d->itemsize;
+  const long step = d->inp == CLGRAPH_NULL ? 0 : itemsize;
+  for (int p = first; p < last; p++) {
+    const int x = part * d->piece, n = min(d->piece, d->width - x);
+    __global const char* a = source + (from + x * in) * step;
+    __global char* b = target + (to + x * out) * itemsize;
+    if (itemsize == 4)
+      move_uint(a, in, b, out, n);
+    else if (itemsize == 8)
+      move_ulong(a, in, b, out, n);
+    else if (itemsize == 2)
+      move_ushort(a, in, b, out, n);
     else
-      move_uchar(source, in, target, d->out_5, n);
+      move_uchar(a, in, b, out, n);
+    if (++part < d->row_pieces) continue;
+    part = 0;
+#define NEXT(k, more) \
+  from += d->in_##k, to += d->out_##k; \
+  if (++at_##k == d->count_##k) { \
+    from -= at_##k * d->in_##k, to -= at_##k * d->out_##k, at_##k = 0; \
+    more \
+  }
+    NEXT(4, NEXT(3, NEXT(2, NEXT(1, from += d->in_0; to += d->out_0;))))
+#undef NEXT
   }
 }
 #undef AXIS

@@ -1,7 +1,7 @@
 // Planes of a plain tensor with rows and columns exchanged: out[n][y][j][i] = in[n][y][i][j]. A ticket is a run of strips,
 // a strip 16 rows of the output's plane.
 //
-// itemsize                  bytes of an element: 4, 2 or 1
+// itemsize                  bytes of an element: 8, 4, 2 or 1
 // inp, in_n, in_y, in_i     elements from one n, y, row i of the input to the next; columns are neighbours
 // out, out_n, out_y, out_j  the output's; its columns are neighbours
 // planes_y                  planes of one n
@@ -22,6 +22,8 @@ static void transpose_planes(__global const transpose_planes_desc* d, __global c
       const int rows = min(16, d->rows - i);
       if (d->itemsize == 4)
         transpose_tile((__global const float*)in + i * pitch, pitch, (__global float*)out + i, d->out_j, rows, columns, 0);
+      else if (d->itemsize == 8)
+        turn_ulong((__global const ulong*)in + i * pitch, pitch, (__global ulong*)out + i, d->out_j, rows, columns);
       else if (d->itemsize == 2)
         turn_ushort((__global const ushort*)in + i * pitch, pitch, (__global ushort*)out + i, d->out_j, rows, columns);
       else

@@ -9,6 +9,7 @@ from clgraph.implementations.cpu.concat import ConcatTiles
 from clgraph.implementations.cpu.slice import SliceTiles
 from clgraph.implementations.cpu.split import SplitTiles
 from clgraph.implementations.cpu.transpose import TransposeTiles
+from clgraph.implementations.cpu.transpose_planes import TransposePlanes
 from clgraph.ops.concat import Concat
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
@@ -86,20 +87,35 @@ def test_transposes_that_keep_rows_walk_three_axes_and_a_short_one_in_steps(engi
 )
 def test_planes_that_are_turned_walk_two_axes_and_a_short_one_in_steps(engine, rng, shape, axes):
     x = rng.standard_normal(shape).astype(np.float32)
-    exact(engine, TransposeTiles, Transpose(axes), [x])
-    q = pose(engine.info, TransposeTiles, Transpose(axes), [Layout.of(x)], arity=1)
-    assert len(TransposeTiles.plan(q).steps) == (2 if len(shape) == 6 else 3)
+    exact(engine, TransposePlanes, Transpose(axes), [x])
+    q = pose(engine.info, TransposePlanes, Transpose(axes), [Layout.of(x)], arity=1)
+    assert len(TransposePlanes.plan(q).steps) == (2 if len(shape) == 6 else 3)
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("dtype", [DType.U8, DType.BF16], ids=str)
-def test_planes_of_narrow_elements_are_turned(engine, dtype):
+@pytest.mark.parametrize("dtype", [DType.U8, DType.BF16, DType.I64], ids=str)
+def test_planes_of_elements_of_any_width_are_turned(engine, dtype):
     draw = {0: lambda rng, of: rng.integers(0, 250, of).astype(dtype.numpy)}
-    for shape, axes in (((70, 33), (1, 0)), ((2, 16, 48), (0, 2, 1)), ((3, 7, 4, 5, 18), (1, 0, 2, 4, 3))):
+    for shape, axes in (((71, 33), (1, 0)), ((2, 16, 48), (0, 2, 1)), ((3, 7, 4, 5, 18), (1, 0, 2, 4, 3))):
         found = check_op(
-            engine, Transpose(axes), shape, dtype=dtype, draw=draw, families=("normal",), only=["transpose.narrow"]
+            engine, Transpose(axes), shape, dtype=dtype, draw=draw, families=("normal",), only=["transpose.planes"]
         )
-        assert found == {"transpose.narrow": 0.0}
+        assert found == {"transpose.planes": 0.0}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [(np.float32, (3, 21, 35, 2)), (np.uint8, (2, 40, 17, 4)), (np.uint8, (19, 1, 33, 8))], ids=str
+)
+def test_neighbours_that_stay_neighbours_are_turned_as_one(engine, rng, dtype, shape):
+    x = rng.integers(0, 250, shape).astype(dtype)
+    exact(engine, TransposePlanes, Transpose((0, 2, 1, 3) if shape[1] > 1 else (2, 1, 0, 3)), [x])
+
+
+def test_neighbours_that_are_no_word_are_not():
+    x = Layout.of(np.zeros((2, 21, 35, 3), np.float32))
+    q = pose(DeviceInfo(), TransposePlanes, Transpose((0, 2, 1, 3)), [x], arity=1)
+    assert "the 12 that stay neighbours" in str(TransposePlanes.refusal(q))
 
 
 def test_parts_without_gaps_are_one_row():
