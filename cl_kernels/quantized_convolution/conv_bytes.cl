@@ -5,7 +5,8 @@
 // whole rows, or a part of the only one, and their input with the zero point around it is copied into the worker's scratch
 // (`staged`), in words (vnni.clh); where those are not four bytes it always is.
 //
-// inp, weights, start, scale, bias, out, res, by, plus, entries   the last four may be CLGRAPH_NULL
+// inp, weights, start, scale, bias, out
+// res, by, plus, by_after, plus_after, entries   or CLGRAPH_NULL
 // start                     with a zero_point that is not CLGRAPH_NULL less that times what stands there
 // in_n, in_g, in_c, in_y   bytes from one image, convolution group, block, row of the input to the next
 // in_blocks, in_height, in_width   of the input of one convolution group, read where it is staged
@@ -81,12 +82,11 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
   const int size = d->itemsize, looks_up = d->entries != CLGRAPH_NULL;
   const int computed = d->zero_point != CLGRAPH_NULL;
   __global float* scales = (__global float*)scratch;
-  __global int* starts = (__global int*)(scratch + d->nb * 128);
+  __global int* starts = (__global int*)(scratch + d->nb * BLOCK_SCALES * 4);
   __global uchar* beside = (__global uchar*)starts + (computed ? d->nb * 64 : 0);
   __global uchar* stage = beside + (listed || d->out_x != 16 ? d->nb * 16 * 64 : 0);
   __global const byte_end* end = BYTE_END(d);
-  __global const float* by = d->by == CLGRAPH_NULL ? 0 : AT(const float, banks, d->by);
-  __global const float* plus = d->plus == CLGRAPH_NULL ? 0 : AT(const float, banks, d->plus);
+  const channel_numbers numbers = CHANNEL_NUMBERS(d, banks);
 
   for (int g = tier * d->ticket_groups, staged = -1; g < last_group; g++) {
     const int block = g * d->nb, nb = min(d->nb, d->blocks - block), which = g / d->group_groups;
@@ -112,8 +112,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
       for (int b = 0; b < nb; b++) *(__global int16*)(starts + b * 16) = *(__global const int16*)(start + b * 16) * less;
       start = starts;
     }
-    write_scales(AT(const float, banks, d->scale) + block * 16, AT(const float, banks, d->bias) + block * 16, scales, nb,
-                 mode, end);
+    write_scales(numbers, scales, block, nb, mode, end);
     for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
       const int y = chunk / row_chunks, part = chunk - y * row_chunks;
       const int x1 = chunk_start(part + 1, row_chunks, d->chunk_width, width);
@@ -124,8 +123,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
         micro_bytes(id, in + (long)(y * d->stride_y - above) * in_y + (long)(x - left_x) * stride_x, wp, start, scales,
                     res ? res + (long)y * d->res_y + (long)x * d->res_x : 0, apart ? beside : to, nb, d->words,
                     d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y, bytes * d->dilation_x, stride_x,
-                    apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, mode, by ? by + block * 16 : 0,
-                    plus ? plus + block * 16 : 0, end);
+                    apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, mode, end);
         for (int b = 0; posts && b < nb; b++) {
           __global float* row = apart ? (__global float*)beside + b * 256 : (__global float*)to + (long)b * d->out_c;
           post_row(post, posts, banks, row, n, block + b, y, x, wide, block + b == d->blocks - 1 ? d->lanes : 16, 1);

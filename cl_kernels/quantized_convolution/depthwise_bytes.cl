@@ -7,7 +7,7 @@
 // inp, in_n, in_c, in_y, in_height, in_width   the input; bytes to the next image, block, row
 // weights                    [block][ky][kx][16];  start, scale, bias: 16 numbers a block
 // out, out_n, out_c, out_y   the result, pitches in elements of `itemsize` bytes;  res, res_n, res_c, res_y: bytes added
-// by, plus                   as in micro_bytes.cl;  entries: as in conv_bytes.cl;  res, by, plus, entries may be CLGRAPH_NULL
+// by, plus, by_after, plus_after   as in micro_bytes.cl;  entries: as in conv_bytes.cl;  each, and res, may be CLGRAPH_NULL
 // height, width, blocks, lanes   of the result;  strips, strip_rows: tickets of a block, rows of a ticket
 // kernel_y, kernel_x, stride_y, stride_x, dilation_y, pad_top, pad_left, pad (four times) or zero_point
 // mode, listed, last, first .. high   as in conv_bytes.cl
@@ -23,8 +23,8 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
   const int rows = (y1 - y0 - 1) * d->stride_y + (d->kernel_y - 1) * d->dilation_y + 1;
   const int pitch = staged_pitch(width, d->stride_x, d->kernel_x);
   __global float* scales = (__global float*)scratch;
-  __global uchar* floats = (__global uchar*)scratch + 128;
-  __global char* taps = scratch + 128 + (listed ? 2 * (width + 3) * 64 : 0);
+  __global uchar* floats = (__global uchar*)scratch + BLOCK_SCALES * 4;
+  __global char* taps = scratch + BLOCK_SCALES * 4 + (listed ? 2 * (width + 3) * 64 : 0);
   __global uchar* stage = (__global uchar*)taps + ordered_bytes(d->kernel_y, d->kernel_x, d->dilation_y);
   order_taps(AT(const char, banks, d->weights) + (long)block * d->kernel_y * d->kernel_x * 16, taps, stage, d->kernel_y,
              d->kernel_x, d->dilation_y);
@@ -33,10 +33,8 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
   stage_rows(in, stage, y0 * d->stride_y - d->pad_top, rows, d->pad_left, pitch, d->in_y, d->in_height, d->in_width, zero);
   int16 start = *(__global const int16*)(AT(const int, banks, d->start) + block * 16);
   if (d->zero_point != CLGRAPH_NULL) start *= (int16)(-(int)*AT(const uchar, banks, d->zero_point));
-  __global const float* by = d->by == CLGRAPH_NULL ? 0 : AT(const float, banks, d->by) + block * 16;
-  __global const float* plus = d->plus == CLGRAPH_NULL ? 0 : AT(const float, banks, d->plus) + block * 16;
-  write_scales(AT(const float, banks, d->scale) + block * 16, AT(const float, banks, d->bias) + block * 16, scales, 1, mode,
-               BYTE_END(d));
+  const channel_numbers numbers = CHANNEL_NUMBERS(d, banks);
+  write_scales(numbers, scales, block, 1, mode, BYTE_END(d));
   __global const uchar* res = 0;
   if (d->res != CLGRAPH_NULL) res = AT(const uchar, banks, d->res) + (long)n * d->res_n + (long)block * d->res_c;
   __global uchar* out = AT(uchar, banks, d->out) + ((long)n * d->out_n + (long)block * d->out_c) * size;
@@ -51,7 +49,7 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
                   d->dilation_y, sums);
       for (int r = 0; r < at_once && y + r < y1; r++) {
         __global uchar* to = (listed ? floats + (long)r * (width + 3) * 64 : out + (long)(y + r) * d->out_y * size);
-        write_sums(sums + r * ROW_PART, count, scales, by, plus, res ? res + (long)(y + r) * d->res_y + x * 16 : 0, 16,
+        write_sums(sums + r * ROW_PART, count, scales, res ? res + (long)(y + r) * d->res_y + x * 16 : 0, 16,
                    to + (long)x * sum_bytes, 16, mode, BYTE_END(d));
         if (x + count < width) continue;
         if (posts)

@@ -7,7 +7,7 @@
 //
 // ip, wp       the window of the first pixel; weights, whose channels that are missing are zeros: words of n channels, n
 //              bytes or 16-bit numbers, BLOCK_WORDS of a block of a pixel (vnni.clh)
-// scales       scale and bias over the first step, 16 floats each a block: see write_scales
+// scales       numbers of each channel, BLOCK_SCALES a block: see write_scales
 // blocks       of the NB those that there are; nothing is read or written for the others but their weights
 // words        of a pixel of all input channels;  kernel_y, kernel_x: of the window
 // in_c, in_y, in_x   bytes from one block of channels, window row, window column of the input to the next
@@ -18,9 +18,10 @@
 //                 (t * second + (r - shift) * third) / step, every operation rounded, where
 //                 u = v / first, with `within` not 0 min(max(rounded(u), floor), floor + 255);
 //                 t = u * by[o] * middle + plus[o] * adding, with `again` not 0
-//                 min(max(rounded(t), bottom), bottom + 255);
+//                 min(max(rounded(t), bottom), bottom + 255), and with `after` not 0 w = t * by_after[o] * later +
+//                 plus_after[o] * ending;
 //                 r: bytes of res, `res_c`, `res_x` apart; 0: none
-// by, plus     16 floats a block, or 0: ones, zeros
+// by, plus, by_after, plus_after   numbers of each channel in `scales`
 // low, high    bounds of the bytes, each four times
 //
 // Bytes: the sum is exact, what they are of differs from v by the roundings of its float operations, 2^-24 each.
@@ -53,7 +54,7 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
                                  __global const uchar* restrict res, __global uchar* restrict op, const int blocks, const int words, const int kernel_y,
                                  const int kernel_x, const int in_c, const int in_y, const int in_x, const int stride,
                                  const int out_c, const int out_x, const int res_c, const int res_x, const int mode,
-                                 __global const float* by, __global const float* plus, __global const byte_end* end) {
+                                 __global const byte_end* end) {
   int16 acc[NB][UR];
   #pragma unroll
   for (int b = 0; b < NB; b++) {
@@ -99,7 +100,7 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
   for (int b = 0; b < NB; b++) {
     if (b && b >= blocks) break;
     if (mode == 1) {
-      const float16 factor = LOAD16(scales + b * 32), first = LOAD16(scales + b * 32 + 16);
+      const float16 factor = LOAD16(scales + b * BLOCK_SCALES + FACTOR_AT), first = LOAD16(scales + b * BLOCK_SCALES + SUMMAND_AT);
       #pragma unroll
       for (int i = 0; i < UR; i += 4) {
         int16 q[4] = {0, 0, 0, 0};
@@ -115,8 +116,8 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
     int16 sums[UR];
     #pragma unroll
     for (int i = 0; i < UR; i++) sums[i] = acc[b][i];
-    write_sums(sums, UR, scales + b * 32, by ? by + b * 16 : 0, plus ? plus + b * 16 : 0,
-               res ? res + (long)b * res_c : 0, res_x, op + b * out_c * size, out_x, mode, end);
+    write_sums(sums, UR, scales + b * BLOCK_SCALES, res ? res + (long)b * res_c : 0, res_x, op + b * out_c * size, out_x, mode,
+               end);
   }
 }
 
@@ -124,6 +125,6 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
 __kernel void micro_bytes_alone(__global const uchar* in, __global const char* w, __global const int* start,
                                 __global const float* scales, __global uchar* out, __global const byte_end* end) {
   micro_bytes(in, w, start, scales, 0, out, NB, BLOCK_WORDS, 3, 3, 2048, 1024, 4 * BLOCK_WORDS, S * 4 * BLOCK_WORDS, 1024, 16,
-              0, 16, 1, 0, 0, end);
+              0, 16, 1, end);
 }
 #endif

@@ -23,6 +23,8 @@ from clgraph.selector.query import Query
 
 FLOATS, BYTES, TWICE, SUMS = 0, 1, 2, 3
 """Modes of ``micro_bytes.cl``: floats, bytes; bytes and floats of what is rounded, scaled or added to before."""
+CHANNEL_NUMBERS = 6
+"""Floats of a channel that a tile puts into its scratch: see ``write_scales``."""
 
 
 @fields
@@ -38,8 +40,11 @@ class ByteEnd:
     third: Float
     shift: Float
     step: Float
+    later: Float
+    ending: Float
     within: Int
     again: Int
+    after: Int
     zero: Int
     low: Int
     high: Int
@@ -54,6 +59,7 @@ class End:
         last: What the list's results are divided by to be rounded; 0 where there is no list, or no rounding.
         numbers: The fields of :class:`ByteEnd`.
         by, plus: The slots of a factor and a summand of each channel.
+        by_after, plus_after: Those that meet what the second rounding makes.
         residual: The slot of bytes that are added.
         entries: The slot of a table that the bytes are looked up in.
     """
@@ -64,6 +70,8 @@ class End:
     numbers: dict[str, Any]
     by: int | None = None
     plus: int | None = None
+    by_after: int | None = None
+    plus_after: int | None = None
     residual: int | None = None
     entries: int | None = None
 
@@ -71,13 +79,13 @@ class End:
         return hash((self.mode, self.residual, self.taken))
 
 
-_FLOATS = ("first", "floor", "middle", "adding", "bottom", "second", "third", "shift", "step")
+_FLOATS = ("first", "floor", "middle", "adding", "bottom", "second", "third", "shift", "step", "later", "ending")
 
 
 def end_numbers(zero: int = 0, low: int = 0, high: int = 255, **said: Any) -> dict[str, Any]:
     """Return the fields of :class:`ByteEnd`, 0 where nothing is said; the bounds stand there four times."""
     bounds = {name: four_times(value) for name, value in (("low", low), ("high", high))}
-    return {**dict.fromkeys(_FLOATS, 0.0), "within": 0, "again": 0, "zero": zero, **bounds, **said}
+    return {**dict.fromkeys(_FLOATS, 0.0), "within": 0, "again": 0, "after": 0, "zero": zero, **bounds, **said}
 
 
 def four_times(byte: int) -> int:
@@ -106,7 +114,7 @@ def end_of(q: Query[Any]) -> End | str:
     head = _head(q, inner)
     if rounding is not None and (limits := _limits(inner[len(head) :], rounding)) is not None:
         return head.end(TWICE, len(steps), 0.0, rounding, limits)
-    taken = len(head) if head.residual else 0
+    taken = len(head)
     if (refused := listed_refusal(q, inner[taken:])) is not None:
         return refused
     by = 0.0 if rounding is None else rounding.scale
@@ -129,6 +137,11 @@ def lookup_of(q: Query[Any]) -> int | None:
 def operand_ref(q: Query[Any], slot: int | None) -> Ref:
     """Return the place of what is in *slot*, ``NULL`` for none."""
     return NULL if slot is None else Ref(f"in{slot}", q.inputs[slot].dtype.itemsize * q.inputs[slot].origin)
+
+
+def operand_refs(q: Query[Any], end: End) -> dict[str, Ref]:
+    """Return the fields of a descriptor that say where the numbers of channels and the table are."""
+    return {name: operand_ref(q, getattr(end, name)) for name in ("by", "plus", "by_after", "plus_after", "entries")}
 
 
 def _limits(steps: Sequence[Fused], last: StaticQuantize) -> tuple[int, int] | None:
@@ -154,10 +167,13 @@ class _Head:
     by: Fused | None
     plus: Fused | None
     again: Fused | None
+    by_after: Fused | None
+    plus_after: Fused | None
     residual: Fused | None
 
     def __len__(self) -> int:
-        return sum(f is not None for f in (self.within, self.by, self.plus, self.again, self.residual))
+        first = (self.within, self.by, self.plus, self.again)
+        return sum(f is not None for f in (*first, self.by_after, self.plus_after, self.residual))
 
     def end(self, mode: int, taken: int, last: float, rounding: StaticQuantize | None, limits: tuple[int, int]) -> End:
         """Return the end in which they stand, followed by bytes of *rounding* in *mode* TWICE."""
@@ -175,11 +191,15 @@ class _Head:
             said |= {"first": _alpha(again), "middle": 1.0}
         if again:
             said |= {"second": _alpha(again), "again": 1, "bottom": _low(again)}
+        if again and (self.by_after or self.plus_after):
+            ending = float(1 / np.float32(step))
+            said |= {"after": 1, "later": _alpha(again) * ending, "ending": ending}
         if self.residual:
             p = self.residual.primitive
             assert isinstance(p, DequantizeAdd)
             said |= {"third": p.scale, "shift": float(p.zero)}
-        slots = [None if f is None else f.operands[0] for f in (self.by, self.plus, self.residual)]
+        operands = (self.by, self.plus, self.by_after, self.plus_after, self.residual)
+        slots = [None if f is None else f.operands[0] for f in operands]
         return End(mode, taken, last, end_numbers(0 if rounding is None else rounding.zero, *limits, **said), *slots)
 
 
@@ -189,13 +209,11 @@ def _head(q: Query[Any], steps: tuple[Fused, ...]) -> _Head:
     def take(fits: Callable[[Fused], bool]) -> Fused | None:
         return left.pop(0) if left and fits(left[0]) else None
 
-    return _Head(
-        within=take(_rounds),
-        by=take(lambda f: _of_channels(q, f, "mul")),
-        plus=take(lambda f: _of_channels(q, f, "add")),
-        again=take(_rounds),
-        residual=take(lambda f: isinstance(f.primitive, DequantizeAdd) and _adds_alike(q, f.operands[0])),
-    )
+    by, plus = (lambda f: _of_channels(q, f, "mul")), (lambda f: _of_channels(q, f, "add"))
+    first = (take(_rounds), take(by), take(plus), take(_rounds))
+    after = (take(by), take(plus)) if first[3] else (None, None)
+    bytes_ = lambda f: isinstance(f.primitive, DequantizeAdd) and _adds_alike(q, f.operands[0])  # noqa: E731
+    return _Head(*first, *after, residual=None if any(after) else take(bytes_))
 
 
 def _rounds(step: Fused) -> bool:
@@ -220,7 +238,7 @@ def _of_channels(q: Query[Any], step: Fused, function: str) -> bool:
     operand = q.inputs[slot]
     if operand.dtype != DType.F32 or operand.count != y.shape[1]:
         return False
-    if y.shape[1] % LANES and not (slot in q.constant and y.format.blocks):
+    if y.shape[1] % LANES and not (operand.format.blocks or (slot in q.constant and y.format.blocks)):
         return False
     return operand_pitches(operand, y)[1:] == (LANES, 0, 0, 1)
 
@@ -230,7 +248,7 @@ def packed_operands(q: Query[Any], end: End | str) -> dict[int, Format]:
     if isinstance(end, str) or not q.outputs[0].shape[1] % LANES:
         return {}
     found = {}
-    for slot in (end.by, end.plus):
+    for slot in (end.by, end.plus, end.by_after, end.plus_after):
         if slot is not None:
             rank = q.inputs[slot].rank
             found[slot] = feature_blocked(rank) if rank == q.outputs[0].rank else _first_blocked(rank)

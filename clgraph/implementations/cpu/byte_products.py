@@ -15,7 +15,16 @@ from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import operand_proposals, square
 from clgraph.implementations.cpu.blocks import BYTES, Block, blocks_of, ids
 from clgraph.implementations.cpu.byte_ends import BYTES as PLAIN
-from clgraph.implementations.cpu.byte_ends import ByteEnd, End, end_of, four_times, listed_of, lookup_of, operand_ref
+from clgraph.implementations.cpu.byte_ends import (
+    CHANNEL_NUMBERS,
+    ByteEnd,
+    End,
+    end_of,
+    four_times,
+    listed_of,
+    lookup_of,
+    operand_refs,
+)
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -74,6 +83,8 @@ class ConvBytesDesc(ByteEnd, Descriptor):
     res: Pointer
     by: Pointer
     plus: Pointer
+    by_after: Pointer
+    plus_after: Pointer
     entries: Pointer
     zero_point: Pointer
     widths: Long
@@ -318,9 +329,6 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         bias=Ref("in4"),
         out=y.at("out0"),
         res=NULL if res is None else res.at(f"in{end.residual}"),
-        by=operand_ref(q, end.by),
-        plus=operand_ref(q, end.plus),
-        entries=operand_ref(q, end.entries),
         zero_point=Ref("in5") if q.arity > 5 else NULL,
         widths=table.widths,
         ids_0=table.low,
@@ -376,10 +384,11 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         spread=0,
         listed=int(end.last > 0),
         last=end.last,
+        **operand_refs(q, end),
         **end.numbers,
     )
     rows = -(-t.chunks.each // s.block.chunks)
-    scratch = 2 * LANES * 4 * s.block.nb
+    scratch = CHANNEL_NUMBERS * LANES * 4 * s.block.nb
     scratch += FLOAT_SCRATCH * s.block.nb if end.last > 0 or y.x != LANES else 0
     scratch += LANES * 4 * s.block.nb if q.arity > 5 else 0
     if s.staged:

@@ -219,7 +219,9 @@ def post_refusal(q: Query[Any]) -> str | None:
         for slot in fused.operands:
             layout = q.inputs[slot]
             met = q.inputs[0] if fused.where == "pre" else q.outputs[0]
-            if layout.format.blocks and layout.format != feature_blocked(met.rank):
+            axis = 1 - met.rank + layout.rank
+            blocked = Format(tuple(range(layout.rank)), ((axis, LANES),)) if axis >= 0 else None
+            if layout.format.blocks and layout.format != blocked:
                 return f"reads operands in plain formats or in that of what they meet, not {layout.format}"
     return None
 

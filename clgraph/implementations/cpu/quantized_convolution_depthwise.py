@@ -12,12 +12,13 @@ from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import square
 from clgraph.implementations.cpu.byte_ends import (
+    CHANNEL_NUMBERS,
     ByteEnd,
     End,
     end_of,
     four_times,
     listed_of,
-    operand_ref,
+    operand_refs,
     packed_operands,
 )
 from clgraph.implementations.cpu.byte_products import (
@@ -55,6 +56,8 @@ class DepthwiseBytesDesc(ByteEnd, Descriptor):
     res: Pointer
     by: Pointer
     plus: Pointer
+    by_after: Pointer
+    plus_after: Pointer
     entries: Pointer
     zero_point: Pointer
     in_n: Int
@@ -92,7 +95,7 @@ _USUAL, _ROW, _END, _LISTED, _STAGE = 1.5, 3.0, 6.0, 6.0, 1.0
 """Multiply-adds of 16 floats that a vector of the result takes: for four taps of a row in windows that have a function
 of their own, and in others, beside the sum, for one of a list; and a vector of the input that is staged. Estimates."""
 
-_SCALES = 2 * LANES * 4
+_SCALES = CHANNEL_NUMBERS * LANES * 4
 """Bytes of scale and bias of a block of channels."""
 
 
@@ -176,9 +179,6 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
             bias=Ref("in4"),
             out=y.at("out0"),
             res=NULL if res is None else res.at(f"in{end.residual}"),
-            by=operand_ref(q, end.by),
-            plus=operand_ref(q, end.plus),
-            entries=operand_ref(q, end.entries),
             zero_point=Ref("in5") if q.arity > 5 else NULL,
             in_n=x.n,
             in_c=x.c,
@@ -209,6 +209,7 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
             itemsize=y.itemsize,
             listed=int(end.last > 0),
             last=end.last,
+            **operand_refs(q, end),
             **end.numbers,
         )
         # Rows are summed in pairs, also the last one.

@@ -50,7 +50,7 @@ def test_sums_of_bytes_are_exact_and_end_as_they_are_told(engine):
         "bytes",
         "bounded bytes",
         "bytes rounded twice",
-        "channels behind roundings, as a list",
+        "channels behind both roundings",
     )
     for i, end in enumerate((*ends, *ends[1:])):
         channels, outputs, kernel, spatial = shapes[i % len(shapes)]

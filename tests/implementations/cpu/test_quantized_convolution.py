@@ -10,6 +10,7 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
+from clgraph.implementations.cpu.byte_ends import TWICE, End, end_of
 from clgraph.implementations.cpu.quantized_convolution import QuantizedConvolutionBytes
 from clgraph.implementations.cpu.quantized_convolution_depthwise import QuantizedDepthwise
 from clgraph.ops.activation import Activation
@@ -18,6 +19,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from clgraph.selector.query import DeviceInfo
 from tests.support.features import needs
 from tests.support.run_tiles import U32, pose, run_tiles, with_weights
 
@@ -51,7 +53,7 @@ ENDS = {
         Fused(DequantizeAdd(0.3, 90), (7,)),
         Fused(LAST),
     ],
-    "channels behind roundings, as a list": [
+    "channels behind both roundings": [
         Fused(Activation("fake_quantize", 0.4, -128.0)),
         Fused(Eltwise("add"), (5,)),
         Fused(Activation("fake_quantize", 0.5, -100.0)),
@@ -97,6 +99,7 @@ def check(engine, implementation, primitive, arrays, end, rng):
             arrays.append(
                 rng.uniform(0.5, 1.5, _channels(primitive, out) if "channels" in end else out).astype(np.float32)
             )
+    of_channels = [f.operands[0] for f in fused if "channels" in end and isinstance(f.primitive, Eltwise)]
     q = pose(
         engine.info,
         implementation,
@@ -105,7 +108,7 @@ def check(engine, implementation, primitive, arrays, end, rng):
         arity=arity,
         packed=False,
         fused=fused,
-        constant=(1, 2, 3, 4),
+        constant=(1, 2, 3, 4, *of_channels),
     )
     rounds = bool(fused) and isinstance(fused[-1].primitive, StaticQuantize)
     if rounds:
@@ -131,6 +134,20 @@ def check(engine, implementation, primitive, arrays, end, rng):
     far = np.abs(got - exact) > 0.5 + 12 * U32 * size / LAST.scale
     assert (np.abs(got - exact) <= 1.1).all()
     assert far.mean() <= (1e-3 if "round" in end else 0), f"{far.mean():.2%} are rounded to another byte"
+
+
+def test_packed_numbers_of_channels_are_applied_to_the_sums_as_plain_ones_are():
+    """Those of 24 channels lie in whole blocks when the steps are made."""
+    primitive, arrays = draw(np.random.default_rng(0), 24, 24, 1, (1, 1))
+    fused = ENDS["channels behind both roundings"]
+    arrays += [np.ones((1, 24, 1, 1), np.float32), *(np.ones((24, 1, 1), np.float32) for _ in range(2))]
+    how = {"arity": 5, "packed": False, "fused": fused, "constant": (1, 2, 3, 4, 5, 6, 7)}
+    q = pose(DeviceInfo(), QuantizedConvolutionBytes, primitive, [Layout.of(a) for a in arrays], **how)
+    q = q.with_layouts(q.inputs, (replace(q.outputs[0], dtype=DType.U8),))
+    packed = replace(with_weights(QuantizedConvolutionBytes, q), constant=frozenset())
+    for found in (end_of(q), end_of(packed)):
+        assert isinstance(found, End)
+        assert (found.mode, found.taken, found.by_after, found.plus_after) == (TWICE, 7, 6, 7)
 
 
 def check_lookup(engine, implementation, primitive, arrays, arity, rounded, rng, fused):
