@@ -139,7 +139,7 @@ def operand_ref(q: Query[Any], slot: int | None) -> Ref:
     return NULL if slot is None else Ref(f"in{slot}", q.inputs[slot].dtype.itemsize * q.inputs[slot].origin)
 
 
-def operand_refs(q: Query[Any], end: End) -> dict[str, Ref]:
+def operand_refs(q: Query[Any], end: End) -> dict[str, Any]:
     """Return the fields of a descriptor that say where the numbers of channels and the table are."""
     return {name: operand_ref(q, getattr(end, name)) for name in ("by", "plus", "by_after", "plus_after", "entries")}
 
