@@ -13,7 +13,7 @@
 // alpha, beta, bias          alpha is already divided by the size of the window
 // roots                      1: beta is 3/4, the power two square roots
 //
-// Error: (beta * (size + 3) + 18) * 2^-24 relative, as in lrn_ref.cl; two square roots stay below the power's 16.
+// Error: (beta * (size + 3) + 18) * 2^-24 relative, as in lrn_ref.cl; two square roots and post_pow stay below 16.
 #include "fsv16.clh"
 
 static void store_squares(__global const float* from, __global float* squares, const int count) {
@@ -44,7 +44,7 @@ static void lrn_fsv16(__global const lrn_fsv16_desc* d, __global char** banks, _
       float16 sum = 0.0f;
       for (int k = 0; k <= d->before + d->after; k++) sum += vload16(0, window + k);
       const float16 base = fma(sum, (float16)(d->alpha), (float16)(d->bias)), root = sqrt(base);
-      const float16 power = d->roots ? root * sqrt(root) : pow(base, (float16)(d->beta));
+      const float16 power = d->roots ? root * sqrt(root) : post_pow(base, (float16)(d->beta));
       STORE16(to + i * 16, as_float16(as_int16(LOAD16(from + i * 16) / power) & mask));
     }
     if (posts) post_row(post, posts, banks, to, n, block, y, x, count, lanes, 1);

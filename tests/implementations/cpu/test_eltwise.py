@@ -114,16 +114,39 @@ def test_every_unary_code_keeps_its_stated_error_bound(engine, implementation, f
     assert (error[ok] <= allowed[ok]).all(), f"{function}({x[ok][np.argmax(error[ok] / allowed[ok])]})"
 
 
+def powers(rng):
+    """Return bases and exponents: all magnitudes of results, bases near 1, tiny ones, and every pair of odd values."""
+    near = 1 + rng.uniform(-0.3, 0.4, 3000) * 2.0 ** -rng.integers(0, 22, 3000)
+    base = np.concatenate([2.0 ** rng.uniform(-148, 128, 3000), near, rng.uniform(0.01, 4, 3000)]).astype(np.float32)
+    logs = np.log2(base.astype(np.float64))
+    exponent = rng.uniform(-151, 129, base.size) / np.where(logs == 0, 1, logs)
+    exponent[::3] = rng.uniform(-3, 3, exponent[::3].size)
+    odd = [0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, 2.5, -1.5, 1e-40, 7e4, 1e38, -1e38, np.inf, -np.inf, np.nan]
+    odd += [8388609.0, -16777215.0, 16777216.0, 1 - 2.0**-24, -1 - 2.0**-23, -0.25]
+    pairs = np.array([(a, b) for a in odd for b in odd], np.float32).T
+    return [np.resize(np.concatenate(of).astype(np.float32), 9632) for of in zip((base, exponent), pairs, strict=True)]
+
+
 @pytest.mark.opencl
-def test_pow_agrees_with_float64_to_16_ulps(engine, rng):
-    arrays = [
-        np.abs(rng.standard_normal((2, 33, 5))).astype(np.float32),
-        rng.standard_normal((33, 1)).astype(np.float32),
-    ]
-    for order in (arrays, arrays[::-1]):
-        safe = [np.abs(a) + np.float32(0.01) for a in order]
-        check_tiles(engine, EltwiseFsv16, Eltwise("pow"), safe, 32)
-        check_tiles(engine, EltwiseRows, Eltwise("pow"), safe, 32)
+@pytest.mark.parametrize("implementation", [EltwiseFsv16, EltwiseRows])
+def test_powers_keep_their_stated_error_bound_and_those_of_c_for_odd_values(engine, implementation, rng):
+    a, b = (of.reshape(1, 4, 56, 43) for of in powers(rng))
+    q = pose(engine.info, implementation, Eltwise("pow"), [Layout.of(a)] * 2, arity=2)
+    got = run_tiles(engine, implementation, q, [a, b]).astype(np.float64)
+    with np.errstate(all="ignore"):
+        want = np.power(a.astype(np.float64), b.astype(np.float64))
+        rounded = want.astype(np.float32).astype(np.float64)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    # Within the bound of the largest float, a result may be infinite or not.
+    largest = float(np.finfo(np.float32).max)
+    sure = np.isnan(want) | (np.abs(want) < largest * (1 - 4 * U32)) | (np.abs(want) > largest * (1 + 4 * U32))
+    infinite = np.isinf(rounded) & sure
+    np.testing.assert_array_equal(got[infinite], rounded[infinite])
+    np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
+    ok = np.isfinite(rounded) & sure
+    error = np.abs(got[ok] - want[ok]) / (4 * U32 * np.abs(want[ok]) + 1.2e-38)
+    worst = int(np.argmax(error))
+    assert error[worst] <= 1, f"{a[ok][worst]} ** {b[ok][worst]}"
 
 
 @pytest.mark.opencl
