@@ -10,6 +10,7 @@ import numpy as np
 
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
+from clgraph.network.near_constants import NearConstants
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 
@@ -27,10 +28,13 @@ Copy = tuple[Memory, int]
 class Constants:
     """Finds what other networks have copied, by identity of the array. Keeps neither arrays nor memory alive.
 
+    ``near`` has the copies of weights in mapped files that devices read which work on the host's memory.
+
     An array must not change once a network reads it: the networks that come later may use the copy.
     """
 
     def __init__(self) -> None:
+        self.near = NearConstants()
         self._copies: dict[tuple[str, int], tuple[ReferenceType[Array], ReferenceType[Memory], int]] = {}
         self._tables: WeakValueDictionary[tuple[str, tuple[int, ...]], Memory] = WeakValueDictionary()
         self._users: WeakKeyDictionary[Memory, WeakSet[object]] = WeakKeyDictionary()

@@ -9,8 +9,9 @@ from weakref import ReferenceType, ref
 from clgraph.core.frozen import mutable
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
-from clgraph.network.borrowing import LEAST_BYTES, left_at, suits_all, suits_readers
+from clgraph.network.borrowing import LEAST_BYTES, address_of, left_at, suits_all, suits_readers
 from clgraph.network.constants import Constants
+from clgraph.network.near_constants import NearConstants
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.selector.library import BANKS
@@ -33,6 +34,7 @@ class LaidConstants:
         banks: Left constants lie in one bank, large ones on devices that copy have their own, others share some.
         copies: Those of the banks that were copied for programs.
         places: Bank and byte offset of each array.
+        near: Copies of arrays of mapped files, which lie in the bank of those that are left.
         by_readers: Numbers of those arrays whose readers decide whether they are left where they are, and whether.
     """
 
@@ -41,6 +43,7 @@ class LaidConstants:
     banks: list[Memory] = field(default_factory=list)
     copies: list[Memory] = field(default_factory=list)
     places: list[tuple[int, int]] = field(default_factory=list)
+    near: list[Array] = field(default_factory=list)
     by_readers: dict[int, bool] = field(default_factory=dict)
 
     @staticmethod
@@ -80,7 +83,7 @@ class LaidConstants:
     def _lay(self, values: Sequence[Value], placement: str, engine: Engine, shared: Constants, size: int) -> None:
         found: dict[int, tuple[int, int]] = {}
         if "host_memory" in engine.info.features:
-            self._leave(values, engine, found)
+            self._leave(values, engine, shared.near, found)
         elif engine.info.kind != "cpu":
             for number, value in enumerate(values):
                 if value.layout.nbytes >= LEAST_BYTES:
@@ -98,24 +101,36 @@ class LaidConstants:
             found[rest[value]] = numbers[memory], start
         self.places = [found[number] for number in range(len(values))]
 
-    def _leave(self, values: Sequence[Value], engine: Engine, found: dict[int, tuple[int, int]]) -> None:
+    def _leave(
+        self, values: Sequence[Value], engine: Engine, near: NearConstants, found: dict[int, tuple[int, int]]
+    ) -> None:
         """Let kernels read constants at their addresses: in one bank that starts at the first of them.
 
-        On a device that works on the host's memory, what lies behind a buffer has addresses as well.
+        On a device that works on the host's memory, what lies behind a buffer has addresses as well. Weights that are
+        read in vectors, from end to end, are first brought near; tables that rows are picked from stay in their file.
         """
-        addresses: dict[int, int] = {}
+        left: dict[int, tuple[int, Array]] = {}
+        walked: dict[int, Array] = {}
         for number, (value, array) in enumerate(zip(values, self.arrays, strict=True)):
             address = left_at(array)
             if address is None:
                 continue
+            any_address = suits_readers(value)
             if not suits_all(array, address):
-                self.by_readers[number] = suits_readers(value)
+                self.by_readers[number] = any_address
+            elif not any_address:
+                walked[number] = array
             if self.by_readers.get(number, True):
-                addresses[number] = address
-        if addresses:
-            first = min(addresses, key=addresses.__getitem__)
-            bank = self._add(engine.lend(self.arrays[first]))
-            found |= {number: (bank, address - addresses[first]) for number, address in addresses.items()}
+                left[number] = address, array
+        copies = near.of(walked.values())
+        for number, array in walked.items():
+            if (copy := copies.get(id(array))) is not None:
+                left[number] = address_of(copy), copy
+                self.near.append(copy)
+        if left:
+            begin, first = min(left.values(), key=lambda place: place[0])
+            bank = self._add(engine.lend(first))
+            found |= {number: (bank, address - begin) for number, (address, _) in left.items()}
 
     def _add(self, memory: Memory) -> int:
         self.banks.append(memory)
