@@ -28,5 +28,16 @@ def test_a_grid_is_made_in_memory_for_its_places_alone():
     AffineGrid().inline([Layout(DType.F32, (1, 2, 3)), Layout(DType.I64, (4,))], [None, size])
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # Three floats a place; the rest are lines and layers.
-    assert most < 1.1 * 600 * 800 * 3 * 4
+    # Two numbers a row and two times three a column, in float64 and then in float32; the rest are layers.
+    assert most < (600 * 2 + 800 * 6) * (8 + 4) + 20000
+
+
+def test_a_grid_of_halves_is_rounded_once(rng):
+    theta = rng.standard_normal((2, 3, 4)).astype(np.float16)
+    (found,) = AffineGrid(corners=True).reference(theta, np.array([2, 1, 3, 4, 21]))
+    lines = [np.linspace(-1, 1, n) for n in (3, 4, 21)]
+    mesh = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones((3, 4, 21))], axis=-1)
+    want = np.einsum("nij,...j->n...i", theta.astype(np.float64), mesh)
+    # A rounding to 11 bits, and sums in float of 4 numbers below 16.
+    assert found.dtype == np.float16
+    np.testing.assert_array_less(np.abs(found - want), 2.0**-11 * np.abs(want) + 8 * 16 * 2.0**-24)
