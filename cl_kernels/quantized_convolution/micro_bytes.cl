@@ -15,7 +15,7 @@
 // mode         what is written to op, elements of `out_c` from one block, `out_x` from one pixel to the next:
 //              0: floats, v;  1: bytes, nearest(v / first) + zero;
 //              2: bytes, nearest(w) + zero;  3: floats, w = t, or where `again` is not 0 or there are bytes to add,
-//                 (t * second + (r - shift) * third) / step, every operation rounded, where
+//                 t * second + (r - shift) * third, of bytes divided by `step`, every operation rounded, where
 //                 u = v / first, with `within` not 0 min(max(rounded(u), floor), floor + 255);
 //                 t = u * by[o] * middle + plus[o] * adding, with `again` not 0
 //                 min(max(rounded(t), bottom), bottom + 255), and with `after` not 0 w = t * by_after[o] * later +

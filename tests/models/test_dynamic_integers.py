@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import clgraph
 from tests.support.onnx_case import onnxruntime_outputs
+from tests.support.winograd import ROUNDINGS, winograd
 
 
 def network(product, x, y, w, zero, **attributes):
@@ -59,6 +60,13 @@ def test_products_of_computed_scales_have_the_bits_of_onnxruntime(device, engine
         feeds = {"x": rng.normal(0.7, 1.0, shape).astype(np.float32)}
         compiled = clgraph.compile(model, device=device)
         (want,), (got,) = onnxruntime_outputs(model, feeds), compiled.run(feeds).values()
-        np.testing.assert_array_equal(got, want, name)
         kinds = {node.primitive.kind for node in compiled.program}
+        if not vnni and name.startswith("windows"):
+            scale = np.ptp(np.append(feeds["x"], 0)) / 255
+            integers = numpy_helper.to_array(model.graph.initializer[0]).astype(np.float64)
+            size = winograd(np.abs(np.rint(feeds["x"] / scale)) + 1, integers, ((1, 1), (1, 1)), magnitude=True) * scale
+            # Floats may be transformed (the header's bound); and scaled, and added up where they are not.
+            assert (np.abs(got - want) <= (shape[1] + ROUNDINGS[1] + 3) * 2.0**-24 * size).all(), name
+            continue
+        np.testing.assert_array_equal(got, want, name)
         assert not vnni or kinds & {"quantized_matmul", "quantized_convolution"}, name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,6 +47,7 @@ class _Product:
         nodes: What it replaces, the last one makes the result.
         rounded: What the products read.
         weights: I8.
+        whole: A convolution of floats that makes it at once, and is as exact as any other of floats.
     """
 
     nodes: Sequence[Node]
@@ -53,6 +55,7 @@ class _Product:
     steps: _Steps
     primitive: Quantized
     weights: Array
+    whole: Convolution | None
 
     @property
     def outputs(self) -> int:
@@ -67,14 +70,25 @@ class _Product:
 
 
 def use_dynamic_integers(program: Program, context: Context) -> int:
-    """Compute products from bytes where that is estimated faster; return how many."""
+    """Compute products from bytes where that is estimated faster; return how many.
+
+    A device without dot products of bytes adds them up in floats that are rounded, where that is faster still: its
+    Winograd transforms take less time for windows of 3 x 3 than products of 16-bit numbers do.
+    """
     count = 0
     bytes_: dict[Value, Value] = {}
     for node in tuple(program):
         found = _product(node) if node in program else None
-        if found is not None and _gains(context, found):
+        if found is None:
+            continue
+        way = _fastest(context, found)
+        if way is found.primitive:
             _rewrite(program, found, bytes_)
             count += 1
+        elif way is not None:
+            name = f"{node.name}/weights"
+            inputs = [found.rounded, program.constant(name, found.weights.astype(np.float32))]
+            _replace(program, found, way, inputs)
     return count
 
 
@@ -106,7 +120,8 @@ def _product(node: Node) -> _Product | None:
         if p.transpose_a or found[0].ndim != 2 or rounded.layout.rank < 2:
             return None
         made, axis = QuantizedMatMul(p.transpose_b), int(p.transpose_b)
-    product = _Product(_all(node, terms), rounded, steps, made, np.concatenate(found, axis))
+    whole = replace(p, exact=False) if isinstance(p, Convolution) else None
+    product = _Product(_all(node, terms), rounded, steps, made, np.concatenate(found, axis), whole)
     rest = tuple(a for a in range(product.weights.ndim) if a != product.outputs)
     return product if np.abs(product.weights, dtype=np.int64).sum(rest).max(initial=0) <= MOST else None
 
@@ -185,12 +200,12 @@ def _made(value: Value, primitive: Primitive) -> Node | None:
     return node if node is not None and node.primitive == primitive and not node.fused else None
 
 
-def _gains(context: Context, found: _Product) -> bool:
-    """Whether a special kernel makes it from bytes in less time than the products of floats take."""
+def _fastest(context: Context, found: _Product) -> Primitive | None:
+    """Return what makes it in less time than exact products of floats take, if anything does."""
     node = found.nodes[0]
     device = context.device(node)
     if byte_type(device) != DType.U8 or apart(list(found.nodes)) is not None:
-        return False
+        return None
     outputs = (found.totals.size,)
     parameters = [Layout(t, outputs) for t in (DType.I32, DType.F32, DType.F32)]
     zero = [Layout(DType.U8, ())] * isinstance(found.primitive, QuantizedConvolution)
@@ -202,7 +217,16 @@ def _gains(context: Context, found: _Product) -> bool:
     floats = [proposals(context, n) for n in found.nodes]
     # What is rounded is written and read in any case, as floats or as bytes.
     moved = 2 * 3 * found.rounded.layout.count / (BANDWIDTH * device.bytes_per_second)
-    return bool(offered) and all(floats) and offered[0].seconds < sum(f[0].seconds for f in floats) + moved
+    if not offered or not all(floats):
+        return None
+    takes: dict[Primitive | None, float] = {None: sum(f[0].seconds for f in floats) + moved}
+    takes[found.primitive] = offered[0].seconds
+    if found.whole is not None and "vnni" not in device.features:
+        layouts = (found.rounded.layout, Layout(DType.F32, found.weights.shape))
+        asked = Query[Primitive](found.whole, layouts, found.whole.infer(layouts), device, 2, constant=frozenset({1}))
+        if whole := proposals(context, node, asked):
+            takes[found.whole] = whole[0].seconds + moved
+    return min(takes, key=lambda way: takes[way])
 
 
 def _rewrite(program: Program, found: _Product, bytes_: dict[Value, Value]) -> None:
@@ -229,8 +253,13 @@ def _rewrite(program: Program, found: _Product, bytes_: dict[Value, Value]) -> N
     inputs = [x, program.constant(f"{name}/weights", found.weights), *parameters]
     if computed and x.producer is not None:
         inputs.append(x.producer.inputs[2])
+    _replace(program, found, found.primitive, inputs)
+
+
+def _replace(program: Program, found: _Product, primitive: Primitive, inputs: list[Value]) -> None:
+    """Let *primitive* make it of *inputs*, and drop what nothing reads any more."""
     sources = [v.producer for n in found.nodes for v in n.inputs]
-    substitute(program, list(found.nodes), found.primitive, inputs, node)
+    substitute(program, list(found.nodes), primitive, inputs, found.nodes[-1])
     for source in dict.fromkeys(s for s in sources if s is not None):
         if source in program:
             drop(program, source)

@@ -23,6 +23,8 @@ class UseIntegers(Pass):
     sum with such bytes (a residual) reads them as they are; other readers get a dequantize. Where bytes are U8, what
     elementwise operators make of one rounded value is a ``byte_lookup`` (``byte_tables``).
 
+    Where scales are computed in each run, see ``dynamic_products``.
+
     The estimate counts the products, and the roundings and dequantizes that no neighbour takes over. Counts products;
     ``Program.notes`` has the reason of every one that stays in floats.
     """
