@@ -9,7 +9,7 @@ import importlib
 import os
 import platform
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,6 +24,7 @@ from clgraph.errors import ClgraphError
 from clgraph.settings import FOREIGN, PREFIX
 from tests.support.node_cases import FOLDER
 from tests.support.ran import TESTS, note_what_networks_run, pytest_sessionfinish, pytest_testnodedown
+from tests.support.told import pytest_sessionstart
 
 __all__ = [
     "engine",
@@ -32,6 +33,7 @@ __all__ = [
     "note_what_networks_run",
     "nvidia_engine",
     "pytest_sessionfinish",
+    "pytest_sessionstart",
     "pytest_testnodedown",
 ]
 
@@ -119,19 +121,49 @@ def rng() -> np.random.Generator:
 OPENING = {"engine", "gpu_engine", "device", "nvidia_engine", "matrix_engine"}
 """Fixtures that open a device."""
 
+OPTIMISED = ("tests/runtime", "tests/ops/test_extreme_numbers.py")
+"""Where engines are looked at, and where models run over millions of numbers, which takes longer than to compile."""
 
-@pytest.fixture(autouse=True)
-def only_tests_with_the_mark_open_devices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail a test that opens a device and does not say so: ``-m "not opencl"`` runs where there is none."""
-    if request.node.get_closest_marker("opencl") is not None:
-        return
-    assert not OPENING & set(request.fixturenames), "a test of a device has the mark opencl"
+TOGETHER = ("tests/network", "tests/implementations", "tests/ops", "tests/faults")
+"""Where small programs, too, are run by all workers: what one may not read of another shows only there."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test that has a fixture of a device and does not say so: ``-m "not opencl"`` runs where there is none."""
+    if item.get_closest_marker("opencl") is None:
+        assert not OPENING & set(getattr(item, "fixturenames", ())), UNMARKED
+
+
+UNMARKED = "a test that opens a device has the mark opencl"
+
+
+def refuse_to_open(*args: object, **named: object) -> NoReturn:
+    """Fail the test that has made an engine."""
+    pytest.fail(UNMARKED)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Surround a test and the fixtures that it is the first or last to use: an autouse fixture costs 0.1 ms a test.
+
+    Tests without the mark ``opencl`` open no device. Models that PoCL runs as a GPU have kernels that LLVM does not
+    optimise, which takes a fifth of the time, but in ``OPTIMISED``, where they are as users have them. Under
+    ``TOGETHER`` no program is run in the calling thread because that is sooner.
+    """
+    from clgraph.engines import opening
+    from clgraph.network import waking
     from clgraph.runtime.engine import Engine
+    from tests.support import quick_engine
 
-    def refuse(*args: object, **named: object) -> NoReturn:
-        pytest.fail("a test that opens a device has the mark opencl")
-
-    monkeypatch.setattr(Engine, "__init__", refuse)
+    with pytest.MonkeyPatch.context() as patch:
+        if item.get_closest_marker("opencl") is None:
+            patch.setattr(Engine, "__init__", refuse_to_open)
+        if QUICK and not item.nodeid.startswith(OPTIMISED):
+            patch.setattr(opening, "_open", quick_engine.opened)
+        if item.nodeid.startswith(TOGETHER):
+            patch.setattr(waking, "WAKING_SECONDS", -1.0)
+        return (yield)
 
 
 def absent(name: str, error: ClgraphError) -> NoReturn:
@@ -152,42 +184,6 @@ def engine(request: pytest.FixtureRequest):
         return Engine(find_device(request.param))
     except ClgraphError as error:
         absent(request.param, error)
-
-
-OPTIMISED = ("tests/runtime", "tests/ops/test_extreme_numbers.py")
-"""Where engines are looked at, and where models run over millions of numbers, which takes longer than to compile."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def models_for_gpus_are_compiled_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let models that PoCL runs as a GPU have kernels that LLVM does not optimise, which takes a fifth of the time.
-
-    Nobody uses PoCL so. In ``OPTIMISED`` they are as users have them.
-    """
-    if not QUICK or request.node.nodeid.startswith(OPTIMISED):
-        yield
-        return
-    from clgraph.engines import opening
-    from tests.support import quick_engine
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "_open", quick_engine.opened)
-        yield
-
-
-TOGETHER = ("tests/network", "tests/implementations", "tests/ops", "tests/faults")
-"""Where small programs, too, are run by all workers: what one may not read of another shows only there."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def workers_share_small_programs(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let no program be run in the calling thread because that is sooner, where workers are looked at."""
-    from clgraph.network import waking
-
-    with pytest.MonkeyPatch.context() as patch:
-        if request.node.nodeid.startswith(TOGETHER):
-            patch.setattr(waking, "WAKING_SECONDS", -1.0)
-        yield
 
 
 @pytest.fixture(params=DEVICES, scope="session")

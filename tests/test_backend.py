@@ -34,6 +34,7 @@ def test_inputs_come_in_order_by_name_or_alone():
         prepared.run([x], speed=9)
 
 
+@pytest.mark.opencl
 def test_devices_and_models_that_are_not_there_are_told_apart():
     assert clgraph.backend.supports_device("CPU")
     assert clgraph.backend.supports_device("host")

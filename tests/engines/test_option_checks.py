@@ -120,7 +120,7 @@ ROWS = [
 
 
 def _named(row: Row) -> Any:
-    marks = [pytest.mark.opencl] if row.device == "pocl:0" else []
+    marks = [pytest.mark.opencl] if row.device == "pocl:0" or row.option == "placement_budget" else []
     said = "error" if row.error else "note" if row.note else "nothing"
     more = "-".join(row.further)
     return pytest.param(row, marks=marks, id=f"{row.option}={row.value}-{row.device}-{more}-{said}")

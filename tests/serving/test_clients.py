@@ -23,6 +23,8 @@ from tritonclient.utils import InferenceServerException
 from clgraph.serving.tensors import BYTES, TYPES
 from tests.serving.running import Running, save
 
+pytestmark = pytest.mark.opencl
+
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 
 

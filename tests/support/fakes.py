@@ -121,11 +121,7 @@ def fake_registry() -> Iterator[None]:
     """Replace every implementation by those of this module."""
     saved = IMPLEMENTATIONS.snapshot()
     try:
-        IMPLEMENTATIONS.restore({})
-        for kind in PRIMITIVES:
-            if kind not in ("reorder", "transfer"):
-                serves = Serves(dtypes=ALL, mixed=True, fuses=FUSABLE)
-                implements(PRIMITIVES[kind], name=f"{kind}.slow", serves=serves, general=True)(_slow(kind))
+        IMPLEMENTATIONS.restore(_general(frozenset(PRIMITIVES)))
         fast = Serves(dtypes=ALL, formats=True, halos=True, fuses=FUSABLE)
         blocked = Serves(dtypes=ALL, formats=True, halos=True, fuses=FUSABLE, prefuses=FUSABLE)
         implements(Convolution, name="convolution.blocked", serves=blocked)(_subclass(BlockedConvolution))
@@ -139,14 +135,18 @@ def fake_registry() -> Iterator[None]:
         IMPLEMENTATIONS.restore(saved)
 
 
+@functools.cache
+def _general(kinds: frozenset[str]) -> dict[str, type[Implementation]]:
+    """Return what serves every operator, the same classes in every test: to make a hundred takes 5 ms, to enter 2."""
+    IMPLEMENTATIONS.restore({})
+    for kind in sorted(kinds - {"reorder", "transfer"}):
+        serves = Serves(dtypes=ALL, mixed=True, fuses=FUSABLE)
+        implements(PRIMITIVES[kind], name=f"{kind}.slow", serves=serves, general=True)(_subclass(Slow))
+    return IMPLEMENTATIONS.snapshot()
+
+
 def _subclass(base: type[Implementation]) -> type[Implementation]:
     return type(base.__name__, (base,), {})
-
-
-@functools.cache
-def _slow(kind: str) -> type[Implementation]:
-    """Return what serves every operator of *kind*, the same class in every test: a hundred take 5 ms."""
-    return _subclass(Slow)
 
 
 def weights(*shape: int, seed: int = 0):

@@ -308,6 +308,7 @@ def test_a_model_that_is_dropped_ends_its_threads() -> None:
         assert not thread.is_alive()
 
 
+@pytest.mark.opencl
 def test_cores_are_shared_out() -> None:
     assert seats("host", None, 2) == [Seat("host", None)] * 2
     device = find_device("cpu")
