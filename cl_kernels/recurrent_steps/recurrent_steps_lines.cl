@@ -1,36 +1,43 @@
-// A recurrent network over sequences whose inputs are multiplied already: RNN, GRU or LSTM, for CPU devices.
+// A recurrent network over sequences whose inputs are multiplied already: RNN, GRU or LSTM, in float or (DOUBLES) double.
 //
 // ahead [tokens, batch, directions, gates, H], r [directions, gates, H, H], bias of r [directions, gates, H], lengths
 // [batch] (int), first hidden states and cells [directions, batch, H], peephole [directions, 3, H]; all but the first two may
 // be null. Results: every [tokens, directions, batch, H], zeros beyond a sequence's length, last and cells [directions,
 // batch, H]. Scratch [directions, batch, H].
 // Grid: one work-item a direction of a sequence, n of them. table: tokens, batch, H, cell (0 RNN, 1 GRU, 2 LSTM), whether the
-// first direction is from the end, directions, linear before reset, coupled, the bits of the bound (0: none), then for each
-// direction code and parameters of its activations.
+// first direction is from the end, directions, linear before reset, coupled, the bound (0: none), then for each direction code
+// and parameters of its activations; numbers as PARAMETER reads them.
 // Error: H * 2^-24 * sum |r h| for each gate, and the activations', carried on by the network from token to token.
 #include "tensor.clh"
 
+#ifdef DOUBLES
+  #define REALS(n) double##n
+#else
+  #define REALS(n) float##n
+#endif
+
 // The functions of a direction, and the bound on what they read; that of the cell reads it whole.
-#define APPLY(i, v) apply(functions + 3 * (i), limit, v)
-static float apply(__global const int* f, const float limit, const float v) {
-  const float inside = limit > 0 ? clamp(v, -limit, limit) : v;
-  return post_apply(f[0], inside, 0.0f, as_float(f[1]), as_float(f[2]));
+#define FUNCTION_INTS (1 + 2 * PARAMETER_INTS)
+#define APPLY(i, v) apply(functions + FUNCTION_INTS * (i), limit, v)
+static REAL apply(__global const int* f, const REAL limit, const REAL v) {
+  const REAL inside = limit > 0 ? clamp(v, -limit, limit) : v;
+  return post_apply(f[0], inside, 0, PARAMETER(f + 1, 0), PARAMETER(f + 1, 1));
 }
 
 // The product of two rows of n.
-static float dot_rows(__global const float* a, __global const float* b, const int n) {
-  float16 sum = 0;
+static REAL dot_rows(__global const REAL* a, __global const REAL* b, const int n) {
+  REALS(16) sum = 0;
   int k = 0;
   for (; k + 16 <= n; k += 16) sum = fma(vload16(0, a + k), vload16(0, b + k), sum);
-  const float8 s8 = sum.lo + sum.hi;
-  const float4 s4 = s8.lo + s8.hi;
-  float total = s4.s0 + s4.s1 + s4.s2 + s4.s3;
+  const REALS(8) s8 = sum.lo + sum.hi;
+  const REALS(4) s4 = s8.lo + s8.hi;
+  REAL total = s4.s0 + s4.s1 + s4.s2 + s4.s3;
   for (; k < n; k++) total = fma(a[k], b[k], total);
   return total;
 }
 
 // What goes into gate g of unit j.
-#define GATE(g) (gates[(g) * size + j] + (bias ? bias[(g) * size + j] : 0.0f))
+#define GATE(g) (gates[(g) * size + j] + (bias ? bias[(g) * size + j] : 0))
 #define ROW(g, with) dot_rows(r + ((g) * size + j) * size, with, size)
 
 __kernel void recurrent_steps_lines(const int n, TENSOR(in0), TENSOR(in1), TENSOR(bias), TENSOR(lengths), TENSOR(hidden),
@@ -40,28 +47,28 @@ __kernel void recurrent_steps_lines(const int n, TENSOR(in0), TENSOR(in1), TENSO
   if (id >= n) return;
   const int tokens = table[0], batch = table[1], size = table[2], kind = table[3];
   const int direction = id / batch, line = id % batch, count = kind == 0 ? 1 : kind == 1 ? 3 : 4;
-  const float limit = as_float(table[8]);
-  __global const int* functions = table + 9 + direction * 3 * (kind + 1);
+  const REAL limit = PARAMETER(table + 8, 0);
+  __global const int* functions = table + 8 + PARAMETER_INTS + direction * FUNCTION_INTS * (kind + 1);
   const int backward = table[4] || direction == 1;
-  __global const float* r = BASE_OF(const float, in1) + (long)direction * count * size * size;
-  __global const float* bias = bias_offset < 0 ? 0 : BASE_OF(const float, bias) + direction * count * size;
-  __global const float* peep = peephole_offset < 0 ? 0 : BASE_OF(const float, peephole) + direction * 3 * size;
-  __global float* last = BASE_OF(float, out1) + (long)id * size;
-  __global float* cells = out2_offset < 0 ? 0 : BASE_OF(float, out2) + (long)id * size;
-  __global float* aside = BASE_OF(float, scratch) + (long)id * size;
+  __global const REAL* r = BASE_OF(const REAL, in1) + (long)direction * count * size * size;
+  __global const REAL* bias = bias_offset < 0 ? 0 : BASE_OF(const REAL, bias) + direction * count * size;
+  __global const REAL* peep = peephole_offset < 0 ? 0 : BASE_OF(const REAL, peephole) + direction * 3 * size;
+  __global REAL* last = BASE_OF(REAL, out1) + (long)id * size;
+  __global REAL* cells = out2_offset < 0 ? 0 : BASE_OF(REAL, out2) + (long)id * size;
+  __global REAL* aside = BASE_OF(REAL, scratch) + (long)id * size;
   const int length = lengths_offset < 0 ? tokens : min(BASE_OF(const int, lengths)[line], tokens);
   for (int j = 0; j < size; j++) {
-    last[j] = hidden_offset < 0 ? 0.0f : BASE_OF(const float, hidden)[(long)id * size + j];
-    if (cells) cells[j] = first_offset < 0 ? 0.0f : BASE_OF(const float, first)[(long)id * size + j];
+    last[j] = hidden_offset < 0 ? 0 : BASE_OF(const REAL, hidden)[(long)id * size + j];
+    if (cells) cells[j] = first_offset < 0 ? 0 : BASE_OF(const REAL, first)[(long)id * size + j];
   }
-  __global const float* before = last;
+  __global const REAL* before = last;
   for (int step = 0; step < tokens; step++) {
     const int t = backward && step < length ? length - 1 - step : step;
-    __global float* now = BASE_OF(float, out0) + ((long)t * n + id) * size;
-    __global const float* gates = BASE_OF(const float, in0) +
+    __global REAL* now = BASE_OF(REAL, out0) + ((long)t * n + id) * size;
+    __global const REAL* gates = BASE_OF(const REAL, in0) +
                                   (((long)t * batch + line) * table[5] + direction) * count * size;
     if (step >= length) {
-      for (int j = 0; j < size; j++) now[j] = 0.0f;
+      for (int j = 0; j < size; j++) now[j] = 0;
       continue;
     }
     if (kind == 1 && !table[6])
@@ -70,21 +77,21 @@ __kernel void recurrent_steps_lines(const int n, TENSOR(in0), TENSOR(in1), TENSO
       if (kind == 0) {
         now[j] = APPLY(0, GATE(0) + ROW(0, before));
       } else if (kind == 1) {
-        const float update = APPLY(0, GATE(0) + ROW(0, before));
-        const float own = bias ? bias[2 * size + j] : 0.0f;
-        const float mixed = table[6] ? gates[2 * size + j] +
+        const REAL update = APPLY(0, GATE(0) + ROW(0, before));
+        const REAL own = bias ? bias[2 * size + j] : 0;
+        const REAL mixed = table[6] ? gates[2 * size + j] +
                                            APPLY(0, GATE(1) + ROW(1, before)) * (ROW(2, before) + own)
                                      : GATE(2) + ROW(2, aside);
         now[j] = (1 - update) * APPLY(1, mixed) + update * before[j];
       } else {
-        const float old = cells[j];
-        const float in = APPLY(0, GATE(0) + ROW(0, before) + (peep ? peep[j] * old : 0.0f));
-        const float keep = table[7] ? 1 - in
-                                    : APPLY(0, GATE(2) + ROW(2, before) + (peep ? peep[2 * size + j] * old : 0.0f));
-        const float cell = keep * old + in * APPLY(1, GATE(3) + ROW(3, before));
-        const float out = APPLY(0, GATE(1) + ROW(1, before) + (peep ? peep[size + j] * cell : 0.0f));
+        const REAL old = cells[j];
+        const REAL in = APPLY(0, GATE(0) + ROW(0, before) + (peep ? peep[j] * old : 0));
+        const REAL keep = table[7] ? 1 - in
+                                    : APPLY(0, GATE(2) + ROW(2, before) + (peep ? peep[2 * size + j] * old : 0));
+        const REAL cell = keep * old + in * APPLY(1, GATE(3) + ROW(3, before));
+        const REAL out = APPLY(0, GATE(1) + ROW(1, before) + (peep ? peep[size + j] * cell : 0));
         cells[j] = cell;
-        now[j] = out * apply(functions + 6, 0.0f, cell);
+        now[j] = out * apply(functions + 2 * FUNCTION_INTS, 0, cell);
       }
     }
     before = now;

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.activation import FUNCTIONS
-from clgraph.selector.general import bits
+from clgraph.selector.general import words
 from clgraph.selector.post import post_codes
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
@@ -208,7 +209,9 @@ def activation_refusal(f: RecurrentSteps) -> str | None:
     return f"has no {missing[0]}" if missing else None
 
 
-def activation_codes(f: RecurrentSteps) -> list[list[int]]:
-    """Return code and parameters of the activations of each direction."""
+def activation_codes(f: RecurrentSteps, dtype: DType = DType.F32) -> list[list[int]]:
+    """Return code and parameters of the activations of each direction, for a kernel of *dtype*."""
     codes = post_codes()
-    return [[codes[name], bits(a), bits(b)] for d in range(f.directions) for name, a, b in f.chosen(d)]
+    return [
+        [codes[name], *words(a, dtype), *words(b, dtype)] for d in range(f.directions) for name, a, b in f.chosen(d)
+    ]

@@ -10,12 +10,10 @@ from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.cost import TicketRanges, step_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
 from clgraph.implementations.cpu.matmul import GROUP, widest_instance
-from clgraph.ops.recurrent_steps import GATES, RecurrentSteps, activation_codes, activation_refusal, tensors, walk_flags
+from clgraph.ops.recurrent_steps import GATES, RecurrentSteps, activation_refusal, walk_flags
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, PostStep, Ref, descriptor
-from clgraph.selector.general import bits, table
 from clgraph.selector.implementation import Implementation, Serves, implements
-from clgraph.selector.jit import Jit
-from clgraph.selector.plan import Argument, Launch, Plan, Tile
+from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import post_codes
 from clgraph.selector.query import Query
 
@@ -146,29 +144,3 @@ class RecurrentStepsProducts(Implementation[RecurrentSteps]):
         scratch = 4 * (lines.each * (states + groups * GROUP) + LANES)
         tile = Tile("recurrent_steps_products", desc, lines.count * directions, scratch=scratch, post=functions)
         return Plan((tile,))
-
-
-@implements(RecurrentSteps, name="recurrent_steps.lines", serves=FLOATS_AND_LENGTHS)
-class RecurrentStepsLines(Implementation[RecurrentSteps]):
-    """One work-item a direction of a sequence, in vectors of 16 along the hidden states."""
-
-    @classmethod
-    def limits(cls, q: Query[RecurrentSteps]) -> str | None:
-        return _refusal(q) if q.inputs[1].is_dense_plain else "serves dense plain tensors"
-
-    @classmethod
-    def cost(cls, q: Query[RecurrentSteps]) -> float:
-        # A vector of products in two nanoseconds, as long as the weights lie in the second-level cache.
-        workers = min(q.device.workers, q.primitive.directions * q.inputs[0].shape[1])
-        return q.device.launch_seconds + q.primitive.flops(q.own, q.outputs) / 32 * 2e-9 / workers
-
-    @classmethod
-    def plan(cls, q: Query[RecurrentSteps]) -> Plan:
-        f, (tokens, batch, _) = q.primitive, q.inputs[0].shape
-        count = f.directions * batch
-        flags = [list(GATES).index(f.cell), *walk_flags(f)]
-        numbers = table([tokens, batch, f.hidden], flags, [bits(f.clip)], *activation_codes(f))
-        kernel = "recurrent_steps/recurrent_steps_lines"
-        args: tuple[Argument, ...] = (count, *tensors(f), "scratch0", numbers)
-        launch = Launch(f"{kernel}.cl", "recurrent_steps_lines", Jit(), (count,), (1,), args)
-        return Plan((launch,), (count * f.hidden * 4,))
