@@ -95,8 +95,17 @@ class Dump(PassObserver):
         found = {**about, **outline(program)}
         if self._state is not None:
             found["state"] = self._state(program)
-        data = json.dumps(found, indent=1)
-        (self.folder / f"{name}.json").write_text(f"{data}\n", encoding="utf-8")
+        (self.folder / f"{name}.json").write_text(f"{_one_a_line(found)}\n", encoding="utf-8")
+
+
+def _one_a_line(found: Mapping[str, Any]) -> str:
+    """Return JSON with each element of the outer lists on a line; to indent it all takes Python's slow encoder."""
+    rows = []
+    for key, value in found.items():
+        listed = isinstance(value, list) and value
+        text = "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]" if listed else json.dumps(value)
+        rows.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(rows) + "\n}"
 
 
 @mutable

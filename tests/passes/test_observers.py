@@ -10,7 +10,7 @@ from clgraph.errors import ProgramError
 from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass, PassManager
 from clgraph.passes.constants.copying import copy_program
-from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
+from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers, _one_a_line
 from clgraph.passes.patterns.init import Init
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.reference import random_feeds, run_reference
@@ -108,6 +108,13 @@ def test_dumps_are_numbered_and_readable(tmp_path) -> None:
     assert all(node["implementation"] for node in last["nodes"])
     assert last["arenas"]["null"]["nbytes"] >= last["arenas"]["null"]["lower_bound"]
     assert (tmp_path / "dumps" / "built.txt").read_text().startswith("program built\n  input x f32:bfyx:1x16x12x12\n")
+
+
+def test_an_element_of_a_dumps_lists_is_a_line() -> None:
+    found = {"pass": 1, "none": [], "nodes": [{"a": [1, 2]}, "b"], "state": {"c": {}}}
+    text = _one_a_line(found)
+    assert json.loads(text) == found
+    assert text.splitlines()[3:6] == [' "nodes": [', '  {"a": [1, 2]},', '  "b"']
 
 
 def test_pictures_show_the_annotation_before_partition_and_the_placement_after(tmp_path) -> None:
