@@ -257,7 +257,7 @@ def command(monkeypatch, capsys, *arguments: object) -> tuple[int, str]:
 @pytest.mark.parametrize("name", ["compile", "run", "explain", "bench"])
 def test_on_the_command_line_a_fault_is_one_line_and_vv_has_the_traceback(monkeypatch, capsys, file, name: str) -> None:
     monkeypatch.setattr(Decompose, "run", failing(IndexError("no")))
-    further = ["--random-inputs"] if name == "run" else []
+    further = {"run": ["--random-inputs"], "bench": ["--iterations", 3]}.get(name, [])
     status, err = command(monkeypatch, capsys, name, file, "--device", "host", *further)
     assert (status, len(err.splitlines())) == (1, 1)
     assert err.startswith("error: pass 'decompose' failed at node 'first': IndexError: no.")

@@ -53,11 +53,18 @@ PROFILES = {
 }
 NAMES = ["resnet50", "shufflenet", "small_mobilenet_v3", "small_yolov8", "small_encoder"]
 HALVES = ("amd", "intel", "nvidia", "mali", "small")
+
+
+def is_slow(name: str, profile: str, precision: str) -> bool:
+    """Whether the profile is given the network in the other precision by default: f16 the large one, else by turns."""
+    if profile not in HALVES or profile == "amd":
+        return False
+    turn = name == "resnet50" or (NAMES.index(name) + HALVES.index(profile)) % 2 == 0
+    return precision != ("f16" if turn else "f32")
+
+
 CASES = [
-    # The large network by default in one precision a profile.
-    pytest.param(
-        name, p, precision, marks=[pytest.mark.slow] * (name == "resnet50" and precision == "f32" and p in HALVES)
-    )
+    pytest.param(name, p, precision, marks=[pytest.mark.slow] * is_slow(name, p, precision))
     for name in NAMES
     for precision, profiles in (("f16", HALVES), ("f32", [p for p in PROFILES if p != "amd"]))
     for p in profiles
