@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clgraph.graph.node import Node
 from clgraph.graph.program import Program
+from clgraph.ops.activation import Activation
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reshape import Reshape
 from clgraph.passes.rewriting import apart
@@ -17,39 +18,61 @@ def spread_product(program: Program, node: Node) -> bool:
     ends = _ends(program, node)
     if ends is None:
         return False
-    flat, back = ends
+    flat, between, back = ends
     x, whole = flat.inputs[0], (*_rows(flat, back), flat.output.layout.shape[-1])
     if x.layout.shape != whole:
         x = program.insert(Reshape(whole, zero_is_zero=0 in whole), [x], sources=[flat], before=node).output
-    made = program.insert(node.primitive, [x, *node.inputs[1:]], sources=[node], before=node)
-    name, result = node.name, node.output.name
-    if made.output.layout.shape == back.output.layout.shape:
-        result = back.output.name
-        program.rewire(back.output, made.output)
+    made = end = program.insert(node.primitive, [x, *node.inputs[1:]], sources=[node], before=node)
+    if between is not None:
+        end = program.insert(between.primitive, [made.output], sources=[between], before=between)
+    last = between or node
+    names = [(made, node.name, node.output.name), (end, last.name, last.output.name)]
+    if end.output.layout.shape == back.output.layout.shape:
+        names.append((end, last.name, back.output.name))
+        program.rewire(back.output, end.output)
         program.erase(back)
     else:
-        program.rewire(node.output, made.output)
-    program.erase(node)
+        program.rewire(last.output, end.output)
+    for old in (between, node):
+        if old is not None:
+            program.erase(old)
     if not flat.output.uses:
         program.erase(flat)
-    made.name, made.output.name = name, result
+    for new, name, result in names:
+        new.name, new.output.name = name, result
     return True
 
 
-def _ends(program: Program, node: Node) -> tuple[Node, Node] | None:
-    """Return the reshapes in front of and behind a product of a flattened tensor, ``None`` for another node."""
+def _ends(program: Program, node: Node) -> tuple[Node, Node | None, Node] | None:
+    """Return the reshapes in front of and behind a product of a flattened tensor, ``None`` for another node.
+
+    Between them is what an activation may make of the product before it is unflattened: a rounding to 8 bits, say.
+    """
     if not isinstance(node.primitive, MatMul) or node.primitive.transpose_a or node.fused:
         return None
-    flat, back = node.inputs[0].producer, next(iter(node.output.readers), None)
-    if flat is None or back is None or not node.output.has_one_use or program.is_output(node.output):
-        return None
-    if not isinstance(flat.primitive, Reshape) or not isinstance(back.primitive, Reshape):
+    flat, back = node.inputs[0].producer, _reader(program, node)
+    between = back if back is not None and isinstance(back.primitive, Activation) and not back.fused else None
+    if between is not None:
+        back = _reader(program, between)
+    if (
+        flat is None
+        or back is None
+        or not isinstance(flat.primitive, Reshape)
+        or not isinstance(back.primitive, Reshape)
+    ):
         return None
     one_matrix = flat.output.layout.rank == node.inputs[1].layout.rank == 2
     same_for_all = all(v.layout.rank < 2 or v.layout.shape[0] == 1 for v in node.inputs[2:])
     if not one_matrix or not same_for_all or len(_rows(flat, back)) < 2:
         return None
-    return (flat, back) if apart([flat, node, back]) is None else None
+    taken = [flat, node, back] if between is None else [flat, node, between, back]
+    return (flat, between, back) if apart(taken) is None else None
+
+
+def _reader(program: Program, node: Node) -> Node | None:
+    """Return the only node that reads what *node* makes."""
+    alone = node.output.has_one_use and not program.is_output(node.output)
+    return next(iter(node.output.readers), None) if alone else None
 
 
 def _rows(flat: Node, back: Node) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from clgraph.ops.resize import Resize
 from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.patterns.flattened_product import spread_product
 from clgraph.passes.quantization.dynamic_quantization import keep_floats, without_integers, without_minimum
 from clgraph.passes.rewriting import apart, bypass, read_outside, substitute
 
@@ -38,10 +39,11 @@ class PrepareQuantization(Pass):
     becomes a division, a rounding, bounds and a factor. Where the network computes scale and zero point
     (DynamicQuantizeLinear), it becomes a few elementwise operators, the least element of what is never negative is not
     looked for, and exact sums of a product are read as the floats that they are (``dynamic_quantization``). A
-    Dequantize moves in front of reshapes, transposes, slices, maxima and picked pixels on the way there. Weights and
-    biases behind a Dequantize are constants that fold_constants has computed. Convolutions and products between them
-    sum the products in floats, by the same kernels as a model that is not quantised, but where use_integers finds that
-    a device is faster from integers. What stays of integers, ``Program.notes`` lists with the reason.
+    Dequantize moves in front of reshapes, transposes, slices, maxima and picked pixels on the way there, and products
+    that roundings hid from ``spread_product`` are spread. Weights and biases behind a Dequantize are constants that
+    fold_constants has computed. Convolutions and products between them sum the products in floats, by the same kernels
+    as a model that is not quantised, but where use_integers finds that a device is faster from integers. What stays of
+    integers, ``Program.notes`` lists with the reason.
     """
 
     name: ClassVar[str] = "prepare_quantization"
@@ -54,6 +56,7 @@ class PrepareQuantization(Pass):
         "resize": "a dequantize moves in front of one that picks the nearest",
         "pooling": "a dequantize moves in front of a maximum",
         "activation": "bounds of integers become bounds in front of their quantize",
+        "matmul": "multiplies a tensor that was flattened for it as it is",
     }
 
     def run(self, program: Program, context: Context) -> int:
@@ -77,6 +80,8 @@ class PrepareQuantization(Pass):
             else:
                 found.append(f"{name} makes integers: {reason}")
         moved += sum(bypass(program, node) for node in tuple(program) if _rounds_again(node))
+        if pairs:
+            moved += sum(spread_product(program, node) for node in tuple(program) if node in program)
         if pairs or found:
             program.notes[self.name] = "\n".join([f"{pairs} quantize and dequantize became fake_quantize", *found])
         return pairs + moved + floats

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from clgraph.ops.activation import Activation
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reshape import Reshape
 from clgraph.passes.patterns.decompose import Decompose
@@ -13,7 +14,11 @@ from tests.support.programs import RELU, Net, primitives, run
 
 
 def flattened(
-    shape: tuple[int, ...], back: tuple[int, ...], bias: tuple[int, ...] | None = (6,), read: bool = False
+    shape: tuple[int, ...],
+    back: tuple[int, ...],
+    bias: tuple[int, ...] | None = (6,),
+    read: bool = False,
+    bounded: bool = False,
 ) -> Net:
     """Return a net of x, flattened for a product with 6 columns, and what is behind it in the shape *back*."""
     net = Net()
@@ -21,7 +26,7 @@ def flattened(
     flat = net.add("flat", Reshape((rows, -1)), net.input("x", shape))
     w = net.data("w", int(np.prod(shape)) // rows, 6)
     net.add("p", MatMul(), flat, w, *([] if bias is None else [net.data("b", *bias)]))
-    net.add("y", Reshape(back), "p")
+    net.add("y", Reshape(back), net.add("bounded", RELU, "p") if bounded else "p")
     if read:
         net.add("z", RELU, "p")
     return net
@@ -48,6 +53,15 @@ def test_a_product_is_one_of_the_tensor_itself(bias: tuple[int, ...] | None) -> 
 def test_columns_may_be_split_behind_it_and_joined_in_front() -> None:
     assert rewritten(flattened((2, 3, 5), (2, 3, 2, 3)), "y") == [MatMul, Reshape((2, 3, 2, 3))]
     assert rewritten(flattened((2, 3, 4, 5), (2, 3, 6)), "y") == [Reshape((2, 3, 20)), MatMul]
+
+
+def test_what_an_activation_makes_of_it_is_unflattened_with_it() -> None:
+    assert rewritten(flattened((2, 3, 5), (2, 3, 6), bounded=True), "y") == [MatMul, Activation]
+    assert rewritten(flattened((2, 3, 5), (2, 3, 2, 3), bounded=True), "y") == [
+        MatMul,
+        Activation,
+        Reshape((2, 3, 2, 3)),
+    ]
 
 
 @pytest.mark.parametrize(

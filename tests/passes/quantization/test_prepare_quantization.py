@@ -10,10 +10,12 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.dynamic_quantize import DynamicQuantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.integer_matmul import IntegerMatMul
+from clgraph.ops.matmul import MatMul
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.quantization.prepare_quantization import PrepareQuantization
 from tests.support.programs import RELU, Net, run, run_until
@@ -161,6 +163,19 @@ def test_the_least_element_of_what_is_never_negative_is_not_looked_for() -> None
         program = run_until(net.program("q", "s", "z"), PrepareQuantization.name)
         reduced = {n.primitive.function for n in program if isinstance(n.primitive, Reduce)}
         assert reduced == ({"max"} if sure else {"max", "min"}), chain
+
+
+def test_products_whose_roundings_stand_in_front_of_reshapes_are_spread() -> None:
+    """As ONNX Runtime's preparation writes products with a bias: what is behind the last reshape finds the product."""
+    net = Quantised()
+    flat = net.add("flat", Reshape((12, 4)), net.dequantize("a", net.quantize("a_q", "x")))
+    product = net.add("product", MatMul(), net.dequantize("f", net.quantize("f_q", flat)), net.data("w", 4, 6))
+    back = net.add("back", Reshape((1, 3, 4, 6)), net.dequantize("b", net.quantize("b_q", product)))
+    net.dequantize("c", net.quantize("c_q", net.add("r", RELU, back)))
+    program = run(net.program("c"), PrepareQuantization())
+    assert [n.primitive.kind for n in program] == ["activation", "matmul", *["activation"] * 3]
+    assert program["b"].output.layout.shape == (1, 3, 4, 6)
+    assert [n.name for n in program["product"].output.readers] == ["b"]
 
 
 def _output(net: Quantised) -> list[str]:
