@@ -22,8 +22,16 @@ class NonZero(DataDependent):
     kind: ClassVar[str] = "non_zero"
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        # NumPy's nonzero of bytes is several times faster than that of numbers along several axes.
         (x,) = inputs
-        return (np.array(np.nonzero(np.atleast_1d(x)), np.int64),)
+        left = np.flatnonzero(np.ravel(x) != 0)
+        found = np.empty((max(1, x.ndim), len(left)), np.int64)
+        for axis in range(len(found) - 1, 0, -1):
+            above = left // x.shape[axis]
+            np.subtract(left, above * x.shape[axis], out=found[axis])
+            left = above
+        found[0] = left
+        return (found,)
 
 
 @onnx("NonZero", since=(9, 13))
