@@ -155,7 +155,8 @@ class Layout(Remembering):
     @property
     def nbytes(self) -> int:
         """Bytes from the first to the last element."""
-        return self.span * self.dtype.itemsize
+        dense = not (self.pitches or self.halo or self.format.blocks)
+        return (prod(self.shape) if dense else self.span) * self.dtype.itemsize
 
     @property
     def is_dense_plain(self) -> bool:

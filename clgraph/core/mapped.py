@@ -92,8 +92,9 @@ def release(array: np.ndarray[Any, Any]) -> None:
 def files_of(arrays: Iterable[np.ndarray[Any, Any]]) -> list[MappedFile]:
     """Return the mapped files that *arrays* lie in, each once, as often as it may have been mapped."""
     found: dict[Hashable, MappedFile] = {}
-    for array in arrays:
-        base: Any = array
+    base: Any
+    # The weights of a file are parts of one array.
+    for base in {id(array.base): array.base for array in arrays}.values():
         while True:
             if isinstance(base, np.ndarray):
                 base = base.base

@@ -98,7 +98,7 @@ def bind(
         nodes = [node for _, node in pairs]
         for taken, node in pairs:
             if taken.in_place and node not in lost:
-                node.choice = in_place(node, context)
+                node.choice = in_place(node, context, taken.rule.query(node, context.device(node)))
                 continue
             twin = taken.rule.twin
             node.choice = (None if twin is None else _of_twin(node, nodes[twin])) or chooser.choose(taken, node)

@@ -158,29 +158,30 @@ class BufferTable:
 
     def pointers(self, node: Node) -> Resolve:
         """Return what makes the pointer of a descriptor of a reference, as seen from *node*: -1 for ``null``."""
-        known = {NULL.role: -1}
+        role, null = self.role, NULL.role
 
         def resolve(ref: Ref) -> int:
-            begin = known.get(ref.role)
-            if begin is None:
-                bank, offset = self.role(node, ref.role)
-                begin = known[ref.role] = bank << BANK_SHIFT | offset
-            return begin + ref.offset
+            if ref.role == null:
+                return ref.offset - 1
+            bank, offset = role(node, ref.role)
+            return (bank << BANK_SHIFT | offset) + ref.offset
 
         return resolve
 
     def role(self, node: Node, role: str) -> tuple[int, int]:
         """Return bank and byte offset of the tensor that a plan of *node* calls ``in0``, ``out0`` or ``scratch0``."""
         kind, index = _parsed(role)
-        if kind == "scratch":
-            offset = node.scratch[index].offset
-            if offset is None:
-                raise ProgramError(f"{node.name}: {role} has no place in memory")
-            return self._in_arena(offset)
-        if kind not in ("in", "out"):
+        if kind == "in":
+            value = node.inputs[index]
+            return self.fixed.get(value) or self.at(value)
+        if kind == "out":
+            return self.at(node.outputs[index])
+        if kind != "scratch":
             raise ProgramError(f"{node.name}: its plan names {role!r}, which is no tensor")
-        value = (node.inputs if kind == "in" else node.outputs)[index]
-        return self.fixed.get(value) or self.at(value)
+        offset = node.scratch[index].offset
+        if offset is None:
+            raise ProgramError(f"{node.name}: {role} has no place in memory")
+        return self._in_arena(offset)
 
     def table(self, values: tuple[int, ...]) -> Memory:
         """Return memory that holds *values* as 32-bit ints; equal tables share it."""

@@ -41,9 +41,9 @@ class InPlace(Implementation[Any]):
         return Plan(())
 
 
-def in_place(node: Node, context: Context) -> Choice:
-    """Return the choice of a node whose results share the buffer of its inputs."""
-    return Choice(context.query(node), InPlace, 0.0, "shares the buffer of its inputs")
+def in_place(node: Node, context: Context, query: Query[Any] | None = None) -> Choice:
+    """Return the choice of a node whose results share the buffer of its inputs; *query* is its problem, where known."""
+    return Choice(query or context.query(node), InPlace, 0.0, "shares the buffer of its inputs")
 
 
 def choice_of(node: Node) -> Choice:

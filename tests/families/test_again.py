@@ -13,8 +13,10 @@ import clgraph
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
 from clgraph.network.steps import Command
+from clgraph.passes.selection import choice_of
 from clgraph.selector.choose import Choice
-from tests.support.open_models import convolutions, shapes_of
+from clgraph.selector.query import query_of
+from tests.support.open_models import convolutions, reshaping, shapes_of
 
 pytestmark = pytest.mark.opencl
 
@@ -70,6 +72,16 @@ def test_a_program_that_is_bound_again_is_the_same(model: clgraph.Model) -> None
     assert str(again) == text
     assert again.notes == notes
     assert model.program is again
+
+
+def test_the_problem_of_each_node_is_that_of_its_own_layouts(device: str) -> None:
+    model = clgraph.compile(reshaping(), device)
+    for rows in (4, 10):
+        model.run({"x": image((rows, 6)), "shape": np.array([rows // 2, 12])})
+        nodes = list(model.program)
+        assert any(node.in_place for node in nodes)
+        for node in nodes:
+            assert choice_of(node).query == query_of(node, choice_of(node).query.device)
 
 
 def test_members_are_profiled_watched_and_cloned_as_whole_programs_are(model: clgraph.Model) -> None:

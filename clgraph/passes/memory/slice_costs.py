@@ -20,11 +20,16 @@ def fastest_slices(program: Program, device: DeviceInfo) -> int:
     """Return how many slices of the batch are fastest for a program that is known to be of entries apart."""
     first, cache = program.inputs[0].layout.shape, device.costs.cache_bytes
     # By identity: nodes that are alike share layouts, of which there are a tenth as many as values.
-    layouts = {id(v.layout): v.layout for node in program for v in (*node.inputs, *node.outputs)}
+    layouts = {id(v.layout): v.layout for v in program.inputs}
+    layouts |= {id(v.layout): v.layout for node in program for v in node.outputs}
     sizes = {number: layout.nbytes for number, layout in layouts.items()}
-    moved = [(_moved(node, sizes), node) for node in program]
     # What fits the cache whole does so in slices.
-    spilling = [(nbytes, _handed_on(node, sizes)) for nbytes, node in moved if nbytes > cache]
+    large = max(sizes.values())
+    spilling = [
+        (nbytes, _handed_on(node, sizes))
+        for node in program
+        if (len(node.inputs) + len(node.outputs)) * large > cache and (nbytes := _moved(node, sizes)) > cache
+    ]
     if not any(handed for _, handed in spilling):
         return 1
     weights = sum(v.layout.nbytes for v in program.constants)

@@ -247,6 +247,17 @@ def test_what_comes_from_the_caller_and_goes_back_stays_in_no_cache(count) -> No
     assert (best_slices(program, CPU) > 1) is (count == 2)
 
 
+def test_values_that_fit_the_cache_alone_and_not_together_leave_it() -> None:
+    topology = Topology()
+    x = topology.input("x", (1024, int(CPU.costs.cache_bytes * 0.75) // 4096))
+    for i in range(2):
+        x = topology.add(f"n{i}", Softmax((1,)), x)
+    topology.output(x)
+    program = topology.build()
+    assert program.inputs[0].layout.nbytes < CPU.costs.cache_bytes
+    assert best_slices(program, CPU) > 1
+
+
 def test_weights_that_stay_in_the_cache_cost_nothing_again() -> None:
     roomy = replace(SLOW, tuning=Tuning(replace(CPU.costs, cache_bytes=3e4 + 1e6)))
     assert best_slices(convolutions(512, 2, 256), roomy) > 1
