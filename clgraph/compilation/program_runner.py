@@ -10,6 +10,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.network.network import Network
 from clgraph.network.steps import texts
+from clgraph.network.waking import engine_of
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
@@ -59,7 +60,8 @@ class ProgramRunner:
         """Build every kernel text of a planned program; return how many were new."""
         engines = {name: e for name, e in self.engines.items() if isinstance(e, Engine)}
         wanted = texts(program, engines, self._library).items()
+        builders = {placement: engine_of(e, program, placement) for placement, e in engines.items()}
         return sum(
-            engines[placement].build(text, what, library=library)
+            builders[placement].build(text, what, library=library)
             for (placement, text), (what, library) in counted("kernel", wanted, lambda item: item[1][0])
         )

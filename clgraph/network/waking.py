@@ -25,10 +25,18 @@ def engine_beside(engine: Engine, program: Program, placement: str) -> Engine:
 
     Raises ``DeviceError`` as :meth:`clgraph.runtime.engine.Engine.beside`.
     """
-    if engine.calls_alone and program.batch_slices == 1:
-        nodes = (node for node in program if node.placement == placement)
-        return engine.beside(alone=is_over_sooner_alone(nodes, engine.info))
-    return engine.beside()
+    return engine.beside(alone=_runs_alone(engine, program, placement))
+
+
+def engine_of(engine: Engine, program: Program, placement: str) -> Engine:
+    """Return the one whose programs :func:`engine_beside` runs the nodes on *placement* with."""
+    return engine.alone() if _runs_alone(engine, program, placement) else engine
+
+
+def _runs_alone(engine: Engine, program: Program, placement: str) -> bool:
+    if not engine.calls_alone or program.batch_slices > 1 or engine.on_callers_queue:
+        return False
+    return is_over_sooner_alone((node for node in program if node.placement == placement), engine.info)
 
 
 def is_over_sooner_alone(nodes: Iterable[Node], info: DeviceInfo) -> bool:

@@ -156,15 +156,22 @@ class Engine:
         """
         if self.on_callers_queue:
             return self
-        twin = copy.copy(self)
-        if alone:
-            twin.device = with_workers(replace(self.device, info=self.info), 1)
-            twin.info, twin._programs, twin._lock = twin.device.info, self._programs_alone, self._lock_alone
-            twin._handle, twin._beside, twin.is_alone = self._beside, None, True
+        twin = self.alone() if alone else copy.copy(self)
         try:
             twin.stream = Stream(self._context, twin._handle, out_of_order=self.stream.out_of_order)
         except self._cl.Error as error:
             raise DeviceError(f"{self.device} makes no other queue: {error}") from error
+        return twin
+
+    def alone(self) -> Engine:
+        """Return the engine in the calling thread, as one worker, on the same memory and with the same queue.
+
+        Requires :attr:`calls_alone`. Its programs are others than this engine's.
+        """
+        twin = copy.copy(self)
+        twin.device = with_workers(replace(self.device, info=self.info), 1)
+        twin.info, twin._programs, twin._lock = twin.device.info, self._programs_alone, self._lock_alone
+        twin._handle, twin._beside, twin.is_alone = self._beside, None, True
         return twin
 
     def upload(self, array: Array, what: str) -> Memory:

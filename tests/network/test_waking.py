@@ -9,14 +9,17 @@ import pytest
 from onnx import helper
 
 import clgraph
+from clgraph.compilation.program_runner import ProgramRunner
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
 from clgraph.network import waking
 from clgraph.network.network import Network
+from clgraph.runtime.engine import Engine
 from clgraph.runtime.wheel import is_wheel
 from clgraph.selector.query import DeviceInfo
+from clgraph.settings import settings
 from tests.support.tiny import Scale, ScaleLaunch, ScaleTile, linked, planned
 
 SECONDS = 4.0e-5
@@ -97,6 +100,25 @@ def test_a_small_program_runs_in_the_calling_thread_to_the_same_bits(engine):
         assert network.engine.info.workers == (1 if seconds == 0.0 else engine.info.workers)
     assert devices == ["basic", "pthread"]
     assert all((y == results[0]).all() for y in results)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seconds", [0.0, 1.0])
+def test_a_text_is_built_once_where_it_runs(engine, seconds, monkeypatch):
+    engine, built = beside(engine), []
+    made = program(engine.info, 5003, seconds, (ScaleLaunch,))
+
+    def load(self, text, *rest, original=Engine._load):
+        built.append(text)
+        return original(self, text, *rest)
+
+    monkeypatch.setattr(Engine, "_load", load)
+    opened = Engine(engine.device)
+    runner = ProgramRunner({engine.info.name: opened}, settings())
+    runner.build(made)
+    assert len(built) == 1
+    runner.network(made)
+    assert len(built) == 1
 
 
 @pytest.mark.opencl
