@@ -190,9 +190,10 @@ def measure(canary: Canary) -> dict[str, Any]:
     if not np.all(np.abs(canary.read(held, y) - 2.0) <= 2.0**-22):
         raise ValueError("it computes other products than it should")
     flops = 2.0 * _CHAINS * rounds * canary.simd * items / seconds / canary.workers
-    found = {"worker_flops": flops, "bandwidths": _bandwidths(canary)}
+    values = canary.upload(np.ones(canary.bytes // 4, np.float32))
+    found = {"worker_flops": flops, "bandwidths": _bandwidths(canary, values)}
     if canary.fetches:
-        found["fetching"] = _fetching(canary)
+        found["fetching"] = _fetching(canary, values)
     if "bf16" in canary.further:
         pairs = _side_by_side(lambda: canary.run("bf16_products", groups, held, np.int32(rounds)))
         found["bf16_products"] = 2.0 * seconds / max(pairs, 1e-3 * seconds)
@@ -213,9 +214,8 @@ def _side_by_side(run: Callable[[], Run]) -> float:
     return min(runs).worker
 
 
-def _bandwidths(canary: Canary) -> list[tuple[int, float]]:
-    values = canary.bytes // 4
-    x, found = canary.upload(np.ones(values, np.float32)), []
+def _bandwidths(canary: Canary, x: Any) -> list[tuple[int, float]]:
+    values, found = canary.bytes // 4, []
     for workers in [canary.workers] if canary.thin else _doubling(canary.workers):
         # Four vectors a work-item at least.
         groups = min(workers * _THIN[0], values // (4 * _THIN[1])) if canary.thin else workers
@@ -229,10 +229,10 @@ def _bandwidths(canary: Canary) -> list[tuple[int, float]]:
     return found
 
 
-def _fetching(canary: Canary) -> float:
-    """Return how many times as fast a worker reads between much arithmetic when lines are fetched ahead."""
+def _fetching(canary: Canary, x: Any) -> float:
+    """Return how many times as fast a worker reads *x* between much arithmetic when lines are fetched ahead."""
     count = canary.bytes // 4 // canary.simd // 4 * 4
-    x, y = canary.upload(np.ones(count * canary.simd, np.int32)), canary.upload(np.zeros(canary.simd, np.int32))
+    y = canary.upload(np.zeros(canary.simd, np.int32))
 
     def seconds(ahead: int) -> float:
         return canary.run("stream", 1, x, y, np.int32(count), np.int32(ahead)).worker
