@@ -57,9 +57,9 @@ def test_a_child_that_starts_slowly_gets_all_of_its_work(tmp_path, monkeypatch):
 
 
 def test_a_child_that_takes_its_time_but_works_is_not_ended(run, monkeypatch):
-    monkeypatch.setattr(child, "_IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(child, "_IDLE_SECONDS", 0.8)
     monkeypatch.setattr(child, "_POLL_SECONDS", 0.05)
-    busy = "while time.process_time() < 0.6: sum(range(1000))\nprint(1)"
+    busy = "while time.process_time() < 1.2: sum(range(1000))\nprint(1)"
     assert run(busy).result == 1
 
 
