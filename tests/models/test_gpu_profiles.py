@@ -47,7 +47,7 @@ PROFILES = {
     "mali": gpu("ARM", 384, 32 << 10, 1 << 30, "fp16 emulated_local", 4, 3e11),
     # A quarter of 1 GiB at once, and no halves but as storage.
     "adreno": gpu("QUALCOMM", 256, 32 << 10, 1 << 28, "", 2, 4e11),
-    # A group of 128 and 16 MiB at once: no tile of 16 x 16 work-items, arenas in several banks.
+    # A group of 128 and 16 MiB at once: no tile of 16 x 16 work-items.
     "small": gpu("QUALCOMM", 128, 16 << 10, 16 << 20, "fp16", 2, 1e11),
     "no_local": gpu("none", 64, 0, 64 << 20, "", 1, 1e10),
 }
@@ -99,9 +99,21 @@ def test_what_a_gpu_is_given_it_can_run(
             assert device.local_bytes or "gpu_tiled" not in step.entry
         for value in (*node.inputs, *node.outputs):
             assert value.layout.nbytes <= device.max_alloc
-            if value.buffer is not None and value.buffer.offset is not None:
-                bank = device.max_alloc // 64 * 64
-                assert value.buffer.offset // bank == (value.buffer.offset + value.buffer.nbytes - 1) // bank
+
+
+def test_what_does_not_fit_into_one_allocation_together_lies_in_several_none_in_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(opening, "recorded", lambda options: PROFILES["small"])
+    net, bank = clgraph.Topology(), PROFILES["small"].max_alloc
+    x = net.input("x", (1, 3 << 19))
+    for function in ("exp", "tanh", "erf", "relu"):
+        net.output(net.add(function, Activation(function), x))
+    buffers = {v.buffer for node in clgraph.compile(net, "null").program for v in node.outputs}
+    places = [(b.offset, b.offset + b.nbytes - 1) for b in buffers if b is not None and b.offset is not None]
+    # Of 6 MiB each: two in 16 MiB.
+    assert {first // bank for first, _ in places} == {0, 1, 2}
+    assert all(first // bank == last // bank for first, last in places)
 
 
 def test_a_gpu_of_too_small_groups_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
