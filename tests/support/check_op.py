@@ -28,6 +28,7 @@ from clgraph.passes.pipeline import required_pipeline
 from clgraph.passes.placement.partition import Partition
 from clgraph.passes.selection import Proposal, choice_of, missing_halo, proposals
 from clgraph.runtime.engine import Engine
+from clgraph.runtime.memory import Memory
 from clgraph.selector.choose import candidates
 from clgraph.selector.plan import Launch, Table
 from clgraph.selector.query import Query, query_of
@@ -188,19 +189,7 @@ def run_raw(engine: Engine, implementation: Any, query: Query[Any], inputs: Sequ
         held[f"scratch{i}"] = engine.upload(np.full(nbytes, 0x5B, np.uint8), "scratch")
     for step in plan.steps:
         assert isinstance(step, Launch)
-        args: list[Any] = []
-        for argument in step.args:
-            match argument:
-                case str():
-                    args += [held.get(argument, held["out0"]), np.int64(0)]
-                case Table():
-                    args.append(engine.upload(np.array(argument.values, np.int32), "a table"))
-                case float():
-                    args.append(np.float32(argument))
-                case _:
-                    args.append(np.int32(argument))
-        kernel = engine.kernel(f"{step.jit}{kernel_text(step.source)}", step.entry, args)
-        kernel.on(engine.stream, step.grid, step.group)()
+        run_launch(engine, step, held)
     engine.stream.finish()
     found = []
     for i, layout in enumerate(outputs):
@@ -209,6 +198,23 @@ def run_raw(engine: Engine, implementation: Any, query: Query[Any], inputs: Sequ
         engine.stream.finish()
         found.append(memory)
     return found
+
+
+def run_launch(engine: Engine, step: Launch, held: Mapping[str, Memory]) -> None:
+    """Run one step on the memory of each role that is *held*, and on some of it where it says that there is none."""
+    args: list[Any] = []
+    for argument in step.args:
+        match argument:
+            case str():
+                args += [held.get(argument, next(iter(held.values()))), np.int64(0)]
+            case Table():
+                args.append(engine.upload(np.array(argument.values, np.int32), "a table"))
+            case float():
+                args.append(np.float32(argument))
+            case _:
+                args.append(np.int32(argument))
+    kernel = engine.kernel(f"{step.jit}{kernel_text(step.source)}", step.entry, args)
+    kernel.on(engine.stream, step.grid, step.group)()
 
 
 def _program(

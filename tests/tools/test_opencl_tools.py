@@ -12,6 +12,7 @@ import pytest
 from tools.opencl.implementations import IMPLEMENTATIONS, Implementation, Installed, InstallError, installed
 from tools.opencl.report import BEGIN, END, HEAD, replaced, table
 from tools.opencl.trials import Ended, Row, run
+from tools.races.alone import ALONE
 from tools.races.log import findings
 
 ROOT = Path(__file__).parents[2]
@@ -107,3 +108,9 @@ def test_each_implementation_is_known_by_what_its_device_reports():
     }
     for name, text in reported.items():
         assert [i.name for i in IMPLEMENTATIONS if i.driver in text] == [name]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("kernel", ALONE)
+def test_kernels_without_an_implementation_of_their_own_run_alone(gpu_engine, kernel):
+    assert ALONE[kernel](gpu_engine) == []

@@ -1,4 +1,4 @@
-"""What runs in the simulator: ``python -m tools.races.child IMPLEMENTATION``, every case that it serves."""
+"""What runs in the simulator: ``python -m tools.races.child NAME``, every case of an implementation, or a kernel."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from clgraph.selector.choose import candidates
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
 from clgraph.selector.query import DeviceInfo, Query, query_of
 from tests.support.check_op import check_op, run_raw
+from tools.races.alone import ALONE
 from tools.races.cases import Case, cases
 
 COARSE = 2.0**14
@@ -114,6 +115,9 @@ def main() -> int:
     for info in profiles(device.info):
         engine = NotingEngine(replace(device, info=info))
         engine.made = kernels
+        if name in ALONE:
+            ran.append(name)
+            wrong += ALONE[name](engine)
         for case in (case for case, names in served(info) if name in names):
             ran.append(str(case))
             try:
