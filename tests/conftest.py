@@ -23,6 +23,7 @@ import clgraph.implementations  # noqa: F401  # the registries are filled on use
 from clgraph.errors import ClgraphError
 from clgraph.settings import FOREIGN, PREFIX
 from tests.support.node_cases import FOLDER
+from tests.support.of_a_kind import on_a_cpu
 from tests.support.ran import TESTS, note_what_networks_run, pytest_sessionfinish, pytest_testnodedown
 from tests.support.told import pytest_sessionstart
 
@@ -209,6 +210,15 @@ def device(request: pytest.FixtureRequest) -> str:
         return find_device(request.param).info.name
     except ClgraphError as error:
         absent(request.param, error)
+
+
+@pytest.fixture(autouse=True)
+def what_is_compiled_for_cpus_is_for_cpus(request: pytest.FixtureRequest) -> None:
+    """Leave a test with the parameter ``device_class`` ``cpu`` out on a GPU."""
+    of_class = getattr(request.node, "callspec", None)
+    if of_class is not None and of_class.params.get("device_class") == "cpu":
+        for name in {"engine", "device"} & set(request.fixturenames):
+            on_a_cpu(request.getfixturevalue(name))
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.winograd_convolution import WinogradConvolution
 from clgraph.ops.winograd_weights import WinogradWeights
+from tests.support.of_a_kind import on_a_cpu
 
 PADS = ((1, 1), (0, 2))
 NAME = "convolution.winograd_fsv16"
@@ -76,6 +77,7 @@ def test_it_can_be_turned_off(rng, config):
     "left_out", [{}, {"stop_after": "partition"}, {"disable_passes": frozenset({"prepare_padding"})}]
 )
 def test_every_pass_keeps_the_numbers_of_programs_with_transformed_weights(rng, device, left_out):
+    on_a_cpu(device)
     model = clgraph.compile(two_layers(rng), device=device, config={"verify_passes": True, **left_out})
     if not left_out:
         assert len(kernels(model)) == 3
@@ -83,6 +85,7 @@ def test_every_pass_keeps_the_numbers_of_programs_with_transformed_weights(rng, 
 
 @pytest.mark.opencl
 def test_memory_that_holds_nothing_is_not_read(rng, device):
+    on_a_cpu(device)
     topology, x = two_layers(rng), rng.standard_normal((1, 64, 24, 26)).astype(np.float32)
     clean, poisoned = (clgraph.compile(topology, device=device, config={"poison": p}) for p in (False, True))
     assert len(kernels(poisoned)) == 3

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from clgraph.runtime.device import find_device
 from clgraph.runtime.engine import Engine
 from clgraph.selector.implementation import IMPLEMENTATIONS
 
@@ -17,7 +18,8 @@ def for_its_kind(engine: Engine, names: Iterable[str]) -> None:
         pytest.skip(f"{', '.join(names)} is for devices of the class {', '.join(sorted(kinds))}")
 
 
-def on_a_cpu(engine: Engine) -> None:
-    """Skip the test of a tile function on a GPU."""
-    if engine.info.kind != "cpu":
+def on_a_cpu(device: Engine | str) -> None:
+    """Skip the test of tile functions where an engine's device, or that of a name, is a GPU."""
+    info = device.info if isinstance(device, Engine) else find_device(device).info
+    if info.kind != "cpu":
         pytest.skip("tile functions are for CPUs")

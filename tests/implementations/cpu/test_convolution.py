@@ -99,13 +99,12 @@ def test_convolutions_of_waveforms_agree_with_float64_at_any_alignment(engine, s
     )
 
 
-@pytest.mark.opencl
 def test_short_time_fourier_transforms_are_products_of_windows(rng):
     topology = Topology()
     topology.input("x", (1, 1, 1280))
     topology.constant("w", rng.standard_normal((258, 1, 256)).astype(np.float32))
     topology.output("y", topology.add("stft", Convolution((128,), (1,), ((0, 0),), 1), "x", "w"))
-    (node,) = (node for node in clgraph.compile(topology).program if node.name == "stft")
+    (node,) = (node for node in clgraph.compile(topology, "null").program if node.name == "stft")
     assert node.choice.implementation is ConvWindows
 
 
