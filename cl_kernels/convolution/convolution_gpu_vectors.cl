@@ -63,20 +63,16 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void convolution_gpu_v
   }
   int at[RANK];
   at[4] = 0;
-  for (int c = 0; c < COLUMNS; c++) {
-    const int o = o0 + 4 * tx + 64 * c, channel = group * outputs + o;
-    if (o >= outputs) continue;
-    float4 bias = (float4)(0.0f);
-    if (rest[12] >= 0) bias = vector_operand(BASE_OF(const T, in2), rest[12] + channel * rest[13], rest[13]);
+  for (int i = 0; i < GEMM_SUMS; i++, gemm_move_up(sums)) {
+    const int r = i / COLUMNS, p = p0 + 4 * ty + r % 4 + r / 4 * 64;
+    const int o = o0 + 4 * tx + i % COLUMNS * 64, channel = group * outputs + o;
+    if (p >= pixels || o >= outputs) continue;
+    float4 sum = sums[0][0];
+    if (rest[12] >= 0) sum += vector_operand(BASE_OF(const T, in2), rest[12] + channel * rest[13], rest[13]);
+    at[0] = p / (height * width);
+    at[1] = p / width % height;
+    at[2] = p % width;
     at[3] = channel / 4;
-    for (int i = 0; i < 4 * ROWS; i++) {
-      const int p = p0 + 4 * ty + i % 4 + i / 4 * 64;
-      if (p >= pixels) continue;
-      at[0] = p / (height * width);
-      at[1] = p / width % height;
-      at[2] = p % width;
-      const float4 sum = sums[i][c] + bias;
-      STORE4(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
-    }
+    STORE4(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
   }
 }

@@ -56,14 +56,13 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void matmul_gpu_vector
     gemm_multiply(sums, rows, columns, ty, tx);
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  for (int i = 0; i < 4 * ROWS; i++)
-    for (int c = 0; c < COLUMNS; c++) {
-      at[RANK - 2] = m0 + 4 * ty + i % 4 + i / 4 * 64;
-      at[RANK - 1] = n0 + 4 * tx + 64 * c;
-      if (at[RANK - 2] < m && at[RANK - 1] < n) {
-        float4 sum = sums[i][c];
-        if (rest[2]) sum += vector_operand(BASE_OF(const T, in2), element(bias, at), bias[RANK]);
-        STORE4(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
-      }
-    }
+  for (int i = 0; i < GEMM_SUMS; i++, gemm_move_up(sums)) {
+    const int r = i / COLUMNS;
+    at[RANK - 2] = m0 + 4 * ty + r % 4 + r / 4 * 64;
+    at[RANK - 1] = n0 + 4 * tx + i % COLUMNS * 64;
+    if (at[RANK - 2] >= m || at[RANK - 1] >= n) continue;
+    float4 sum = sums[0][0];
+    if (rest[2]) sum += vector_operand(BASE_OF(const T, in2), element(bias, at), bias[RANK]);
+    STORE4(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
+  }
 }

@@ -124,12 +124,13 @@ def test_the_table_leaves_out_general_kernels_that_are_fine_and_what_nobody_laun
 
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-@pytest.mark.parametrize("profile", ["mi250", "rx7900"])
-def test_clang_makes_instructions_for_amd(profile: str) -> None:
-    name = "matmul/matmul_gpu_vectors.cl"
-    made = PROFILES[profile].compile(Text(name, Jit(), kernel_text(name), (16, 16, 1)))
+@pytest.mark.parametrize(("profile", "name"), [("mi250", "matmul"), ("rx7900", "convolution")])
+def test_sums_of_the_largest_tiles_of_vectors_are_in_registers_of_amd(profile: str, name: str) -> None:
+    source, jit = f"{name}/{name}_gpu_vectors.cl", Jit().define(ROWS=2, COLUMNS=2)
+    made = PROFILES[profile].compile(Text(source, jit, f"{jit}{kernel_text(source)}", (16, 16, 1)))
     assert made.error == ""
-    assert made.registers > 16
+    assert (made.stack, made.spilled) == (0, (0, 0))
+    assert made.registers > 64
     assert made.local >= 8192
     assert 0 < made.waves <= made.of
 
