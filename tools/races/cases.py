@@ -285,6 +285,7 @@ def _products() -> list[Case]:
         for batch, hidden in ((2, 20), (9, 70)):
             shapes = ((3, batch, gates * hidden), (1, gates * hidden, hidden))
             found.append(Case(RecurrentSteps(cell, hidden), shapes))
+    found.append(Case(RecurrentSteps("gru", 20), ((3, 2, 60), (1, 60, 20)), DType.F64))
     return found
 
 
