@@ -20,6 +20,6 @@ def for_its_kind(engine: Engine, names: Iterable[str]) -> None:
 
 def on_a_cpu(device: Engine | str) -> None:
     """Skip the test of tile functions where an engine's device, or that of a name, is a GPU."""
-    info = device.info if isinstance(device, Engine) else find_device(device).info
+    info = find_device(device).info if isinstance(device, str) else device.info
     if info.kind != "cpu":
         pytest.skip("tile functions are for CPUs")

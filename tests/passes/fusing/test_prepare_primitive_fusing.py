@@ -143,9 +143,9 @@ def test_annotations_bind_until_they_are_retired() -> None:
     assert (node.annotation, node.partitioned_by) == (None, "a, b")
 
 
-def test_what_no_implementation_serves_stays() -> None:
-    saved = IMPLEMENTATIONS["softmax.slow"].serves
-    IMPLEMENTATIONS["softmax.slow"].serves = type(saved)(dtypes=saved.dtypes)
+def test_what_no_implementation_serves_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = IMPLEMENTATIONS["softmax.slow"]
+    monkeypatch.setattr(slow, "serves", type(slow.serves)(dtypes=slow.serves.dtypes))
     net = Net()
     net.add("y", RELU, net.add("soft", Softmax((1,)), net.input("x", (1, 9))))
     program = _fused(net, "y")
