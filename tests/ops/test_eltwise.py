@@ -104,7 +104,7 @@ def test_refuses_mixed_element_types():
         Eltwise("add").infer([Layout(DType.F32, (2,)), Layout(DType.I32, (2,))])
 
 
-# In units of 2^-24 of the result: correctly rounded, but OpenCL's 2.5 ulps (5 units) of a division.
+# In units of 2^-24 of the result: correctly rounded, but OpenCL's 2.5 ulps (5 units) of a division and 16 of a power.
 BOUNDS = {"add": 1, "sub": 1, "mul": 1, "div": 5, "min": 0, "max": 0, "prelu": 1, "fmod": 0, "mod": 1}
 
 
@@ -120,9 +120,9 @@ def test_every_function_is_computed_within_its_bound(function, shapes, engine):
 @pytest.mark.opencl
 def test_powers_are_computed_within_their_bound(engine):
     positive = {0: lambda rng, shape: rng.uniform(0.1, 4, shape)}
-    check_op(engine, Eltwise("pow"), (3, 17), (17,), ulps=4, draw=positive, families=["normal", "zeros"])
+    check_op(engine, Eltwise("pow"), (3, 17), (17,), ulps=32, draw=positive, families=["normal", "zeros"])
     whole = {1: lambda rng, shape: rng.integers(-3, 4, shape)}
-    check_op(engine, Eltwise("pow"), (3, 17), (17,), ulps=4, draw=whole, dtype=(DType.F32, DType.I64))
+    check_op(engine, Eltwise("pow"), (3, 17), (17,), ulps=32, draw=whole, dtype=(DType.F32, DType.I64))
 
 
 @pytest.mark.opencl
