@@ -85,7 +85,7 @@ class Cached:
         It serves files that have been left alone for a while and models in memory, on one device, where nothing but
         clgraph itself decides what is computed and nothing is to be seen or checked on the way.
         """
-        if not options.model_cache or third_party():
+        if not options.model_cache:
             return None
         if options.placement or options.placement_fallback or options.placement_budget:
             return None
@@ -93,7 +93,7 @@ class Cached:
             return None
         if options.dump_graphs is not None or is_dry(options) or options.device == "host" or "," in options.device:
             return None
-        if (found := source_of(source)) is None:
+        if third_party() or (found := source_of(source)) is None:
             return None
         names = None if outputs is None else tuple(outputs)
         key = _key(names, shapes or {}, options, images or {})
