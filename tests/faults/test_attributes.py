@@ -13,6 +13,7 @@ from onnx import AttributeProto, defs, helper, numpy_helper
 import clgraph
 import clgraph.ops
 from clgraph.errors import ClgraphError, InternalError
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.importing import IMPORTERS
 from tests.support.node_cases import node_cases
 
@@ -108,8 +109,9 @@ def wrong(case: Case, value: Any, model: onnx.ModelProto) -> str | None:
     what = f"{node.op_type}, {case.attribute.name}={value}"
     try:
         shapes = {name: array.shape for name, array in case.feeds.items() if hasattr(array, "shape")}
-        clgraph.compile(model, device="null", shapes=shapes)
-        clgraph.compile(model, device="host").run(case.feeds)
+        topology = load_onnx(model, fed=shapes)
+        clgraph.compile(topology, device="null", shapes=shapes)
+        clgraph.compile(topology, device="host").run(case.feeds)
     except InternalError as error:
         return f"{what}: {error}"
     except ClgraphError as error:
