@@ -7,7 +7,7 @@
 // Grid: one work-item a direction of a sequence, n of them. table: tokens, batch, H, cell (0 RNN, 1 GRU, 2 LSTM), whether the
 // first direction is from the end, directions, linear before reset, coupled, the bound (0: none), then for each direction code
 // and parameters of its activations; numbers as PARAMETER reads them.
-// Error: H * 2^-24 * sum |r h| for each gate, and the activations', carried on by the network from token to token.
+// Error: H * 2^-24 (of doubles 2^-53) * sum |r h| for each gate, and the activations', carried on from token to token.
 #include "tensor.clh"
 
 #ifdef DOUBLES
