@@ -13,6 +13,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, PostOperation, Primitive, broadcasts_to, primitive
+from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.selector.general import (
     FLOATS,
     General,
@@ -69,10 +70,17 @@ class StaticQuantize(Primitive):
 @primitive
 @frozen
 class DequantizeAdd(Primitive):
-    """``y = v + (q - zero) * scale``. Inputs: floats v, and 8-bit integers q that broadcast to them."""
+    """``y = v + (q - zero) * scale``. Inputs: floats v, and 8-bit integers q that broadcast to them.
+
+    Attributes:
+        order: The sum that it is, where that is one of known steps; v and the floats of q are what it adds.
+        swapped: v is its second operand.
+    """
 
     scale: float
     zero: int
+    order: QuantizedSum | None = None
+    swapped: bool = False
 
     kind: ClassVar[str] = "dequantize_add"
     holds_sizes: ClassVar[bool] = False
@@ -88,6 +96,8 @@ class DequantizeAdd(Primitive):
         v, q = inputs
         exact = np.result_type(v.dtype, np.float32)
         floats = (q.astype(exact) - exact.type(self.zero)) * exact.type(self.scale)
+        if self.order is not None:
+            return self.order.reference(*((floats, v) if self.swapped else (v, floats)))
         return (np.asarray(v.astype(exact) + floats).astype(v.dtype),)
 
     def as_post(self, slot: int) -> PostOperation | None:

@@ -16,7 +16,9 @@ from clgraph.graph.serial import decode, encode
 from clgraph.ops import primitive_of
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.reorder import Reorder
+from clgraph.ops.static_quantize import DequantizeAdd
 
 VALUES = [
     None,
@@ -37,6 +39,7 @@ VALUES = [
     Layout(DType.F32, (1, 20, 4, 5), feature_blocked(4), ((0, 0), (0, 0), (1, 2), (0, 3)), (640, 320, 80, 16)),
     Activation("clip", -math.inf, 6.0),
     Reorder(DType.F32, feature_blocked(4), ((0, 0), (0, 0), (1, 1), (1, 1))),
+    DequantizeAdd(0.5, 3, QuantizedSum((0.25, 0.5, 1.0), (7, 3, 9)), swapped=True),
     (Fused(Eltwise("sub"), (2,), 1), Fused(Activation("relu"), (), 0, "pre")),
 ]
 

@@ -45,6 +45,7 @@ class ByteEnd:
     within: Int
     again: Int
     after: Int
+    joint: Int
     zero: Int
     low: Int
     high: Int
@@ -85,7 +86,16 @@ _FLOATS = ("first", "floor", "middle", "adding", "bottom", "second", "third", "s
 def end_numbers(zero: int = 0, low: int = 0, high: int = 255, **said: Any) -> dict[str, Any]:
     """Return the fields of :class:`ByteEnd`, 0 where nothing is said; the bounds stand there four times."""
     bounds = {name: four_times(value) for name, value in (("low", low), ("high", high))}
-    return {**dict.fromkeys(_FLOATS, 0.0), "within": 0, "again": 0, "after": 0, "zero": zero, **bounds, **said}
+    return {
+        **dict.fromkeys(_FLOATS, 0.0),
+        "within": 0,
+        "again": 0,
+        "after": 0,
+        "joint": 0,
+        "zero": zero,
+        **bounds,
+        **said,
+    }
 
 
 def four_times(byte: int) -> int:
@@ -197,10 +207,32 @@ class _Head:
         if self.residual:
             p = self.residual.primitive
             assert isinstance(p, DequantizeAdd)
-            said |= {"third": p.scale, "shift": float(p.zero)}
+            joint = _joint(again, p, rounding) if mode == TWICE else None
+            said |= joint or {"third": p.scale, "shift": float(p.zero)}
         operands = (self.by, self.plus, self.by_after, self.plus_after, self.residual)
         slots = [None if f is None else f.operands[0] for f in operands]
-        return End(mode, taken, last, end_numbers(0 if rounding is None else rounding.zero, *limits, **said), *slots)
+        said = {"zero": 0 if rounding is None else rounding.zero, **said}
+        low, high = limits
+        return End(mode, taken, last, end_numbers(low=low, high=high, **said), *slots)
+
+
+def _joint(again: Fused | None, p: DequantizeAdd, rounding: StaticQuantize | None) -> dict[str, Any] | None:
+    """Return the fields of a sum of what *again* rounds with bytes in the order of steps, ``None`` where it is none.
+
+    Bytes of a model that is signed are 128 more than its integers.
+    """
+    order, own, other = p.order, int(p.swapped), int(not p.swapped)
+    if order is None or again is None or rounding is None:
+        return None
+    signed = p.zero - order.zeros[other]
+    alike = (_alpha(again), -_low(again), p.scale, rounding.scale, rounding.zero) == (
+        *(order.scales[own], order.zeros[own] + signed, order.scales[other]),
+        *(order.scales[2], order.zeros[2] + signed),
+    )
+    if not alike:
+        return None
+    second, third = order.ratios[own], order.ratios[other]
+    return {"joint": 1 + own, "second": second, "third": third, "shift": order.fixed, "zero": signed}
 
 
 def _head(q: Query[Any], steps: tuple[Fused, ...]) -> _Head:

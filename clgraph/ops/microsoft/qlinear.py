@@ -21,6 +21,7 @@ from clgraph.ops.microsoft.whole_windows import WholeWindows
 from clgraph.ops.pooling import import_pooling
 from clgraph.ops.qlinear import import_qlinear_conv
 from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.softmax import Softmax
@@ -58,8 +59,21 @@ def import_qlinear_eltwise(node: OnnxNode) -> Sequence[str]:
         for i in (slot, 6):
             inputs[i] = node.literal(scales[i] / scales[i].dtype.type(256))
     left, right = (_floats(node, inputs[i : i + 3]) for i in (0, 3))
-    (y,) = node.emit(Eltwise(function), left, right)
+    known = _known_sum(node) if function == "add" else None
+    (y,) = node.emit(known or Eltwise(function), left, right)
     return _rounded(node, y, inputs[6:])
+
+
+def _known_sum(node: OnnxNode) -> QuantizedSum | None:
+    """Return the sum of a QLinearAdd, ``None`` where not all scales and zero points are known numbers."""
+    names = (*node.inputs, "", "")
+    scales = [node.constant(slot) for slot in (1, 4, 6)]
+    zeros = [node.constant(slot) if names[slot] else np.zeros((), np.uint8) for slot in (2, 5, 7)]
+    if any(v is None or v.size != 1 for v in (*scales, *zeros)):
+        return None
+    a, b, y = (float(v.reshape(())) for v in scales if v is not None)
+    zero_a, zero_b, zero_y = (int(v.reshape(())) for v in zeros if v is not None)
+    return QuantizedSum((a, b, y), (zero_a, zero_b, zero_y)) if min(a, b, y) > 0 else None
 
 
 @onnx("QLinearWhere", since=(1,), domain=MICROSOFT)

@@ -12,6 +12,7 @@ from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.resize import Resize
 from clgraph.ops.static_quantize import DequantizeAdd
 from clgraph.passes.base import Context
@@ -29,6 +30,11 @@ def rounds(value: Value) -> bool:
     """Whether what makes *value* rounds it to 8 bits, and does nothing else."""
     p = None if value.producer is None or value.producer.fused else value.producer.primitive
     return isinstance(p, Activation) and p.function == "fake_quantize"
+
+
+def adds(node: Node) -> bool:
+    """Whether *node* makes the sum of its two inputs, in floats or from steps to steps."""
+    return node.primitive == Eltwise("add") or isinstance(node.primitive, QuantizedSum)
 
 
 def spread_roundings(program: Program, context: Context) -> None:
@@ -72,7 +78,7 @@ def made_by(program: Program, value: Value, chosen: Container[Node]) -> Node | N
     node = value.producer
     while node is not None and node not in chosen:
         first = node.inputs[0] if node.inputs else None
-        if isinstance(node.primitive, Eltwise):
+        if isinstance(node.primitive, Eltwise | QuantizedSum):
             sides = [v for v in node.inputs if v.layout == node.output.layout and v.producer is not None]
             first = max(sides, key=lambda v: program.position(v.producer), default=None)  # type: ignore[arg-type]
         elif not isinstance(node.primitive, Activation | DequantizeAdd):
@@ -148,7 +154,7 @@ class Makers:
 
     def _behind(self, value: Value, chosen: Container[Node]) -> BytePass | None:
         node = value.producer
-        if node is None or node.fused or not isinstance(node.primitive, Eltwise | Activation):
+        if node is None or node.fused or not isinstance(node.primitive, Eltwise | QuantizedSum | Activation):
             return None
         if not value.has_one_use or self.program.is_output(value) or made_by(self.program, value, chosen) is not None:
             return None
@@ -168,7 +174,7 @@ class Makers:
         found = []
         for node, slot in path.steps:
             others = [v for i, v in enumerate(node.inputs) if i != slot]
-            if node.primitive != Eltwise("add") or others[0] is node.inputs[slot]:
+            if not adds(node) or others[0] is node.inputs[slot]:
                 continue
             alike = others[0].layout == node.output.layout and steps_of(others[0]) is not None
             if alike and self.of(others[0], chosen) is not None:

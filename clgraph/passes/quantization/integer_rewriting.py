@@ -17,10 +17,11 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantize import Dequantize
+from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.passes.base import Context
 from clgraph.passes.formats.format_search import Factor, minimise
-from clgraph.passes.quantization.byte_makers import Makers, byte_makers, made_by, rounds, spread_roundings
+from clgraph.passes.quantization.byte_makers import Makers, adds, byte_makers, made_by, rounds, spread_roundings
 from clgraph.passes.quantization.dynamic_quantization import drop
 from clgraph.passes.quantization.integer_products import (
     BANDWIDTH,
@@ -131,7 +132,11 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
         device, source = context.device(readers[0]), x.producer.inputs[0] if rounds(x) and x.producer else None
         seconds = x.layout.count / (BANDWIDTH * device.bytes_per_second)
         between = device.launch_seconds + (3 if _narrow(context, device) else 5) * seconds
-        others = [n for n in x.readers if not (n in found or n in makers.moved or isinstance(n.primitive, Eltwise))]
+        others = [
+            n
+            for n in x.readers
+            if not (n in found or n in makers.moved or isinstance(n.primitive, Eltwise | QuantizedSum))
+        ]
         widened = between if rounds(x) and (others or program.is_output(x)) else 0.0
         maker = makers.of(x, found)
         # What a graph input is rounded by is a launch in any case.
@@ -151,6 +156,14 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
         factors.append(Factor(scope, table))
     values = minimise([2] * len(found), factors, [0] * len(found)).values if found else ()
     return {node for node, i in index.items() if values[i]}
+
+
+def _added_bytes(node: Node, operand: Value, scale: float, zero: int) -> DequantizeAdd:
+    """Return the sum *node* with the bytes of *operand*, in the order of *node*'s where they are what that adds."""
+    p, slot = node.primitive, node.inputs.index(operand)
+    if isinstance(p, QuantizedSum) and np.float32(p.scales[slot]) == np.float32(scale):
+        return DequantizeAdd(scale, zero, p, slot == 0)
+    return DequantizeAdd(scale, zero)
 
 
 class _Rewriting:
@@ -243,7 +256,7 @@ class _Rewriting:
         for node, operand, factor in sums:
             other = next(v for v in node.inputs if v is not operand)
             added = bytes_[type_of[node]]
-            addition = DequantizeAdd(steps.scale * factor, steps.zero(added.layout.dtype))
+            addition = _added_bytes(node, operand, steps.scale * factor, steps.zero(added.layout.dtype))
             sum_ = substitute(program, [node], addition, [other, added], node)
             if any((node, slot) in self._first for slot in range(2)):
                 self._first.add((sum_, 0))
@@ -265,7 +278,7 @@ class _Rewriting:
 
     def _is_sum(self, node: Node, value: Value) -> bool:
         """Whether *node* adds *value* to what a product of integers makes."""
-        if node.primitive != Eltwise("add") or node.fused or node.inputs[0] is node.inputs[1]:
+        if not adds(node) or node.fused or node.inputs[0] is node.inputs[1]:
             return False
         other = next(v for v in node.inputs if v is not value)
         alone = read_outside(self._program, other, [node]) is None

@@ -20,8 +20,9 @@ class UseIntegers(Pass):
     ``quantized_conv_transpose`` or ``quantized_matmul``: exact sums in int, scaled once. Its input is rounded to I8,
     whatever the model's type and zero point: they are the same 256 steps. What it makes is rounded by
     prepare_primitive_fusing, which fuses ``static_quantize`` behind it, so that between two of them there are bytes. A
-    sum with such bytes (a residual) reads them as they are; other readers get a dequantize. Where bytes are U8, what
-    elementwise operators make of one rounded value is a ``byte_lookup`` (``byte_tables``).
+    sum with such bytes (a residual) reads them as they are, in the order of QLinearAdd where it is one; other readers
+    get a dequantize. Where bytes are U8, what elementwise operators make of one rounded value is a ``byte_lookup``
+    (``byte_tables``).
 
     Where scales are computed in each run, see ``dynamic_products``.
 
@@ -35,6 +36,7 @@ class UseIntegers(Pass):
         "conv_transpose": "may become quantized_conv_transpose where its windows lie side by side",
         "matmul": "may become quantized_matmul",
         "eltwise": "a sum reads bytes",
+        "quantized_sum": "a sum reads bytes",
     }
     rounds: ClassVar[bool] = True
     needs: ClassVar[Milestone] = Milestone.PLACED

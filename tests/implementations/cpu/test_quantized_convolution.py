@@ -18,6 +18,7 @@ from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
+from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.selector.query import DeviceInfo
 from tests.support.features import needs
@@ -36,6 +37,12 @@ ENDS = {
     "a sum of bytes, rounded twice": [
         Fused(Activation("fake_quantize", 0.4, -128.0)),
         Fused(DequantizeAdd(0.3, 90), (5,)),
+        Fused(Activation("relu")),
+        Fused(LAST),
+    ],
+    "a sum of known steps, rounded twice": [
+        Fused(Activation("fake_quantize", 0.4, -128.0)),
+        Fused(DequantizeAdd(0.3, 90, QuantizedSum((0.4, 0.3, 0.75), (0, -38, 2))), (5,)),
         Fused(Activation("relu")),
         Fused(LAST),
     ],
@@ -184,6 +191,36 @@ def test_sums_of_bytes_are_exact_and_end_as_they_are_told(engine, seed):
             outputs = 64 * groups
         primitive, arrays = draw(rng, channels, outputs, groups, KERNELS[(seed * 5 + i) % len(KERNELS)])
         check(engine, QuantizedConvolutionBytes, primitive, arrays, end, rng)
+
+
+@pytest.mark.opencl
+def test_sums_of_known_steps_are_those_of_all_pairs_of_bytes(engine):
+    needs(engine, "byte_pairs")
+    own, other = (np.broadcast_to(p.astype(np.uint8), (1, 16, 256, 256)) for p in np.indices((256, 256)))
+    scales, zeros = np.array((0.149, 0.043, 0.174), np.float32), (8, 5, 138)
+    primitive = QuantizedConvolution((1, 1), (1, 1), ((0, 0), (0, 0)), zero=zeros[0])
+    sums = [np.full(16, -zeros[0], np.int32), np.full(16, scales[0]), np.zeros(16, np.float32)]
+    arrays = [own, np.eye(16, dtype=np.int8)[:, :, None, None], *sums, other]
+    floats = (own[0, :1].astype(np.float32) - zeros[0]) * scales[0]
+    made = []
+    # The integers of the model are the bytes, or 128 less; and the convolution's is either operand.
+    for signed, slot in ((0, 0), (0, 1), (128, 0), (128, 1)):
+        back = slice(None, None, -1) if slot else slice(None)
+        two = (*scales[:2][back].tolist(),), tuple(z - signed for z in zeros[:2])[back]
+        order = QuantizedSum((*two[0], float(scales[2])), (*two[1], zeros[2] - signed))
+        sum_ = DequantizeAdd(float(scales[1]), zeros[1], order, swapped=bool(slot))
+        last = StaticQuantize(float(scales[2]), zeros[2], DType.U8)
+        rounded = Activation("fake_quantize", float(scales[0]), float(-zeros[0]))
+        fused = [Fused(rounded), Fused(sum_, (5,)), Fused(last)]
+        how = {"arity": 5, "packed": False, "fused": fused, "constant": (1, 2, 3, 4)}
+        q = pose(engine.info, QuantizedConvolutionBytes, primitive, [Layout.of(a) for a in arrays], **how)
+        q = with_weights(QuantizedConvolutionBytes, q.with_layouts(q.inputs, (replace(q.outputs[0], dtype=DType.U8),)))
+        got = run_tiles(engine, QuantizedConvolutionBytes, q, arrays)[0]
+        (want,) = last.reference(*sum_.reference(floats, other[0, :1]))
+        np.testing.assert_array_equal(got, np.broadcast_to(want, got.shape))
+        made.append(got[0])
+    (plain,) = last.reference(*replace(sum_, order=None).reference(floats, other[0, :1]))
+    assert len({m.tobytes() for m in (*made, plain[0])}) == 5, "no order makes another's bytes, or those of floats"
 
 
 @pytest.mark.opencl

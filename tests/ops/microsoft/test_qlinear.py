@@ -25,6 +25,25 @@ def test_sums_and_products_are_within_a_step_of_onnxruntime(op_type, rng):
     agree(op_type, inputs, **MICROSOFT)
 
 
+def test_sums_of_all_pairs_of_bytes_are_those_of_onnxruntime():
+    """Rounding each of Dequantize, Add and Quantize makes another byte of one of these pairs."""
+    steep, pairs = (0.107911855, 0.064302266, 0.020246834), np.indices((256, 256))
+    usual = (0.0313076451420784, 0.02998070977628231, 0.041797883808612823)
+    for dtype, low, numbers, zeros in (
+        (np.int8, -128, usual, (119, 124, 108)),
+        (np.uint8, 0, steep, (171, 206, 5)),
+    ):
+        scales, (a, b) = np.array(numbers, F), (pairs + low).astype(dtype)
+        zeros = [dtype(z + low) for z in zeros]
+        given = [a, scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[2]]
+        model, feeds = one_node("QLinearAdd", given, **ONE, constant=(1, 2, 4, 5, 6, 7))
+        (want,) = onnxruntime_outputs(model, feeds)
+        np.testing.assert_array_equal(reference_outputs(load_onnx(model).build(), feeds)[0], want)
+        floats = (a.astype(F) - zeros[0]) * scales[0] + (b.astype(F) - zeros[1]) * scales[1]
+        plain = np.clip(np.rint(floats / scales[2]) + zeros[2], low, low + 255)
+        assert (plain != want).any() or dtype is np.uint8
+
+
 def test_relatives_are_within_a_step_of_onnxruntime(rng):
     x = rng.integers(0, 256, (2, 3, 6, 4)).astype(np.uint8)
     given = [x, F(0.05), np.uint8(120), F(0.03), np.uint8(100)]

@@ -20,6 +20,7 @@ from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose
 from clgraph.ops.quantized_convolution import QuantizedConvolution
+from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.resize import Resize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
@@ -106,6 +107,23 @@ def test_convolutions_read_and_make_bytes_with_the_residual_and_roundings_fused(
     assert a2.inputs[-1] is start.output
     assert b2.inputs[-1] is a2.output
     assert program.notes["use_integers"] == "4 products from integers"
+
+
+def test_sums_of_known_steps_are_told_which_operand_is_bytes():
+    for slot, scale in ((0, 0.026), (1, 0.026), (0, 0.03)):
+        net = Quantised()
+        x = net.rounded(net.input("x", (1, 32, 8, 8)))
+        # On steps of 0.026 and 0.029; the bytes that are read are those of the product that is computed first.
+        a, b = net.rounded(net.product("a", x, 32, 32)), net.rounded(net.product("b", x, 32, 32))
+        sum_ = QuantizedSum((scale, 0.029, 0.032), (120, 120, 120))
+        sum_ = QuantizedSum((0.029, scale, 0.032), (120, 120, 120)) if slot else sum_
+        y = net.rounded(net.add("sum", sum_, *((b, a) if slot else (a, b))))
+        net.product("end", y, 32, 32)
+        program = run_until(net.program("end"), "prepare_primitive_fusing", VNNI)
+        (found,) = [f.primitive for n in program for f in n.fused if isinstance(f.primitive, DequantizeAdd)]
+        of_steps = (sum_, slot == 0) if scale == 0.026 else ()
+        assert found == DequantizeAdd(found.scale, 120, *of_steps)
+        assert np.float32(found.scale) == np.float32(0.026)
 
 
 def test_the_pass_changes_no_result_beyond_roundings():
