@@ -12,6 +12,7 @@
 // groups, ticket_groups, tiers     column groups in all, of a ticket, tickets side by side
 // ticket_rows, spans           rows of a ticket, tickets below one another
 // nb, widest, first_id         columns / 16 and rows of the widest instance; id of the one-row instance, neighbours follow
+// narrow_id                    instance of 6 rows and 32 columns, for groups that have no more; -1: none
 // ahead                        floats that a product of one row fetches ahead of its walk through b; 0: none
 // fetched                      packed b that comes from memory: floats of the next group fetched with each k; 0: none
 //
@@ -35,11 +36,16 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
       b_row = 64;
     }
     __global const float* next = b + (d->fetched && g + 1 < d->groups ? d->b_group : 0);
+    // Narrow groups go in blocks of 6 rows, the last of which begins so that it is full: rows that it has in common with the
+    // one before are computed twice, with the same result.
+    const int narrow = d->narrow_id >= 0 && columns <= 32 && last_row - first_row >= 6, step = narrow ? 32 : nb * 16;
     for (int y = first_row; y < last_row;) {
-      const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
+      if (narrow) y = min(y, last_row - 6);
+      const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest;
+      const int count = narrow ? 6 : (left + pieces - 1) / pieces, id = narrow ? d->narrow_id : d->first_id + count - 1;
       __global float* to = c + (long)y * d->c_row + g * 64;
-      for (int j = 0; j < columns; j += nb * 16, next += (long)d->fetched * d->depth)
-        micro_matmul(d->first_id + count - 1, a + (long)y * d->a_row, d->a_row, d->a_step, b + j, b_row, to + j, d->c_row,
+      for (int j = 0; j < columns; j += step, next += (long)d->fetched * d->depth)
+        micro_matmul(id, a + (long)y * d->a_row, d->a_row, d->a_step, b + j, b_row, to + j, d->c_row,
                      columns - j, d->depth, 0, d->ahead ? b + j + d->ahead : next, d->ahead ? b_row : d->fetched);
       post_group(post, posts, banks, to, d->c_row, n, y, count, g, columns);
       y += count;

@@ -29,7 +29,8 @@ _FILE = "matmul/micro_matmul.cl"
 _SHAPES = {16: (4, 6), 8: (1, 6)}
 """Vectors of 16 columns and most rows of an instance, by SIMD width."""
 
-_NARROW = Micro.of(_FILE, NB=2, UR=6)
+NARROW_ROWS = 6
+_NARROW = Micro.of(_FILE, NB=2, UR=NARROW_ROWS)
 """What computes at most 32 columns where the others compute 64."""
 
 MICROS = micro_family(
@@ -98,6 +99,7 @@ class MatMulRowsDesc(Descriptor):
     nb: Int
     widest: Int
     first_id: Int
+    narrow_id: Int
     ahead: Int
     fetched: Int
 
@@ -172,6 +174,13 @@ def row_seconds(q: Query[MatMul], p: StridedProduct) -> float:
     return p.depth * half_cycles(nb, count) / count * (GROUP // LANES // nb) * 2 * LANES / worker_flops(q.device)
 
 
+def _groups_computed(q: Query[MatMul], p: StridedProduct) -> float:
+    """Return how many groups of columns are computed; of a last one of at most 32 columns that may be half of it."""
+    whole, rest = divmod(p.columns, GROUP)
+    narrow = rest <= GROUP // 2 and p.rows.size >= NARROW_ROWS and widest_instance(q.device).narrow_id >= 0
+    return whole + (0.5 if narrow else 1.0) * (rest > 0)
+
+
 def matmul_tickets(q: Query[MatMul], p: StridedProduct) -> MatMulTickets:
     """Return how the product is cut into tickets."""
     groups, row = -(-p.columns // GROUP), row_seconds(q, p)
@@ -221,7 +230,7 @@ class MatMulRows(Implementation[MatMul]):
     def cost(cls, q: Query[MatMul]) -> float:
         p = strided_product(q)
         t = matmul_tickets(q, p)
-        work = row_seconds(q, p) * p.rows.size * -(-p.columns // GROUP) * p.batch.size
+        work = row_seconds(q, p) * p.rows.size * _groups_computed(q, p) * p.batch.size
         traffic = q.inputs[0].nbytes + q.outputs[0].nbytes
         tickets = t.rows.count * t.groups.count * p.batch.size
         return step_seconds(q.device, work, traffic, tickets, weights=q.inputs[1].nbytes)
@@ -229,8 +238,7 @@ class MatMulRows(Implementation[MatMul]):
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
         p = strided_product(q)
-        b, t, simd = q.inputs[1], matmul_tickets(q, p), q.device.simd
-        nb, most = _SHAPES[16 if simd >= 16 else 8]
+        b, t, widest = q.inputs[1], matmul_tickets(q, p), widest_instance(q.device)
         packed = bool(b.format.blocks)
         batch_elements = p.batch.size if p.batch.pitches[1] else 1
         desc = MatMulRowsDesc(
@@ -255,11 +263,12 @@ class MatMulRows(Implementation[MatMul]):
             tiers=t.groups.count,
             ticket_rows=t.rows.each,
             spans=t.rows.count,
-            nb=nb,
-            widest=most,
-            first_id=MICROS.id(simd, Micro.of(_FILE, NB=nb, UR=1)),
+            nb=widest.nb,
+            widest=widest.rows,
+            first_id=widest.first_id,
+            narrow_id=widest.narrow_id,
             ahead=AHEAD if packed and p.rows.size == 1 else 0,
-            fetched=_fetched(t.rows.each, p, nb, most) if packed and b.nbytes > CACHED else 0,
+            fetched=_fetched(t.rows.each, p, widest) if packed and b.nbytes > CACHED else 0,
         )
         staged = not packed and (p.columns % GROUP or p.b_column != 1)
         scratch = -(-p.depth // LANES) * LANES * GROUP * 4 if staged else 0
@@ -267,12 +276,12 @@ class MatMulRows(Implementation[MatMul]):
         return Plan((Tile("matmul_rows", desc, tickets, scratch=scratch, post=matmul_posts(q, p)),))
 
 
-def _fetched(rows: int, p: StridedProduct, nb: int, most: int) -> int:
+def _fetched(rows: int, p: StridedProduct, widest: Widest) -> int:
     """Return how many floats of the next group each step of a product fetches, so that it is there in time.
 
     A group is read over and over, by each block of rows; its first reader would wait for memory.
     """
-    blocks = -(-rows // most) * (GROUP // LANES // nb)
+    blocks = -(-rows // widest.rows) * (GROUP // LANES // widest.nb)
     return min(-(-GROUP // blocks), 2 * LANES) if rows > 1 else 0
 
 

@@ -90,3 +90,14 @@ def test_axes_merge_where_every_tensor_walks_them_as_one():
         Axis(4, (1, 0)),
     ]
     assert merge([Axis(1, (5,))]) == []
+
+
+def test_at_most_32_columns_are_estimated_as_half_a_group():
+    def seconds(rows, columns, simd=16):
+        layouts = [Layout.of(np.zeros(s, np.float32)) for s in ((rows, 512), (512, columns))]
+        return MatMulRows.cost(pose(DeviceInfo(simd=simd), MatMulRows, MatMul(), layouts, arity=2))
+
+    assert seconds(512, 32) < 0.6 * seconds(512, 64)
+    assert seconds(512, 96) < 0.8 * seconds(512, 128)
+    assert seconds(512, 33) > 0.9 * seconds(512, 64)
+    assert seconds(512, 32, simd=8) > 0.9 * seconds(512, 64, simd=8)
