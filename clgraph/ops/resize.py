@@ -122,6 +122,14 @@ class Resize(Primitive):
         roi = (self.roi[axis], self.roi[axis + len(shape)]) if self.roi else ()
         return _taps(replace(self, shape=(shape[axis],), scales=(self.scales[axis],), roi=roi), size)
 
+    def counting_taps(self, axis: int, size: int) -> Taps:
+        """Return :meth:`taps` without those of weight 0."""
+        return tuple(tuple((at, weight) for at, weight in row if weight) for row in self.taps(axis, size))
+
+    def keeps(self, axis: int, size: int) -> bool:
+        """Whether the result has along *axis* what x has there."""
+        return self.counting_taps(axis, size) == tuple(((i, 1.0),) for i in range(size))
+
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         exact = np.result_type(x.dtype, np.float32)
@@ -141,6 +149,13 @@ class Resize(Primitive):
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
         turned = replace(self, shape=held(self.shape or (), axes), scales=held(self.scales, axes))
         return Permuted.along(turned, axes, 1)
+
+
+def tap_values(taps: Taps) -> tuple[int, list[int]]:
+    """Return the most taps of an element, and that many pairs of place and weight's bits for each, weight 0 last."""
+    most = max(map(len, taps), default=0)
+    filled = [tap for row in taps for tap in (*row, *[(0, 0.0)] * (most - len(row)))]
+    return most, [v for at, weight in filled for v in (at, bits(weight))]
 
 
 def _weighted(x: Array, taps: Taps) -> Array:
@@ -317,12 +332,9 @@ class ResizeRef(General[Resize]):
         taps: list[int] = []
         order = y.format.order
         for axis in order:
-            found = q.primitive.taps(axis, x.shape[axis])
-            most = max(map(len, found), default=1)
+            most, values = tap_values(q.primitive.taps(axis, x.shape[axis]))
             places += [len(taps), most]
-            for row in found:
-                padded = (*row, *[(0, 0.0)] * (most - len(row)))
-                taps += [v for at, weight in padded for v in (at, bits(weight))]
+            taps += values
         sizes = [y.shape[axis] for axis in order]
         numbers = table(sizes, View.of(y).along(order), View.of(x).along(order), places)
         posts = post_arguments(q, [view.along(order) for view in post_views(q)], y.rank)

@@ -5,10 +5,13 @@ import onnx.reference
 import pytest
 
 from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
 from clgraph.frontend.onnx_loader import load_onnx
+from clgraph.implementations.cpu.resize_rows import ResizeRows
 from clgraph.ops.resize import Resize
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree, one_node, reference_outputs
+from tests.support.run_tiles import pose
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
 SCALES = np.array([1, 1, 2.5, 1.5], np.float32)
@@ -114,3 +117,17 @@ def test_every_implementation_is_within_its_bound(rule, size, dtype, engine):
     check_op(engine, Resize("linear", rule, shape=size, scales=scales), shape, ulps=4 + 4, scale=scale, dtype=dtype)
     cubic = Resize("cubic", rule, shape=size, scales=scales)
     check_op(engine, cubic, shape, ulps=1.5**2 * (4 + 16), scale=scale, dtype=dtype)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("shape", "size", "antialias"), [((2, 21, 37), (2, 40, 18), True), ((35, 20), (35, 33), False)]
+)
+def test_more_rows_and_columns_than_a_vector_has_are_within_the_bound_too(shape, size, antialias, engine):
+    scales = tuple(n / d for n, d in zip(size, shape, strict=True))
+    cubic = Resize("cubic", shape=size, scales=scales, antialias=antialias)
+    if engine.device.info.kind == "cpu":
+        q = pose(engine.device.info, ResizeRows, cubic, [Layout(DType.F32, shape)], arity=1)
+        assert ResizeRows.refusal(q) is None
+    # As above, with up to 10 taps of a column that becomes narrower.
+    check_op(engine, cubic, shape, ulps=1.5**2 * (4 + 4 * 10), scale=lambda x: np.abs(x).max())

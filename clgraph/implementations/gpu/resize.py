@@ -14,8 +14,8 @@ from clgraph.implementations.gpu.vectors import (
     wide,
     wide_view,
 )
-from clgraph.ops.resize import Resize, Taps
-from clgraph.selector.general import General, bits, launch, post_arguments, table
+from clgraph.ops.resize import Resize, Taps, tap_values
+from clgraph.selector.general import General, launch, post_arguments, table
 from clgraph.selector.implementation import Formats, implements, roofline
 from clgraph.selector.plan import Plan, Table
 from clgraph.selector.query import Query
@@ -34,7 +34,7 @@ class ResizeGpuVectors(General[Resize]):
         x, (y,) = q.inputs[0], q.outputs
         if not 3 <= x.rank <= 4 or x.shape[:2] != y.shape[:2]:
             return "resizes one or two spatial axes"
-        if any(_taps(q, axis) != tuple(((i, 1.0),) for i in range(x.shape[axis])) for axis in (0, 1)):
+        if not all(q.primitive.keeps(axis, x.shape[axis]) for axis in (0, 1)):
             return "leaves images and channels as they are"
         return channels_refusal(q)
 
@@ -51,23 +51,11 @@ class ResizeGpuVectors(General[Resize]):
         x, (y,) = q.inputs[0], q.outputs
         lanes = lanes_of_channels(x, y)
         dims = (y.shape[0], *wide(y.shape[2:], 1), y.shape[1] // lanes, 1)
-        found = [_taps(q, axis) for axis in range(2, x.rank)]
+        found = [q.primitive.counting_taps(axis, x.shape[axis]) for axis in range(2, x.rank)]
         rows, columns = [_ONE, *found] if x.rank == 3 else found
-        most = [max(map(len, taps), default=0) for taps in (rows, columns)]
-        first, second = (_values(taps, m) for taps, m in zip((rows, columns), most, strict=True))
-        numbers = table(dims, wide_view(y, y.shape, lanes), wide_view(x, x.shape, lanes), most, len(first))
+        (down, first), (across, second) = tap_values(rows), tap_values(columns)
+        numbers = table(dims, wide_view(y, y.shape, lanes), wide_view(x, x.shape, lanes), [down, across], len(first))
         views = [wide_view(q.inputs[p.operands[0]], y.shape, lanes) for p in q.post if p.operands]
         jit = vector_jit(y.dtype, len(dims), lanes)
         arguments = ("in0", "out0", numbers, Table((*first, *second)), *post_arguments(q, views, len(dims)))
         return Plan((launch("resize/resize_gpu_vectors", jit, prod(dims), *arguments),))
-
-
-def _taps(q: Query[Resize], axis: int) -> Taps:
-    """Return the taps along *axis* that count."""
-    found = q.primitive.taps(axis, q.inputs[0].shape[axis])
-    return tuple(tuple((at, weight) for at, weight in row if weight) for row in found)
-
-
-def _values(taps: Taps, most: int) -> list[int]:
-    """Return *most* pairs of a place and the bits of a weight for each of *taps*, those too many of weight 0."""
-    return [v for row in taps for at, weight in (*row, *[(0, 0.0)] * (most - len(row))) for v in (at, bits(weight))]
