@@ -55,6 +55,21 @@ def test_roi_align_is_within_its_bound(samples, half_pixel, maximum, dtype, engi
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("samples", [0, 2, 130])
+def test_rows_longer_than_a_vector_and_samples_beyond_the_list_are_within_the_bound(samples, engine):
+    wide = np.array(
+        [[30, 1, 37.5, 5.5], [0.25, 0, 36, 5], [12.5, -1, 15, 1], [21, 2, 21, 2], [2, 3, 19.5, 4]], np.float32
+    )
+    draw = {1: lambda rng, shape: wide, 2: DRAW[2]}
+    # As above, with at most 38 pixels.
+    units = 2 * 8 * (38 + 38) + max(samples, 19) ** 2 + 8
+    scale = lambda x, *_: np.abs(x).max()  # noqa: E731
+    check = {"dtype": [DType.F32, DType.F32, DType.I64], "draw": draw, "ulps": units, "scale": scale}
+    found = check_op(engine, RoiAlign((2, 3), samples), (2, 17, 6, 37), *SHAPES[1:], **check)
+    assert ("roi_align.rows" in found) == (engine.device.info.kind == "cpu")
+
+
+@pytest.mark.opencl
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
 def test_regions_of_halves_and_fused_operations(dtype, gpu_engine):
     types, fused = [dtype, DType.F16, DType.I64], [(Activation("relu"), [], 0)]

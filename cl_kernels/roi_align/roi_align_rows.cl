@@ -1,0 +1,102 @@
+// Means of samples of regions (roi_align_ref.cl), float: the rows under a bin are mixed once for all bins beside it.
+//
+// A mean of bilinear samples is separable: rows of x are mixed by the shares of a row of bins, in vectors, then columns.
+// Grid: a work-item for each block of channels of a region, n of them. table: blocks of channels, channels of a block,
+// channels, height and width of x, rows and columns of y, samples along a side of a bin (0: as many as pixels, at most
+// 4096), whether a pixel's centre is at 0.5, images. All tensors are dense; x has at most WIDTH columns. An image that is
+// not there counts as the nearest that is.
+// Error: as of roi_align_ref.
+#include "tensor.clh"
+
+#define WIDTH 2048
+#define LISTED 256
+
+// Pixels before and behind a place, and the share of each; no share where it does not count.
+typedef struct {
+  int low, high;
+  float first, second;
+} neighbours;
+
+// A side of a region: where its bins begin, how long a sample is, how many a bin has; the neighbours of the first LISTED.
+typedef struct {
+  float begin, step;
+  int size, samples;
+  neighbours listed[LISTED];
+} side;
+
+static neighbours neighbours_of(const side* s, const int sample) {
+  const float place = s->begin + (sample + 0.5f) * s->step, at = fmax(place, 0.0f);
+  const int low = min((int)fmin(at, (float)s->size), s->size - 1), high = min(low + 1, s->size - 1);
+  const float share = low >= s->size - 1 ? 0.0f : at - low;
+  const int inside = place >= -1.0f && place <= s->size;
+  return (neighbours){low, high, inside ? 1.0f - share : 0.0f, inside ? share : 0.0f};
+}
+
+static void side_of(side* s, const float from, const float to, const int centred, const int bins, const int samples, const int size) {
+  const float length = centred ? to - from : fmax(to - from, 1.0f), bin = length / bins;
+  s->samples = samples > 0 ? samples : (int)clamp(ceil(bin), 0.0f, 4096.0f);
+  s->begin = from;
+  s->step = bin / max(s->samples, 1);
+  s->size = size;
+  for (int i = 0; i < min(LISTED, bins * s->samples); i++) s->listed[i] = neighbours_of(s, i);
+}
+
+static neighbours sample_of(const side* s, const int sample) {
+  return sample < LISTED ? s->listed[sample] : neighbours_of(s, sample);
+}
+
+__kernel void roi_align_rows(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), __global const int* table,
+                             const float scale) {
+  const int id = get_global_id(0);
+  if (id >= n) return;
+  const int r = id / table[0], first = id % table[0] * table[1], channels = table[2], height = table[3], width = table[4];
+  const int rows = table[5], columns = table[6], centred = table[8];
+  const float offset = centred ? 0.5f : 0.0f;
+  const float4 region = vload4(r, BASE_OF(const float, in1)) * scale - offset;
+  side down, across;
+  side_of(&down, region.y, region.w, centred, rows, table[7], height);
+  side_of(&across, region.x, region.z, centred, columns, table[7], width);
+  int left = width, right = -1;
+  for (int i = 0; i < columns * across.samples; i++) {
+    const neighbours k = sample_of(&across, i);
+    left = min(left, k.low);
+    right = max(right, k.high);
+  }
+  left = max(min(left, width - 16), 0);
+
+  const int image = (int)clamp(BASE_OF(const long, in2)[r], 0l, (long)table[9] - 1);
+  const int count = down.samples * across.samples;
+  __global const float* x = BASE_OF(const float, in0) + ((long)image * channels + first) * height * width;
+  __global float* y = BASE_OF(float, out0) + ((long)r * channels + first) * rows * columns;
+  float mixed[WIDTH + 16];
+  for (int c = first; c < min(first + table[1], channels); c++, x += height * width) {
+    for (int i = 0; i < rows; i++) {
+      for (int at = left; at <= right; at += 16) {
+        const int begin = max(min(at, width - 16), 0);
+        float16 sum = (float16)(0.0f);
+        for (int s = 0; s < down.samples; s++) {
+          const neighbours k = sample_of(&down, i * down.samples + s);
+          __global const float *upper = x + k.low * width + begin, *lower = x + k.high * width + begin;
+          float16 a, b;
+          if (width >= 16)
+            a = vload16(0, upper), b = vload16(0, lower);
+          else {
+            float parts[2][16] = {{0}};
+            for (int j = 0; j < width; j++) parts[0][j] = upper[j], parts[1][j] = lower[j];
+            a = vload16(0, parts[0]), b = vload16(0, parts[1]);
+          }
+          sum = fma((float16)(k.first), a, fma((float16)(k.second), b, sum));
+        }
+        vstore16(sum, 0, mixed + begin - left);
+      }
+      for (int j = 0; j < columns; j++) {
+        float sum = 0.0f;
+        for (int s = 0; s < across.samples; s++) {
+          const neighbours k = sample_of(&across, j * across.samples + s);
+          sum = fma(k.first, mixed[k.low - left], fma(k.second, mixed[k.high - left], sum));
+        }
+        *y++ = count ? sum / count : 0.0f;
+      }
+    }
+  }
+}
