@@ -13,6 +13,7 @@ from clgraph.core.dtype import DType
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.cast_like import CastLike
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
@@ -36,9 +37,12 @@ def _floats(node: OnnxNode, quantised: Sequence[str], axis: int = 1) -> str:
     return node.emit(Dequantize(axis), *filter(None, quantised))[0]
 
 
-def _rounded(node: OnnxNode, y: str, parameters: Sequence[str]) -> tuple[str, ...]:
-    """Emit the rounding of y by scale and zero point; without a zero point to U8, as ONNX Runtime has it."""
-    return node.emit(Quantize(), y, *filter(None, parameters))
+def _rounded(node: OnnxNode, y: str, parameters: Sequence[str], like: str) -> tuple[str, ...]:
+    """Emit the rounding of y by scale and zero point; without a zero point to the type of *like*, an input."""
+    scale, zero = (*parameters, "")[:2]
+    if not zero:
+        (zero,) = node.emit(CastLike(), node.literal(np.zeros((), np.uint8)), like)
+    return node.emit(Quantize(), y, scale, zero)
 
 
 @onnx("QLinearConv", since=(1,), domain=MICROSOFT)
@@ -61,7 +65,7 @@ def import_qlinear_eltwise(node: OnnxNode) -> Sequence[str]:
     left, right = (_floats(node, inputs[i : i + 3]) for i in (0, 3))
     known = _known_sum(node) if function == "add" else None
     (y,) = node.emit(known or Eltwise(function), left, right)
-    return _rounded(node, y, inputs[6:])
+    return _rounded(node, y, inputs[6:], inputs[0])
 
 
 def _known_sum(node: OnnxNode) -> QuantizedSum | None:
@@ -80,7 +84,7 @@ def _known_sum(node: OnnxNode) -> QuantizedSum | None:
 def import_qlinear_where(node: OnnxNode) -> Sequence[str]:
     left, right = (_floats(node, node.inputs[i : i + 3]) for i in (1, 4))
     (y,) = node.emit(Where(), node.inputs[0], left, right)
-    return _rounded(node, y, node.inputs[7:])
+    return _rounded(node, y, node.inputs[7:], node.inputs[1])
 
 
 @onnx("QGemm", since=(1,), domain=MICROSOFT)
@@ -97,7 +101,7 @@ def import_qgemm(node: OnnxNode) -> Sequence[str]:
         (y,) = node.emit(Eltwise("add"), y, *node.emit(Eltwise("mul"), whole, scale))
     if alpha != 1:
         (y,) = node.emit(Activation("linear", alpha), y)
-    return _rounded(node, y, (y_scale, y_zero)) if y_scale else (y,)
+    return _rounded(node, y, (y_scale, y_zero), a) if y_scale else (y,)
 
 
 def _softmax(node: OnnxNode) -> Primitive:
@@ -134,7 +138,7 @@ def import_qlinear_unary(node: OnnxNode) -> Sequence[str]:
     x = _floats(node, node.inputs[:3])
     function = _UNARY[node.op_type](node)
     (y,) = channels_last(node, function, x) if last else node.emit(function, x)
-    return _rounded(node, y, node.inputs[3:])
+    return _rounded(node, y, node.inputs[3:], node.inputs[0])
 
 
 @onnx("QLinearConcat", since=(1,), domain=MICROSOFT)
@@ -144,7 +148,7 @@ def import_qlinear_concat(node: OnnxNode) -> Sequence[str]:
         raise node.unsupported(f"{len(parts)} inputs are not parts with a scale and a zero point each")
     floats = [_floats(node, parts[i : i + 3]) for i in range(0, len(parts), 3)]
     (y,) = node.emit(Concat(node.attribute("axis", 0)), *floats)
-    return _rounded(node, y, (y_scale, y_zero))
+    return _rounded(node, y, (y_scale, y_zero), parts[0])
 
 
 @onnx("QuantizeLinear", since=(1,), domain=MICROSOFT)

@@ -79,6 +79,7 @@ def test_zero_points_that_are_absent_are_zero(rng):
         np.testing.assert_array_equal(run(op_type, [a, F(0.1), None, b, F(0.02), None, F(0.1)]), whole)
     whole = run("QLinearLeakyRelu", [a, F(0.1), zero, F(0.2), zero])
     np.testing.assert_array_equal(run("QLinearLeakyRelu", [a, F(0.1), None, F(0.2)]), whole)
+    agree("QLinearSigmoid", [a.astype(np.int8), F(0.02), None, F(1 / 128), None], constant=(1, 3), **MICROSOFT)
 
 
 def test_a_choice_and_means_are_within_a_step_of_onnxruntime(rng):
