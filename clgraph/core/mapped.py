@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any, Self
@@ -27,13 +28,15 @@ class MappedFile(mmap.mmap):
     """
 
     path: Path
+    replaced: list[tuple[int, int]]
+    """First byte and end of the parts that lie in memory now (:mod:`clgraph.core.large_pages`)."""
     _was: os.stat_result
 
     def __new__(cls, path: Path) -> Self:
         """Map the file at *path*; raises ``OSError`` where it cannot be read, ``ValueError`` where it is empty."""
         with path.open("rb") as file:
             made = super().__new__(cls, file.fileno(), 0, access=mmap.ACCESS_READ)
-            made.path, made._was = path, os.fstat(file.fileno())
+            made.path, made.replaced, made._was = path, [], os.fstat(file.fileno())
         return made
 
     @property
@@ -74,6 +77,16 @@ def content_of(path: Path) -> bytes | MappedFile:
     return content
 
 
+REPLACING = threading.Lock()
+"""Held while pages are replaced, or given back."""
+
+
+def place_in(file: MappedFile, array: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """Return which byte of *file* a contiguous *array* in it begins at, and which it ends in front of."""
+    start: int = array.__array_interface__["data"][0] - np.frombuffer(file, np.uint8).__array_interface__["data"][0]
+    return start, start + array.nbytes
+
+
 def release(array: np.ndarray[Any, Any]) -> None:
     """Let the system take back the memory of *array*, which lies in a mapped file and is hardly read again.
 
@@ -82,11 +95,12 @@ def release(array: np.ndarray[Any, Any]) -> None:
     for file in files_of([array]):
         if not hasattr(mmap, "MADV_DONTNEED") or not array.flags.c_contiguous:
             return
-        begin, page = np.frombuffer(file, np.uint8).__array_interface__["data"][0], mmap.PAGESIZE
-        start = array.__array_interface__["data"][0] - begin
-        first, last = -(-start // page) * page, (start + array.nbytes) // page * page
-        if last > first:
-            file.madvise(mmap.MADV_DONTNEED, first, last - first)
+        start, end = place_in(file, array)
+        first, last = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
+        with REPLACING:
+            # What is no page of the file any more would be zeros.
+            if last > first and not any(begin < last and first < till for begin, till in file.replaced):
+                file.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
 def files_of(arrays: Iterable[np.ndarray[Any, Any]]) -> list[MappedFile]:

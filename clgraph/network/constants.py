@@ -28,7 +28,7 @@ Copy = tuple[Memory, int]
 class Constants:
     """Finds what other networks have copied, by identity of the array. Keeps neither arrays nor memory alive.
 
-    ``near`` has the copies of weights in mapped files that devices read which work on the host's memory.
+    ``near`` has the weights in mapped files brought near that devices read which work on the host's memory.
 
     An array must not change once a network reads it: the networks that come later may use the copy.
     """

@@ -9,7 +9,7 @@ from weakref import ReferenceType, ref
 from clgraph.core.frozen import mutable
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
-from clgraph.network.borrowing import LEAST_BYTES, address_of, left_at, suits_all, suits_readers
+from clgraph.network.borrowing import LEAST_BYTES, left_at, suits_all, suits_readers
 from clgraph.network.constants import Constants
 from clgraph.network.near_constants import NearConstants
 from clgraph.runtime.engine import Engine
@@ -34,7 +34,6 @@ class LaidConstants:
         banks: Left constants lie in one bank, large ones on devices that copy have their own, others share some.
         copies: Those of the banks that were copied for programs.
         places: Bank and byte offset of each array.
-        near: Copies of arrays of mapped files, which lie in the bank of those that are left.
         by_readers: Numbers of those arrays whose readers decide whether they are left where they are, and whether.
     """
 
@@ -43,7 +42,6 @@ class LaidConstants:
     banks: list[Memory] = field(default_factory=list)
     copies: list[Memory] = field(default_factory=list)
     places: list[tuple[int, int]] = field(default_factory=list)
-    near: list[Array] = field(default_factory=list)
     by_readers: dict[int, bool] = field(default_factory=dict)
 
     @staticmethod
@@ -107,10 +105,10 @@ class LaidConstants:
         """Let kernels read constants at their addresses: in one bank that starts at the first of them.
 
         On a device that works on the host's memory, what lies behind a buffer has addresses as well. Weights that are
-        read in vectors, from end to end, are first brought near; tables that rows are picked from stay in their file.
+        read in vectors, from end to end, are brought near; tables that rows are picked from stay in their file.
         """
         left: dict[int, tuple[int, Array]] = {}
-        walked: dict[int, Array] = {}
+        walked: list[Array] = []
         for number, (value, array) in enumerate(zip(values, self.arrays, strict=True)):
             address = left_at(array)
             if address is None:
@@ -119,14 +117,10 @@ class LaidConstants:
             if not suits_all(array, address):
                 self.by_readers[number] = any_address
             elif not any_address:
-                walked[number] = array
+                walked.append(array)
             if self.by_readers.get(number, True):
                 left[number] = address, array
-        copies = near.of(walked.values())
-        for number, array in walked.items():
-            if (copy := copies.get(id(array))) is not None:
-                left[number] = address_of(copy), copy
-                self.near.append(copy)
+        near.ask(walked)
         if left:
             begin, first = min(left.values(), key=lambda place: place[0])
             bank = self._add(engine.lend(first))

@@ -1,91 +1,81 @@
-"""Copies of mapped weights in large pages, shared by the programs of a model and by its clones."""
+"""Mapped weights that are brought into large pages once a model is run more than once."""
 
 from __future__ import annotations
 
-import mmap
+import logging
 import threading
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
-from weakref import ReferenceType, ref
 
-import numpy as np
-
-from clgraph.core.mapped import files_of, release
+from clgraph.core.large_pages import Replacer, chunks, has_large_pages
+from clgraph.core.mapped import MappedFile, files_of, place_in
 from clgraph.graph.primitive import Array
+from clgraph.runtime.at_exit import GATE
 
 LEAST_BYTES = 1 << 22
-"""What is worth a copy: two large pages of most processors."""
+"""What is worth it: two large pages of most processors."""
 MOST_BYTES = 1 << 30
 """Of the weights of one model: a GiB takes .15 s to copy, and memory that other processes do not share."""
 
-_UNIT = 64
-_ASKED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+_log = logging.getLogger(__name__)
+
+_Part = tuple[MappedFile, int, int]
 
 
 class NearConstants:
-    """Copies weights out of files, whose small pages kernels that walk through all of them are slower to read.
+    """Brings weights out of files, whose small pages kernels that walk through all of them are slower to read.
 
     Each page of 4 KiB has an address of its own to be translated, and ends what the core reads ahead. With weights in
     pages of 2 MiB, MiniLM with 12 tokens takes 0.78 of the time, ResNet-50 0.95 (Zen 4).
 
-    Copies are found by identity of the array, and live as long as who asked for them keeps them.
+    The first run reads them in their file: to copy them takes 22 ms each 100 MB, which a process that runs a model once
+    never gets back. From the second on a thread copies them while they are read, and they keep their addresses.
     """
 
     def __init__(self) -> None:
-        self._copies: dict[int, tuple[ReferenceType[Array], ReferenceType[Array]]] = {}
-        self._blocks: list[tuple[ReferenceType[Array], int]] = []
+        self._asked: set[_Part] = set()
+        self._waiting: list[_Part] = []
+        self._taken, self._runs = 0, 0
+        self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def of(self, arrays: Iterable[Array]) -> dict[int, Array]:
-        """Return the copies of those of *arrays* that have one, by the array's ``id``.
-
-        Copied are now those that lie in mapped files, where they are many and the system has large pages. The pages of
-        the file are given back.
-        """
+    def ask(self, arrays: Iterable[Array]) -> None:
+        """Have *arrays* that lie in mapped files copied, where they are many and the system has large pages."""
+        parts = [(file, *place_in(file, array)) for array in arrays for file in files_of([array])]
         with self._lock:
-            mapped = [array for array in arrays if files_of([array])]
-            found = {id(array): copy for array in mapped if (copy := self._find(array)) is not None}
-            new = [array for array in mapped if id(array) not in found]
-            size = sum(_room(array) for array in new)
-            self._blocks = [(block, taken) for block, taken in self._blocks if block() is not None]
-            most = MOST_BYTES - sum(taken for _, taken in self._blocks)
-            if LEAST_BYTES <= size <= most and has_large_pages():
-                found |= self._copied(new, size)
-            return found
+            new = [part for part in dict.fromkeys(parts) if part not in self._asked]
+            size = sum(end - begin for _, begin, end in new)
+            if LEAST_BYTES <= size <= MOST_BYTES - self._taken and has_large_pages():
+                self._asked.update(new)
+                self._waiting += new
+                self._taken += size
 
-    def _find(self, array: Array) -> Array | None:
-        known = self._copies.get(id(array))
-        # An id is given again when its array is gone.
-        return known[1]() if known is not None and known[0]() is array else None
+    def begin(self) -> None:
+        """Take note of a run, and begin to copy when it is not the first."""
+        self._runs += 1
+        if self._waiting and self._runs > 1:
+            with self._lock:
+                parts, self._waiting = self._waiting, []
+                before = self._thread
+                self._thread = threading.Thread(target=_replace, args=(parts, before), name="clgraph-near", daemon=True)
+                self._thread.start()
 
-    def _copied(self, arrays: Iterable[Array], size: int) -> dict[int, Array]:
-        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        memory.madvise(mmap.MADV_HUGEPAGE)
-        block: Array = np.frombuffer(memory, np.uint8)
-        self._blocks.append((ref(block), size))
-        self._copies = {k: c for k, c in self._copies.items() if c[0]() is not None and c[1]() is not None}
-        start, found = 0, {}
-        for array in arrays:
-            copy = block[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-            copy[...] = array
-            copy.flags.writeable = False
-            release(array)
-            found[id(array)] = copy
-            self._copies[id(array)] = ref(array), ref(copy)
-            start += _room(array)
-        return found
+    def finish(self) -> None:
+        """Wait until what was begun is done."""
+        if self._thread is not None:
+            self._thread.join()
 
 
-def _room(array: Array) -> int:
-    """Return the bytes of a copy, with those behind it that a vector load may touch, to the next aligned one."""
-    return -(-array.nbytes // _UNIT) * _UNIT + _UNIT
-
-
-@cache
-def has_large_pages() -> bool:
-    """Whether the system gives large pages to memory that asks for them."""
-    try:
-        return hasattr(mmap, "MADV_HUGEPAGE") and "[never]" not in _ASKED.read_text("ascii")
-    except OSError:
-        return False
+def _replace(parts: Iterable[_Part], before: threading.Thread | None) -> None:
+    if before is not None:
+        before.join()
+    replacer = Replacer()
+    asked: dict[MappedFile, list[tuple[int, int]]] = {}
+    for part in parts:
+        asked.setdefault(part[0], []).append(part[1:])
+    wanted = [(file, *chunk) for file, of_it in asked.items() for chunk in chunks(file, of_it)]
+    for file, begin, end in wanted:
+        # A process that ends waits for one chunk.
+        with GATE:
+            if not replacer.replace(file, begin, end):
+                _log.info("%s stays in small pages", file.path)
+                return

@@ -222,8 +222,10 @@ class Network:
             self._unchecked = False
             self._finish()
             self._check()
-        for file in self._files:
-            file.check()
+        if self._files:
+            for file in self._files:
+                file.check()
+            self._workspace.constants.near.begin()
 
     def _run_whole(
         self,
