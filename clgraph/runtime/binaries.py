@@ -20,7 +20,18 @@ LOG_LINES = 12
 """How much of a build log an error shows."""
 
 _MAGIC = b"clgraph program 2\n"
-_DEFINED = ("acq_rel", "yield", "prefetch", "fetch_ahead", "cycle_counter", "f16c", "vnni", "byte_pairs", "bf16")
+_DEFINED = (
+    "acq_rel",
+    "yield",
+    "prefetch",
+    "fetch_ahead",
+    "cycle_counter",
+    "f16c",
+    "vnni",
+    "byte_pairs",
+    "bf16",
+    "vbmi",
+)
 """Features that libraries know by a macro of that name."""
 _PLACE = re.compile(r"(?P<file>[^:]+):(?P<line>\d+):(?:\d+:)? *(?P<what>.+)")
 _NEWER = re.compile(r"^#define OPENCL_C ([23])0$", re.MULTILINE)

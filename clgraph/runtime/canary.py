@@ -44,6 +44,7 @@ _FILES = (
     "canary/canary_byte_pairs.cl",
     "canary/canary_bf16.cl",
     "canary/canary_bf16_products.cl",
+    "canary/canary_vbmi.cl",
 )
 
 

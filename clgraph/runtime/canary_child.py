@@ -166,11 +166,23 @@ def _wrong_bf16(canary: Canary) -> str:
     return "" if right else "it computes other sums by vdpbf16ps than it should"
 
 
+def _wrong_lookups(canary: Canary) -> str:
+    """Try every byte as a place in a table of 256."""
+    rng = np.random.default_rng(0)
+    places, entries = (rng.permutation(256).astype(np.uint8) for _ in range(2))
+    found = np.zeros(256, np.uint8)
+    held = [canary.upload(v.view(np.int32)) for v in (places, entries, found)]
+    canary.run("vbmi", 4, *held)
+    right = np.array_equal(canary.read(held[2], found), entries[places])
+    return "" if right else "it finds other bytes by vpermi2b than it should"
+
+
 _FURTHER: dict[str, Callable[[Canary], str]] = {
     "vnni": partial(_wrong_byte_sums, name="vnni", groups=2, end=256, instruction="vpdpbusd"),
     # Sums of two products of bytes below 128 do not saturate.
     "byte_pairs": partial(_wrong_byte_sums, name="byte_pairs", groups=4, end=128, instruction="vpmaddubsw"),
     "bf16": _wrong_bf16,
+    "vbmi": _wrong_lookups,
 }
 """Instructions that only some CPUs have, by the feature: what is wrong with them, or an empty text."""
 

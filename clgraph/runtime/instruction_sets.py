@@ -13,6 +13,7 @@ import hashlib
 import json
 import platform
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from clgraph.core.frozen import frozen
@@ -42,8 +43,9 @@ class InstructionSet:
         simd: Floats in a vector of the kernels.
         features: What implementations may ask for: ``fma`` (fused multiply-add in hardware), ``vnni`` (``vpdpbusd`` on
             512 bits), ``byte_pairs`` (``vpmaddubsw`` on 256 bits), ``bf16`` (``vdpbf16ps`` on 512
-            bits).
+            bits), ``vbmi`` (``vpermi2b`` on 512 bits).
         flags: What ``/proc/cpuinfo`` must list.
+        optional: Features that only some of these CPUs have, each with the flag that says so.
     """
 
     name: str
@@ -53,8 +55,9 @@ class InstructionSet:
     simd: int
     features: frozenset[str]
     flags: frozenset[str]
+    optional: tuple[tuple[str, str], ...] = ()
 
-    def to_data(self) -> dict[str, str | int | list[str]]:
+    def to_data(self) -> dict[str, str | int | list[str] | dict[str, str]]:
         """Return the record as JSON can hold it."""
         return {
             "name": self.name,
@@ -64,18 +67,28 @@ class InstructionSet:
             "simd": self.simd,
             "features": sorted(self.features),
             "flags": sorted(self.flags),
+            "optional": dict(self.optional),
         }
 
     @staticmethod
     def from_data(data: dict[str, object]) -> InstructionSet:
         """Return the record that :meth:`to_data` has written."""
+        optional = data.get("optional", {})
+        assert isinstance(optional, dict)
         fields = {**data, "features": frozenset(_texts(data["features"])), "flags": frozenset(_texts(data["flags"]))}
+        fields["optional"] = tuple(optional.items())
         return InstructionSet(**fields)  # type: ignore[arg-type]  # written by to_data, or the data file
 
     @property
     def identity(self) -> str:
         """Text that is different for records that compile to different code."""
-        return f"{self.name} {self.cpu} {self.built_in} {self.simd}"
+        further = "".join(f" {name}" for name, _ in self.optional if name in self.features)
+        return f"{self.name} {self.cpu} {self.built_in} {self.simd}{further}"
+
+    def on(self, flags: frozenset[str]) -> InstructionSet:
+        """Return the record with the optional features of a CPU with *flags*."""
+        there = {name for name, flag in self.optional if flag in flags}
+        return replace(self, features=self.features | there) if there else self
 
 
 def _texts(value: object) -> list[str]:
@@ -97,9 +110,12 @@ def instruction_sets() -> tuple[InstructionSet, ...]:
 
 
 def of_host(flags: frozenset[str] | None = None) -> tuple[InstructionSet, ...]:
-    """Return the records whose *flags* (the host CPU's where not given) are all there, the widest first."""
+    """Return the records whose *flags* (the host CPU's where not given) are all there, the widest first.
+
+    They have the optional features that the flags speak of.
+    """
     present = cpu_flags() if flags is None else flags
-    return tuple(i for i in instruction_sets() if i.machine == machine() and i.flags <= present)
+    return tuple(i.on(present) for i in instruction_sets() if i.machine == machine() and i.flags <= present)
 
 
 def named(name: str) -> InstructionSet:

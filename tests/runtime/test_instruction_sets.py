@@ -68,8 +68,19 @@ def test_records_get_narrower_and_every_flag_of_a_narrower_one_is_in_the_wider()
         assert wide.features >= narrow.features
 
 
+def test_what_only_some_cpus_of_a_record_have_is_a_feature_where_their_flags_say_so():
+    found = {kind: of_host(flags_of(kind)) for kind in ("cascadelake", "icelake", "sapphire")}
+    assert {kind: (sets[0].name, "vbmi" in sets[0].features) for kind, sets in found.items()} == {
+        "cascadelake": ("avx512_vnni", False),
+        "icelake": ("avx512_vnni", True),
+        "sapphire": ("avx512_bf16", True),
+    }
+    assert "vbmi" not in found["sapphire"][-1].features | found["sapphire"][2].features
+    assert found["cascadelake"][0].identity != found["icelake"][0].identity
+
+
 def test_a_record_survives_json():
-    for record in instruction_sets():
+    for record in (*instruction_sets(), *of_host(flags_of("sapphire"))):
         assert InstructionSet.from_data(json.loads(json.dumps(record.to_data()))) == record
 
 
