@@ -20,7 +20,8 @@
 //                 t = u * by[o] * middle + plus[o] * adding, with `again` not 0
 //                 min(max(rounded(t), bottom), bottom + 255), and with `after` not 0 w = t * by_after[o] * later +
 //                 plus_after[o] * ending; with `joint` not 0, nearest(w) is of fma(a, second, fma(b, third, shift)) of
-//                 a = t - bottom - zero and b = r - zero, and with 2 of fma(b, third, fma(a, second, shift));
+//                 a = t - bottom - zero and b = r - zero, and with 2 of fma(b, third, fma(a, second, shift)); floats are
+//                 (nearest - ending) * step;
 //                 r: bytes of res, `res_c`, `res_x` apart; 0: none
 // by, plus, by_after, plus_after   numbers of each channel in `scales`
 // low, high    bounds of the bytes, each four times

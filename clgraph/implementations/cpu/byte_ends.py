@@ -207,7 +207,7 @@ class _Head:
         if self.residual:
             p = self.residual.primitive
             assert isinstance(p, DequantizeAdd)
-            joint = _joint(again, p, rounding) if mode == TWICE else None
+            joint = _joint(again, p, rounding if mode == TWICE else None)
             said |= joint or {"third": p.scale, "shift": float(p.zero)}
         operands = (self.by, self.plus, self.by_after, self.plus_after, self.residual)
         slots = [None if f is None else f.operands[0] for f in operands]
@@ -219,20 +219,19 @@ class _Head:
 def _joint(again: Fused | None, p: DequantizeAdd, rounding: StaticQuantize | None) -> dict[str, Any] | None:
     """Return the fields of a sum of what *again* rounds with bytes in the order of steps, ``None`` where it is none.
 
-    Bytes of a model that is signed are 128 more than its integers.
+    It becomes bytes by *rounding*, or floats. Bytes of a model that is signed are 128 more than its integers.
     """
     order, own, other = p.order, int(p.swapped), int(not p.swapped)
-    if order is None or again is None or rounding is None:
+    if order is None or again is None:
         return None
-    signed = p.zero - order.zeros[other]
-    alike = (_alpha(again), -_low(again), p.scale, rounding.scale, rounding.zero) == (
-        *(order.scales[own], order.zeros[own] + signed, order.scales[other]),
-        *(order.scales[2], order.zeros[2] + signed),
-    )
-    if not alike:
+    signed, (scale, zero) = p.zero - order.zeros[other], (order.scales[2], order.zeros[2])
+    last = (scale, zero + signed) if rounding is None else (rounding.scale, rounding.zero)
+    read = _alpha(again), -_low(again), p.scale, *last
+    if read != (order.scales[own], order.zeros[own] + signed, order.scales[other], scale, zero + signed):
         return None
     second, third = order.ratios[own], order.ratios[other]
-    return {"joint": 1 + own, "second": second, "third": third, "shift": order.fixed, "zero": signed}
+    said = {"joint": 1 + own, "second": second, "third": third, "shift": order.fixed, "zero": signed}
+    return {**said, "step": scale, "ending": float(zero)}
 
 
 def _head(q: Query[Any], steps: tuple[Fused, ...]) -> _Head:

@@ -93,12 +93,16 @@ def import_qgemm(node: OnnxNode) -> Sequence[str]:
     a, a_scale, a_zero, b, b_scale, b_zero, bias, y_scale, y_zero = (*node.inputs, "", "", "")[:9]
     alpha, transposed = node.attribute("alpha", 1.0), bool(node.attribute("transB", 0))
     right = _floats(node, (b, b_scale, b_zero), 0 if transposed else 1)
-    product = MatMul(bool(node.attribute("transA", 0)), transposed)
-    (y,) = node.emit(product, _floats(node, (a, a_scale, a_zero)), right)
+    inputs = [_floats(node, (a, a_scale, a_zero)), right]
     if bias:
         (scale,) = node.emit(Eltwise("mul"), a_scale, b_scale)
-        (whole,) = node.emit(Reorder(DType.F32), bias)
-        (y,) = node.emit(Eltwise("add"), y, *node.emit(Eltwise("mul"), whole, scale))
+        known, steps = node.constant(6), node.constant(4)
+        if known is not None and steps is not None and (steps.size == 1 or known.shape[-1:] == steps.shape):
+            # A constant that remembers its integers: sums of bytes start with them.
+            inputs += node.emit(Dequantize(-1), bias, scale)
+        else:
+            inputs += node.emit(Eltwise("mul"), *node.emit(Reorder(DType.F32), bias), scale)
+    (y,) = node.emit(MatMul(bool(node.attribute("transA", 0)), transposed), *inputs)
     if alpha != 1:
         (y,) = node.emit(Activation("linear", alpha), y)
     return _rounded(node, y, (y_scale, y_zero), a) if y_scale else (y,)

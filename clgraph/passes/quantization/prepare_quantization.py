@@ -39,11 +39,11 @@ class PrepareQuantization(Pass):
     becomes a division, a rounding, bounds and a factor. Where the network computes scale and zero point
     (DynamicQuantizeLinear), it becomes a few elementwise operators, the least element of what is never negative is not
     looked for, and exact sums of a product are read as the floats that they are (``dynamic_quantization``). A
-    Dequantize moves in front of reshapes, transposes, slices, maxima and picked pixels on the way there, and products
-    that roundings hid from ``spread_product`` are spread. Weights and biases behind a Dequantize are constants that
-    fold_constants has computed. Convolutions and products between them sum the products in floats, by the same kernels
-    as a model that is not quantised, but where use_integers finds that a device is faster from integers. What stays of
-    integers, ``Program.notes`` lists with the reason.
+    Dequantize moves in front of reshapes, transposes, slices, maxima and picked pixels on the way there, what rounds a
+    reshaped value rounds it before, and products that roundings hid from ``spread_product`` are spread. Weights and
+    biases behind a Dequantize are constants that fold_constants has computed. Convolutions and products between them
+    sum the products in floats, by the same kernels as a model that is not quantised, but where use_integers finds that
+    a device is faster from integers. What stays of integers, ``Program.notes`` lists with the reason.
     """
 
     name: ClassVar[str] = "prepare_quantization"
@@ -80,6 +80,7 @@ class PrepareQuantization(Pass):
             else:
                 found.append(f"{name} makes integers: {reason}")
         moved += sum(bypass(program, node) for node in tuple(program) if _rounds_again(node))
+        moved += sum(_round_before_reshape(program, node) for node in tuple(program) if node in program)
         if pairs:
             moved += sum(spread_product(program, node) for node in tuple(program) if node in program)
         if pairs or found:
@@ -166,6 +167,31 @@ def _rounds_again(node: Node) -> bool:
     while (made := value.producer) is not None and hands_on(made):
         value = made.inputs[0]
     return made is not None and not made.fused and made.primitive == p and apart([made, node]) is None
+
+
+def _round_before_reshape(program: Program, node: Node) -> bool:
+    """Let *node*, a rounding of what is reshaped, round it before, together with all that do the same; say whether."""
+    p, made = node.primitive, node.inputs[0].producer if node.inputs else None
+    if not isinstance(p, Activation) or p.function != "fake_quantize" or made is None or made.fused:
+        return False
+    alike = [n for n in made.output.readers if n.primitive == p and not n.fused]
+    if not isinstance(made.primitive, Reshape) or read_outside(program, made.output, alike) is not None:
+        return False
+    x = made.inputs[0]
+    before = [n for n in x.readers if n.primitive == p and not n.fused]
+    if apart([made, *alike, *before]) is not None:
+        return False
+    first = min([made, *before], key=program.position)
+    rounded = program.insert(p, [x], sources=[*alike, *before], before=first)
+    for other in before:
+        program.rewire(other.output, rounded.output)
+    for other in alike:
+        program.rewire(other.output, made.output)
+    program.rewire(x, rounded.output, uses=[(made, 0)])
+    for other in (*alike, *before):
+        program.erase(other)
+    rounded.name, rounded.output.name = node.name, node.output.name
+    return True
 
 
 def _bound_before(program: Program, node: Node) -> bool:

@@ -40,7 +40,7 @@ ENDS = {
         Fused(Activation("relu")),
         Fused(LAST),
     ],
-    "a sum of known steps, rounded twice": [
+    "a sum of bytes on known steps, rounded twice": [
         Fused(Activation("fake_quantize", 0.4, -128.0)),
         Fused(DequantizeAdd(0.3, 90, QuantizedSum((0.4, 0.3, 0.75), (0, -38, 2))), (5,)),
         Fused(Activation("relu")),
@@ -212,12 +212,13 @@ def test_sums_of_known_steps_are_those_of_all_pairs_of_bytes(engine):
         last = StaticQuantize(float(scales[2]), zeros[2], DType.U8)
         rounded = Activation("fake_quantize", float(scales[0]), float(-zeros[0]))
         fused = [Fused(rounded), Fused(sum_, (5,)), Fused(last)]
-        how = {"arity": 5, "packed": False, "fused": fused, "constant": (1, 2, 3, 4)}
-        q = pose(engine.info, QuantizedConvolutionBytes, primitive, [Layout.of(a) for a in arrays], **how)
-        q = with_weights(QuantizedConvolutionBytes, q.with_layouts(q.inputs, (replace(q.outputs[0], dtype=DType.U8),)))
-        got = run_tiles(engine, QuantizedConvolutionBytes, q, arrays)[0]
-        (want,) = last.reference(*sum_.reference(floats, other[0, :1]))
-        np.testing.assert_array_equal(got, np.broadcast_to(want, got.shape))
+        (steps,) = sum_.reference(floats, other[0, :1])
+        for dtype, want in ((DType.F32, steps), (DType.U8, *last.reference(steps))):
+            how = {"arity": 5, "packed": False, "fused": fused[: 2 + (dtype == DType.U8)], "constant": (1, 2, 3, 4)}
+            q = pose(engine.info, QuantizedConvolutionBytes, primitive, [Layout.of(a) for a in arrays], **how)
+            q = with_weights(QuantizedConvolutionBytes, q.with_layouts(q.inputs, (replace(q.outputs[0], dtype=dtype),)))
+            got = run_tiles(engine, QuantizedConvolutionBytes, q, arrays)[0]
+            np.testing.assert_array_equal(got, np.broadcast_to(want, got.shape))
         made.append(got[0])
     (plain,) = last.reference(*replace(sum_, order=None).reference(floats, other[0, :1]))
     assert len({m.tobytes() for m in (*made, plain[0])}) == 5, "no order makes another's bytes, or those of floats"

@@ -6,7 +6,9 @@ from onnx import helper
 
 from clgraph.errors import UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
+from clgraph.ops.matmul import MatMul
 from tests.support.onnx_case import agree, one_node, onnxruntime_outputs, reference_outputs
+from tests.support.programs import run_until
 
 F = np.float32
 ONE = {"opset": 17, "domain": "com.microsoft"}
@@ -69,6 +71,17 @@ def test_gemm_is_within_a_step_of_onnxruntime(columns, rng):
     for end in ([F(0.4), np.uint8(128)], []):
         more = {**MICROSOFT, "transB": 1, "atol": 1 if end else 1e-5}
         agree("QGemm", [*inputs, *end], constant=range(3, 7 + len(end)), **more)
+
+
+def test_the_bias_of_a_gemm_is_known_to_be_made_of_integers(rng):
+    a, b = rng.integers(0, 256, (3, 8)).astype(np.uint8), rng.integers(0, 100, (5, 8)).astype(np.int8)
+    bias = rng.integers(-900, 900, 5).astype(np.int32)
+    for scale in (F(0.01), rng.uniform(0.01, 0.02, 5).astype(F)):
+        inputs = [a, F(0.1), np.uint8(120), b, scale, np.zeros_like(scale, np.int8), bias, F(0.4), np.uint8(128)]
+        model, _ = one_node("QGemm", inputs, **ONE, constant=range(1, 9), transB=1)
+        program = run_until(load_onnx(model).build(), "fold_constants")
+        (product,) = [n for n in program if isinstance(n.primitive, MatMul)]
+        np.testing.assert_array_equal(product.inputs[2].integers.data, bias)
 
 
 def test_zero_points_that_are_absent_are_zero(rng):

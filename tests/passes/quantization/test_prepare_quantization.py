@@ -178,6 +178,27 @@ def test_products_whose_roundings_stand_in_front_of_reshapes_are_spread() -> Non
     assert [n.name for n in program["product"].output.readers] == ["b"]
 
 
+def test_what_is_reshaped_is_rounded_once_for_all_that_read_it() -> None:
+    """As ONNX Runtime writes QGemm and QLinearAdd of one tensor: the products of the first are spread, too."""
+    net = Quantised()
+    normal = net.add("normal", RELU, "x")
+    flat = net.add("flat", Reshape((12, 4)), normal)
+    for name in "ab":
+        rounded = net.dequantize(f"{name}_f", net.quantize(f"{name}_q", flat))
+        net.add(name, Reshape((1, 3, 4, 6)), net.add(f"{name}_y", MatMul(), rounded, net.data(f"{name}_w", 4, 6)))
+    net.add("beside", RELU, net.dequantize("x_f", net.quantize("x_q", normal)))
+    program = run(net.program("a", "b", "beside"), PrepareQuantization())
+    assert [n.primitive.kind for n in program] == ["activation", "activation", "matmul", "matmul", "activation"]
+    rounded, *readers = list(program)[1:]
+    assert all(n.inputs[0] is rounded.output for n in readers)
+    # One of the readers rounds to other steps: each rounds for itself, behind the reshape.
+    net = Quantised()
+    flat = net.add("flat", Reshape((12, 4)), "x")
+    net.dequantize("a", net.quantize("a_q", flat))
+    net.dequantize("b", net.quantize("b_q", flat, other := net.number("other", 0.5)), other)
+    assert net.made("a", "b") == ["reshape", "activation", "activation"]
+
+
 def _output(net: Quantised) -> list[str]:
     return [net.dequantize("d", net.quantize("q", "x")), "q"]
 
