@@ -12,11 +12,22 @@ from clgraph.core.layout import Layout
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
+from clgraph.ops.concat import Concat
+from clgraph.ops.expand import Expand, Repeat
 from clgraph.ops.gather import Gather
+from clgraph.ops.gather_elements import GatherElements
+from clgraph.ops.gather_nd import GatherND
 from clgraph.ops.matmul import MatMul
+from clgraph.ops.pad import Pad
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
+from clgraph.ops.reverse_sequence import ReverseSequence
+from clgraph.ops.scatter import ScatterElements, ScatterND
+from clgraph.ops.slice import Slice
+from clgraph.ops.space import Shuffle
+from clgraph.ops.split import Split
 from clgraph.ops.transpose import Transpose
+from clgraph.ops.where import Where
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import bypass
 from clgraph.passes.selection import servable
@@ -25,6 +36,12 @@ from clgraph.selector.query import Query
 NARROW = frozenset({DType.F16, DType.BF16})
 _WEIGHTS = 1
 """The slot of a product whose constant matrix stays as narrow as it is."""
+
+_MOVES = (
+    *(Concat, Expand, Gather, GatherElements, GatherND, Pad, Repeat, Reshape, ReverseSequence, ScatterElements),
+    *(ScatterND, Shuffle, Slice, Split, Transpose, Where),
+)
+"""What reads elements and writes the same; scatters where nothing is added up."""
 
 _SMALL = 1 << 20
 """Bytes of constants that may become twice as many, so that nothing is widened at every run."""
@@ -35,9 +52,9 @@ class WidenFloats(Pass):
 
     Their tiles compute in float32, and rounding every result costs more than it saves. What is in memory for long stays
     narrow: constant matrices on the right of products, which become floats as they are read; constants that only some
-    rows are picked of, as embeddings; caches. So do the inputs and results of the graph, nodes that round because the
-    model casts, and those that nothing serves in float32; a value that becomes an integer is rounded before. Counts
-    the nodes that compute in float32 now.
+    rows are picked of, as embeddings; caches. So do the inputs and results of the graph, what only moves between them,
+    nodes that round because the model casts, and those that nothing serves in float32; a value that becomes an integer
+    is rounded before. Counts the nodes that compute in float32 now.
     """
 
     name: ClassVar[str] = "widen_floats"
@@ -47,8 +64,10 @@ class WidenFloats(Pass):
         if not context.on_cpus or not any(map(_narrow, program.values)):
             return 0
         declared = [value.layout.dtype for _, value in program.outputs]
-        wide, widened = _Wide(program, context), 0
+        wide, widened, moved = _Wide(program, context), 0, _moved(program)
         for node in program:
+            if node in moved:
+                continue
             if any(map(_narrow, (*node.inputs, *node.outputs))) or any(v in wide.rounded for v in node.inputs):
                 widened += wide.take(node)
         outputs = zip(program.outputs, declared, strict=True)
@@ -61,6 +80,19 @@ class WidenFloats(Pass):
 
 def _narrow(value: Value) -> bool:
     return value.layout.dtype in NARROW
+
+
+def _moved(program: Program) -> set[Node]:
+    """Return the nodes that move narrow elements of the graph's inputs and constants to its results alone."""
+    nodes, leaving, moved = list(program), set[Node](), set[Node]()
+    for node in reversed(nodes):
+        moves = isinstance(node.primitive, _MOVES) and getattr(node.primitive, "reduction", "none") == "none"
+        if moves and all(r in leaving for v in node.outputs if _narrow(v) for r in v.readers):
+            leaving.add(node)
+    for node in nodes:
+        if node in leaving and all(v.producer is None or v.producer in moved for v in node.inputs if _narrow(v)):
+            moved.add(node)
+    return moved
 
 
 class _Wide:

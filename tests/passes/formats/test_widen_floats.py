@@ -8,9 +8,11 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.ops.activation import Activation
+from clgraph.ops.concat import Concat
 from clgraph.ops.gather import Gather
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reorder import Reorder
+from clgraph.ops.scatter import ScatterElements
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context
 from clgraph.passes.formats.widen_floats import WidenFloats
@@ -54,6 +56,21 @@ def test_moved_weights_and_rows_of_large_tables_stay_narrow() -> None:
     assert (found["picked"], found["turned"], found["y"]) == (DType.F16, DType.F16, DType.F32)
     assert program["y"].inputs[1] is program["turned"].output
     assert program["y"].inputs[0].layout.dtype == DType.F32
+
+
+def test_what_only_moves_from_inputs_to_results_stays_narrow() -> None:
+    net = Net()
+    cache, new = net.input("cache", (3, 40), DType.F16), net.input("new", (3, 2), DType.F16)
+    net.add("joined", Concat(1), cache, new)
+    net.add("turned", Transpose((1, 0)), "joined")
+    net.add("computed", RELU, new)
+    net.add("mixed", Concat(1), cache, "computed")
+    net.add("read", Transpose((1, 0)), new)
+    net.add("y", RELU, "read")
+    net.input("places", (3, 2), DType.I64)
+    net.add("added", ScatterElements(1, "add"), cache, "places", new)
+    found = types(run(net.program("turned", "mixed", "y", "added"), WidenFloats()))
+    assert {name for name, dtype in found.items() if dtype == DType.F16 and "/" not in name} == {"joined", "turned"}
 
 
 def test_other_constants_are_widened_once() -> None:
