@@ -13,7 +13,9 @@ from tests.support.run_tiles import pose, run_tiles
 
 F = np.float32
 SCALES = (1.0, 0.3, 1 / 3, 0.0078431377, float(np.nextafter(F(1), F(0))), float(np.nextafter(F(2), F(0))))
-FAR = (3e-31, 1e30, 2e-39, 3e38)
+NEAR_MULTIPLES = (0.2656249701976776, 0.2851562201976776, 0.3906249403953552)
+"""Significands next to multiples of 2^16: floats lie nearer to a middle than a reciprocal in two parts can tell."""
+FAR = (3e-31, 1e30, 2e-39, 3e38, 2e-12, 3e12)
 """Scales that quotients are divided by, and at both sides of where they begin to be."""
 
 
@@ -36,7 +38,7 @@ def hard_to_round(scale: np.float32, rng: np.random.Generator) -> np.ndarray:
 def test_what_lies_at_a_half_is_rounded_as_its_quotient_is(engine):
     rng = np.random.default_rng(5)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        for scale in (*map(F, SCALES + FAR), *np.exp(rng.uniform(-9, 3, 8)).astype(F)):
+        for scale in (*map(F, SCALES + NEAR_MULTIPLES + FAR), *np.exp(rng.uniform(-9, 3, 8)).astype(F)):
             x = hard_to_round(scale, rng)
             x = x[:, : x.size // 64 * 64]
             steps = np.rint(x / scale)
