@@ -12,8 +12,9 @@ from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.onnx_loader import GraphLoader, is_constant
+from clgraph.frontend.opsets import opsets_of
 from clgraph.frontend.protobuf import defs, onnx
-from clgraph.frontend.schema import Importers, opsets_of
+from clgraph.frontend.schema import Importers
 from clgraph.frontend.value_types import signature_of
 from clgraph.graph.faults import faults
 from clgraph.graph.importing import IMPORTERS
@@ -64,15 +65,15 @@ def check_onnx(source: Source) -> Findings:
     loader = GraphLoader(model.graph, folder, importers, mapped)
     pairs = list(zip(model.graph.node, labels, strict=True))
     everything = list(_with_bodies(pairs))
-    operators = Counter(_describe(importers, node) for node, _ in everything)
-    problems = tuple(_problems(loader, importers, pairs, everything))
+    operators = Counter(_describe(loader.importers_of(node), node) for node, _ in everything)
+    problems = tuple(_problems(loader, pairs, everything))
     return Findings(dict(sorted(operators.items())), problems, loader.topology.expanded)
 
 
 Pairs = Iterable[tuple[onnx.NodeProto, Label]]
 
 
-def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everything: Pairs) -> Iterator[Diagnostic]:
+def _problems(loader: GraphLoader, pairs: Pairs, everything: Pairs) -> Iterator[Diagnostic]:
     graph = loader.graph
     try:
         loader.check_names()
@@ -86,10 +87,11 @@ def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everythin
                 yield Diagnostic("", "", str(error), "tensors, or sequences, optionals or maps of them")
     unknown = set()
     for node, label in everything:
+        importers = loader.importers_of(node)
         if not (is_constant(node) or importers.knows(node.op_type, node.domain)):
             unknown.add(id(node))
             yield Diagnostic(label.name, _describe(importers, node), *_unknown(importers, node))
-    waiting = [(node, label, importers) for node, label in pairs][::-1]
+    waiting = [(node, label, loader.importers_of(node)) for node, label in pairs][::-1]
     while waiting:
         node, label, these = waiting.pop()
         if id(node) in unknown or any(id(inner) in unknown for inner, _ in _with_bodies([(node, label)])):

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from clgraph.core.frozen import frozen
-from clgraph.errors import ModelError, UnsupportedError
+from clgraph.errors import InternalError, ModelError
 from clgraph.frontend.bodies import bodies_of
+from clgraph.frontend.opsets import levelled
 from clgraph.frontend.protobuf import onnx
 
 FunctionKey = tuple[str, str, str]
@@ -40,18 +41,21 @@ def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
     """Return the model with its local functions expanded, and one label a node of its graph.
 
     A node of a function without an annotation takes that of the call; its name is ``call/node``. In bodies of control
-    flow the annotation of a call is written to the nodes that it becomes.
+    flow the annotation of a call is written to the nodes that it becomes. Where functions are written for other
+    operator sets than the model each node is marked with its own (:func:`~clgraph.frontend.opsets.marked`).
 
     Raises:
-        UnsupportedError: A function is written for other operator versions than the model's.
+        UnsupportedError: A function is written for a newer operator set than is known.
         ModelError: Functions call themselves, do not fit their calls, or expand to too many nodes.
     """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     counts = Counter((f.domain, f.name, f.overload) for f in model.functions)
     if twice := [key for key, count in counts.items() if count > 1]:
         raise ModelError(f"the model has two functions called {'.'.join(filter(None, twice[0]))!r}")
-    if any(function.attribute_proto for function in model.functions):
-        model = _completed(model)
+    if functions:
+        model = levelled(model)
+        if any(function.attribute_proto for function in model.functions):
+            model = _completed(model)
         functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     labels = list(islice(_expand(model.graph.node, functions, ()), MOST_NODES + 1))
     if len(labels) > MOST_NODES:
@@ -87,12 +91,10 @@ def _completed(model: onnx.ModelProto) -> onnx.ModelProto:
 def _check(
     expanded: Sequence[onnx.NodeProto], labels: Sequence[Label], functions: Mapping[FunctionKey, onnx.FunctionProto]
 ) -> None:
-    """Raise ``UnsupportedError`` where something was not expanded."""
+    """Raise ``InternalError`` where something was not expanded."""
     if [n.op_type for n in expanded] != [label.op_type for label in labels]:
         kept = sorted({n.op_type for n in expanded if (n.domain, n.op_type, n.overload) in functions})
-        raise UnsupportedError(
-            f"the model's functions {', '.join(kept)} are written for other operator versions than the model"
-        )
+        raise InternalError(f"onnx left calls of the model's functions {', '.join(kept)}")
 
 
 def _annotate_bodies(

@@ -20,9 +20,10 @@ from clgraph.frontend.functions import expand, type_of
 from clgraph.frontend.graph_names import check_names
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.nodes import ModelNode, attribute_value
+from clgraph.frontend.opsets import marked, opsets_of
 from clgraph.frontend.order import ordered, reads_of
 from clgraph.frontend.protobuf import onnx
-from clgraph.frontend.schema import Importers, opsets_of
+from clgraph.frontend.schema import Importers
 from clgraph.frontend.sparse import read_sparse_tensor
 from clgraph.frontend.value_types import completed, declared_shape, declared_type, made_of, signature_of, tensor_of
 from clgraph.frontend.weights import code_of, read_tensor
@@ -105,7 +106,7 @@ class GraphLoader:
         taken: Counter[str] = Counter()
         refused: list[str] = []
         nodes: list[ModelNode] = []
-        waiting = [(proto, label, self.importers) for proto, label in reversed(pairs)]
+        waiting = [(proto, label, self.importers_of(proto)) for proto, label in reversed(pairs)]
         while waiting:
             proto, label, importers = waiting.pop()
             taken[label.name] += 1
@@ -256,15 +257,20 @@ class GraphLoader:
         made.update(v.name for v in self.graph.input if v.name not in self.constants)
         check_names(self.graph, made, self.reads, self._visible, whole=self.outer is None)
 
+    def importers_of(self, node: onnx.NodeProto) -> Importers:
+        """Return what reads *node*: under its own operator sets, where it came from a function of others."""
+        opsets = marked(node) if node.metadata_props else None
+        return self.importers if opsets is None else self.importers.under(opsets)
+
     def _refuse_unknown(self, nodes: Iterable[onnx.NodeProto]) -> None:
-        found = Counter((n.op_type, n.domain) for n in nodes if not is_constant(n))
+        found = Counter((self.importers_of(n), n.op_type, n.domain) for n in nodes if not is_constant(n))
         unknown = Counter[str]()
-        for (op_type, domain), count in found.items():
-            if not self.importers.knows(op_type, domain):
-                unknown[self.importers.describe(op_type, domain)] += count
+        for (importers, op_type, domain), count in found.items():
+            if not importers.knows(op_type, domain):
+                unknown[importers.describe(op_type, domain)] += count
         if unknown:
             listed = ", ".join(f"{name} ({count})" for name, count in sorted(unknown.items()))
-            advised = sorted({text for op_type, domain in found if (text := self.importers.advice(op_type, domain))})
+            advised = sorted({text for by, op_type, domain in found if (text := by.advice(op_type, domain))})
             raise UnsupportedError(
                 "; ".join([f"the model uses operators that clgraph does not have: {listed}", *advised])
             )

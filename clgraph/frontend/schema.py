@@ -5,32 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import clgraph.ops  # noqa: F401  # importing the operators registers their importers
-from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.functions import has_function
 from clgraph.frontend.microsoft import advice, is_foreign, microsoft_signature
-from clgraph.frontend.protobuf import defs, newest_opset, onnx
+from clgraph.frontend.opsets import domain_of
+from clgraph.frontend.protobuf import defs
 from clgraph.frontend.signatures import Signature
 from clgraph.graph.importing import IMPORTERS, MICROSOFT, QONNX, Importer
-
-
-def opsets_of(model: onnx.ModelProto, label: str) -> dict[str, int]:
-    """Return the operator set version by domain, ``""`` for ONNX's own.
-
-    Raises:
-        ModelError: The model names none, or a version that there cannot be.
-        UnsupportedError: It is newer than the installed onnx package knows.
-    """
-    opsets = {_domain(entry.domain): int(entry.version) for entry in model.opset_import}
-    if not opsets:
-        raise ModelError(f"{label} does not say which operator set it is written for (opset_import is empty)")
-    if odd := [version for version in opsets.values() if not 0 < version < 1 << 31]:
-        raise ModelError(f"{label} says it is written for version {odd[0]} of an operator set")
-    if (wanted := opsets.get("", 1)) > (known := newest_opset()):
-        raise UnsupportedError(
-            f"{label} is written for operator set {wanted}; onnx {onnx.__version__} knows those up to {known}: "
-            "install a newer onnx"
-        )
-    return opsets
 
 
 class Importers:
@@ -45,7 +25,7 @@ class Importers:
 
     def version(self, op_type: str, domain: str) -> int | None:
         """Return the schema version in force, ``None`` where neither onnx nor a plugin knows the operator."""
-        key = (_domain(domain), op_type)
+        key = (domain_of(domain), op_type)
         if key not in self._versions:
             self._versions[key] = self._find(*key)
         return self._versions[key]
@@ -53,19 +33,19 @@ class Importers:
     def get(self, op_type: str, domain: str) -> Importer | None:
         """Return the importer, ``None`` where the version in force has none."""
         version = self.version(op_type, domain)
-        return None if version is None else IMPORTERS.get((_domain(domain), op_type, version))
+        return None if version is None else IMPORTERS.get((domain_of(domain), op_type, version))
 
     def signature(self, op_type: str, domain: str) -> Signature | None:
         """Return what onnx says of the operator in the version in force, ``None`` where it does not know it."""
         self.version(op_type, domain)
-        return self._signatures.get((_domain(domain), op_type))
+        return self._signatures.get((domain_of(domain), op_type))
 
     def function(self, op_type: str, domain: str) -> defs.OpSchema | None:
         """Return the schema of an operator that has no importer and is defined by a function, else ``None``."""
         version = self.version(op_type, domain)
         if version is None or self.get(op_type, domain) is not None or self.signature(op_type, domain) is None:
             return None
-        schema = defs.get_schema(op_type, version, _domain(domain))
+        schema = defs.get_schema(op_type, version, domain_of(domain))
         return schema if has_function(schema) else None
 
     def knows(self, op_type: str, domain: str) -> bool:
@@ -74,7 +54,7 @@ class Importers:
 
     def under(self, opsets: Mapping[str, int]) -> Importers:
         """Return what finds importers under *opsets*; a domain that has none there keeps the model's."""
-        wanted = {**self._opsets, **{_domain(domain): version for domain, version in opsets.items()}}
+        wanted = {**self._opsets, **{domain_of(domain): version for domain, version in opsets.items()}}
         if wanted == self._opsets:
             return self
         key = tuple(sorted(wanted.items()))
@@ -89,10 +69,10 @@ class Importers:
 
     def describe(self, op_type: str, domain: str) -> str:
         """Return how to call an operator that has no importer, with the versions that have one."""
-        name = f"{domain}.{op_type}" if _domain(domain) else op_type
+        name = f"{domain}.{op_type}" if domain_of(domain) else op_type
         name = name if name.isprintable() else repr(name)
         version = self.version(op_type, domain)
-        known = sorted(_read(_domain(domain), op_type))
+        known = sorted(_read(domain_of(domain), op_type))
         if version is None or not known:
             return name if version is None else f"{name}-{version}"
         return f"{name}-{version} (read are the versions {', '.join(map(str, known))})"
@@ -118,7 +98,3 @@ class Importers:
 def _read(domain: str, op_type: str) -> list[int]:
     """Return the versions of an operator that have an importer."""
     return [version for _, _, version in IMPORTERS.keys_of(f"{domain}:{op_type}")]
-
-
-def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
+import pytest
 from onnx import parser
 
+import clgraph
+from clgraph.errors import UnsupportedError
+from clgraph.frontend.checking import check_onnx
 from clgraph.frontend.inline import ANNOTATION, annotation_of, inline
 
 
@@ -118,3 +123,37 @@ def test_calls_have_the_attributes_that_their_functions_have_values_for() -> Non
     slopes = [node.attribute[0].f for node in (*expanded.graph.node[:2], inside)]
     assert slopes == [0.25, 0.5, 0.25]
     assert source.SerializeToString() == before
+
+
+OTHERS = """
+<ir_version: 10, opset_import: ["": 18, "local": 1]>
+g (float[4] x, bool c) => (float[4] y, float[4] z) {
+  s = local.sum(x)
+  y = If (c) <
+    then_branch = t () => (float[4] a) { a = local.sum(x) },
+    else_branch = e () => (float[4] b) { d = ReduceSum(x, axes) b = Add(x, d) }
+  >
+  axes = Constant <value = int64[1] {0}> ()
+  z = Add(s, s)
+}
+<domain: "local", opset_import: ["": 11]>
+sum (p) => (q) { t = ReduceSum <axes = [0]> (p) q = Add(p, t) }
+"""
+
+
+def test_functions_of_another_operator_set_are_read_by_their_own_in_bodies_too() -> None:
+    # In opset 11 ReduceSum has its axes as an attribute, in 18 as an input.
+    model = clgraph.compile(parser.parse_model(OTHERS), device="host")
+    x = np.array([1, 2, 3, 4], np.float32)
+    for c in (True, False):
+        y, z = model(x, np.array(c))
+        assert y.tolist() == [11, 12, 13, 14]
+        assert z.tolist() == [22, 24, 26, 28]
+    found = check_onnx(parser.parse_model(OTHERS))
+    assert not found.problems
+    assert {"ReduceSum-11", "ReduceSum-13"} <= found.operators.keys()
+
+
+def test_a_function_of_an_operator_set_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="function 'sum' is written for operator set 99"):
+        inline(parser.parse_model(OTHERS.replace('"": 11', '"": 99')))
