@@ -87,6 +87,7 @@ _MICROSOFT: Mapping[str, str] = {
     "SkipLayerNormalization": "T T T T? T? -> T U? U? T? | epsilon:f",
     "SkipSimplifiedLayerNormalization": "T T T T? -> T U? U? T? | epsilon:f",
     "SparseToDenseMatMul": "T# T1 -> T1 | alpha:f transA:i transB:i",
+    "Tokenizer": "T -> T | mark:i! mincharnum:i! pad_value:s! separators:S tokenexp:s",
     "TransposeMatMul": "T T -> T | alpha:f transA:i transB:i",
     "Trilu": "T tensor(int64)? -> T | upper:i",
 }

@@ -136,6 +136,7 @@ MICROSOFT: Mapping[str, str] = {
     "microsoft.recurrent": "DynamicQuantizeLSTM",
     "microsoft.rotary_embedding": "RotaryEmbedding",
     "microsoft.self_attention": "Attention",
+    "microsoft.tokenizer": "Tokenizer",
     "pad": "Pad",
     "triangle": "Trilu",
 }

@@ -10,6 +10,7 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
+from clgraph.ops.patterns import compiled, translated
 
 
 @primitive
@@ -17,7 +18,7 @@ from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
 class RegexFullMatch(OfHostValues):
     """Whether the whole of each string matches *pattern*: a bool.
 
-    Patterns are ONNX's, those of RE2, as far as Python has the same; it lacks RE2's classes of Unicode.
+    Patterns are ONNX's, those of RE2 (:mod:`clgraph.ops.patterns`).
     """
 
     pattern: str
@@ -26,15 +27,12 @@ class RegexFullMatch(OfHostValues):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        match = re.compile(self.pattern).fullmatch
+        match = re.compile(translated(self.pattern)).fullmatch
         return (np.array([match(text) is not None for text in x.flat], np.bool_).reshape(x.shape),)
 
 
 @onnx("RegexFullMatch", since=(20,))
 def import_regex_full_match(node: OnnxNode) -> Primitive:
     pattern = node.attribute("pattern", "")
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise node.unsupported(f"pattern {pattern!r} is none that Python reads: {error}") from error
+    compiled(pattern, node)
     return RegexFullMatch(pattern)

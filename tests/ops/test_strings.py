@@ -35,7 +35,9 @@ def model_of(operator: str, feeds: list[np.ndarray[Any, Any]], *results: int, **
         [helper.make_tensor_value_info(n, CODES[a.dtype], a.shape) for n, a in zip(names, feeds, strict=True)],
         [helper.make_tensor_value_info(name, code, None) for name, code in zip(outputs, results, strict=True)],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)], ir_version=9
+    )
 
 
 def computed(operator: str, feeds: list[np.ndarray[Any, Any]], *results: int, **attributes: Any) -> list[Any]:
@@ -106,6 +108,70 @@ def test_whole_strings_match_expressions() -> None:
         check("RegexFullMatch", [x], TensorProto.BOOL, pattern=pattern)
     with pytest.raises(UnsupportedError, match="is none that Python reads"):
         computed("RegexFullMatch", [x], TensorProto.BOOL, pattern="(")
+
+
+EXPRESSIONS = (
+    *(
+        r"\w+",
+        r"\W",
+        r"[\w-]+",
+        r"[\W_]+",
+        r"\S+",
+        r"[^\s]*",
+        r"\D+",
+        r"[\d.]+",
+        r"\bab\b",
+        r"a$",
+        r"(?m)^a$\n?",
+        r"\z",
+    ),
+    *("[[:alpha:]]+", "[^[:space:]]*", "[[]a[]]", "[]a[]+", "[a-z&&b]+", r"\Qa.b\E", "(?<n>a)b", "(?i)É", "(?i:foo)1"),
+)
+
+
+def test_expressions_are_those_of_re2() -> None:
+    x = texts(
+        "abc", "é", "É", "a\nb", "a\n", "", "foo1", "FOO1", "x-y", "[a]", "3.14", "\x0b", "_", "a.b", "&", "日", "ab"
+    )
+    for pattern in EXPRESSIONS:
+        check("RegexFullMatch", [x], TensorProto.BOOL, pattern=pattern)
+    for pattern in (r"\pL", r"[\pL]", "(?U)a+", "[[:^alpha:]]", r"\101"):
+        with pytest.raises(UnsupportedError, match=r"is none that Python reads: the (escape|flag|class)"):
+            computed("RegexFullMatch", [x], TensorProto.BOOL, pattern=pattern)
+
+
+def test_texts_are_cut_into_tokens() -> None:
+    x = texts("Hello World", "I love  computer science!", "", "é日 ab")
+    names = {"domain": "com.microsoft", "pad_value": "#"}
+    for how in (
+        *({"separators": s} for s in ([" "], ["o", "[ ]"], [""], ["ab|a", "o+|or"])),
+        *({"tokenexp": t} for t in (".", "[a-zA-Z]+", "l|lo|love|[a-z]*", r"\w\w+")),
+    ):
+        for least in (1,) if "" in how.get("separators", ()) or how.get("tokenexp") == "." else (1, 3):
+            for mark in (0, 1):
+                check("Tokenizer", [x], TEXT, **names, **how, mincharnum=least, mark=mark)
+    check("Tokenizer", [x.reshape(2, 2)], TEXT, **names, separators=[" "], mincharnum=1, mark=1)
+    nothing = texts(" ", "")  # which is not marked
+    check("Tokenizer", [nothing], TEXT, **names, separators=[" "], mincharnum=1, mark=1)
+    with pytest.raises(ShapeError, match=r"neither \[C\] nor \[N, C\]"):
+        computed("Tokenizer", [x.reshape(1, 2, 2)], TEXT, **names, separators=[" "], mincharnum=1, mark=0)
+
+
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        ({}, "there is neither"),
+        ({"separators": ["b*"]}, "matches between any two letters"),
+        ({"separators": ["b"], "mincharnum": 0}, "mincharnum is 0"),
+        ({"separators": [""], "mincharnum": 2}, "letters are one letter long"),
+        ({"tokenexp": "."} | {"mincharnum": 2}, "letters are one letter long"),
+        ({"tokenexp": r"a\b|ab"}, "has alternatives and asks for what is behind them"),
+    ],
+)
+def test_what_says_nothing_of_tokens_is_refused(how: dict[str, Any], what: str) -> None:
+    names = {"domain": "com.microsoft", "pad_value": "", "mark": 0, "mincharnum": 1}
+    with pytest.raises(UnsupportedError, match=what):
+        computed("Tokenizer", [texts("a")], TEXT, **{**names, **how})
 
 
 def test_words_are_left_out_and_put_into_one_case() -> None:
