@@ -43,7 +43,8 @@ from clgraph.onnxruntime.environment import (
     set_seed,
     unregister_execution_provider_library,
 )
-from clgraph.onnxruntime.installing import install, is_installed, uninstall
+from clgraph.onnxruntime.installing import install, uninstall
+from clgraph.onnxruntime.names import is_installed
 from clgraph.onnxruntime.options import RunOptions, SessionOptions
 from clgraph.onnxruntime.providers import get_all_providers, get_available_providers
 from clgraph.onnxruntime.session import InferenceSession

@@ -7,14 +7,16 @@ import importlib.metadata
 import importlib.util
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution, DistributionFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from clgraph.onnxruntime.children import reach, spec_of
 from clgraph.onnxruntime.environment import __version__
+from clgraph.onnxruntime.names import NAME, OWN, is_installed
 
-NAME, OWN = "onnxruntime", "clgraph.onnxruntime"
 _MODULES = (
     "",
     ".capi",
@@ -42,27 +44,22 @@ class _Metadata(Distribution):
 
 
 class _Finder(DistributionFinder):
-    """Finds :class:`_Metadata`, in front of what else is installed."""
+    """Finds :class:`_Metadata`, in front of what else is installed, and what starts processes."""
 
     def find_distributions(self, context: Any = None) -> Iterator[Distribution]:
         name = getattr(context, "name", None)
         if name is None or name.replace("-", "_").lower() == NAME:
             yield _Metadata()
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
-        return None
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return spec_of(fullname, path)
 
 
 _finder = _Finder()
 
 
-def is_installed() -> bool:
-    """Whether ``import onnxruntime`` finds clgraph."""
-    return getattr(sys.modules.get(NAME), "__name__", "") == OWN
-
-
 def install() -> None:
-    """Let ``import onnxruntime`` find clgraph from now on, in this process.
+    """Let ``import onnxruntime`` find clgraph from now on, in this process and those that ``multiprocessing`` starts.
 
     It goes before an ONNX Runtime that is installed, whose tools for files (``onnxruntime.quantization``) can still be
     imported. What has been imported of it before stays what it is: call this first.
@@ -79,6 +76,7 @@ def install() -> None:
     if found is not None:
         own.extend(folder for folder in found.submodule_search_locations or () if folder not in own)
     sys.meta_path.insert(0, _finder)
+    reach()
 
 
 def uninstall() -> None:

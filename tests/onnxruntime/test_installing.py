@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+from multiprocessing import spawn
 from pathlib import Path
 from types import ModuleType
 
@@ -20,6 +21,7 @@ import clgraph.onnxruntime as ours
 from clgraph import as_onnxruntime
 from clgraph.cli.peers import OnnxRuntime
 from clgraph.errors import OptionError
+from clgraph.onnxruntime import children
 from tests.support.ort_models import identity
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,6 +73,37 @@ def test_an_unmodified_program_runs_as_it_is(tmp_path: Path) -> None:
             [*command, *how, "x.onnx"], cwd=tmp_path, capture_output=True, text=True, env=environment, check=True
         )
         assert done.stdout == "clgraph.onnxruntime True __main__ [[1.0, 2.0, 3.0]]\n", done.stderr
+
+
+STARTING = """
+import multiprocessing
+import onnxruntime
+def name(_):
+    return onnxruntime.__name__
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(name, [0]))
+"""
+
+
+def test_processes_that_multiprocessing_starts_find_clgraph_too(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(STARTING)
+    command = [sys.executable, "-m", "clgraph.as_onnxruntime", "program.py"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "['clgraph.onnxruntime']\n", done.stderr
+
+
+def test_a_fork_server_leaves_the_main_module_to_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spawn, "get_preparation_data", lambda name: {"init_main_from_path": "program.py", "name": name})
+    assert children.ENTRY not in spawn.get_preparation_data("ignore")
+    ours.install()
+    try:
+        assert spawn.get_preparation_data("ignore").keys() == {"name", children.ENTRY}
+        assert spawn.get_preparation_data("a").keys() == {"init_main_from_path", "name", children.ENTRY}
+    finally:
+        ours.uninstall()
+    assert spawn.get_preparation_data("a").keys() == {"init_main_from_path", "name"}
 
 
 def test_a_program_that_is_not_there_ends_as_with_python(
