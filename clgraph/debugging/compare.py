@@ -20,8 +20,8 @@ from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisations import Specialisation
 from clgraph.model.stages.split import needs_stages
+from clgraph.passes.chosen import choice_of
 from clgraph.passes.reference import compute, run_reference
-from clgraph.passes.selection import choice_of
 from clgraph.settings import Settings
 
 TOLERANCE = 1e-3

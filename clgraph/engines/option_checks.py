@@ -15,7 +15,6 @@ from typing import Any, Protocol
 from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 from clgraph.graph.program import Program
-from clgraph.passes.quantization.few_bits import Compressed
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.runtime.process import chosen_options
@@ -292,6 +291,8 @@ def _idle_precision(options: Settings, program: Program, engines: Engines) -> li
 
 
 def _idle_weights(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
+    from clgraph.passes.quantization.few_bits import Compressed
+
     if any(map(Compressed.read, program.notes.get("compress_weights", "").splitlines())):
         return []
     return [(options.weights, "no product or embedding has 65536 float weights that may be")]

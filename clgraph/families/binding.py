@@ -19,10 +19,11 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.chosen import choice_of
 from clgraph.passes.memory.memory_dependencies import MemoryDependencies
 from clgraph.passes.memory.oooq_memory_dependencies import OooqMemoryDependencies
 from clgraph.passes.memory.plan_memory import PlanMemory
-from clgraph.passes.selection import choice_of, in_place, missing_halo, select
+from clgraph.passes.selection import in_place, missing_halo, select
 from clgraph.passes.targets.target_code_emission import TargetCodeEmission
 from clgraph.passes.targets.target_memory_allocation import TargetMemoryAllocation
 from clgraph.passes.targets.target_scheduling import TargetScheduling

@@ -18,7 +18,7 @@ from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.split import Split
-from clgraph.passes.selection import choice_of
+from clgraph.passes.chosen import choice_of
 from clgraph.selector.choose import Choice
 from clgraph.selector.query import Query
 

@@ -7,7 +7,7 @@ from typing import Any
 from clgraph.core.frozen import frozen
 from clgraph.families.rules import Rule
 from clgraph.graph.node import Node
-from clgraph.passes.selection import choice_of
+from clgraph.passes.chosen import choice_of
 from clgraph.selector.choose import Choice
 from clgraph.selector.implementation import Implementation, overrides
 

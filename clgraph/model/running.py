@@ -15,7 +15,6 @@ from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
 from clgraph.graph.topology import Topology
 from clgraph.model.delivery import Outputs, as_arrays, enqueue_network, run_network, wanted_types
 from clgraph.model.feeds import arranged, as_given, foreign_places, shared_places
-from clgraph.model.run_queue import RunQueue
 from clgraph.model.specialisations import Specialisation, Specialisations
 from clgraph.model.state.remembering import Remembering
 from clgraph.network.cancelling import Cancellation, ending
@@ -27,11 +26,15 @@ from clgraph.selector.query import DeviceInfo
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from clgraph.model.run_queue import RunQueue
     from clgraph.model.tensor import Tensor
     from clgraph.network.network import Network
     from clgraph.network.profile import Profile
     from clgraph.network.quick import QuickRun
     from clgraph.network.watch import Watcher
+
+_QUEUE = "clgraph-run"
+"""What the thread of asynchronous runs is called; it and its queue come with the first of them."""
 
 
 class Running(Remembering):
@@ -46,7 +49,7 @@ class Running(Remembering):
         """Take what the programs come from."""
         self.topology, self.device = topology, device
         self._specialisations, self._lock = specialisations, specialisations.lock
-        self._queue = RunQueue("clgraph-run")
+        self._queues: dict[str, RunQueue] = {}
         self._closed, self._others = False, dict[frozenset[str], Running]()
         self._uses_driver = device.kind != "host" and device.name != "null"
         self._random = RANDOM_KEY in topology.inputs
@@ -209,8 +212,11 @@ class Running(Remembering):
         Raises:
             ClosedError: The model was closed.
         """
+        from clgraph.model.run_queue import RunQueue
+
         self._check_open()
-        return self._queue.submit(self.run, *given, **options)
+        queue = self._queues.setdefault(_QUEUE, RunQueue(_QUEUE))
+        return queue.submit(self.run, *given, **options)
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """Run with feeds as :meth:`run` takes them; return the only output, or a tuple of them.
@@ -239,7 +245,8 @@ class Running(Remembering):
         Arrays and tensors that were returned live on. A closed model can be closed again.
         """
         self._closed = True
-        self._queue.close()
+        for queue in self._queues.values():
+            queue.close()
         self._specialisations.clear()
         self._quick = None
         for other in self._others.values():

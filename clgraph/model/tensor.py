@@ -14,7 +14,7 @@ from clgraph.errors import DeviceMemoryError, InputError, UnsupportedError
 from clgraph.graph.primitive import Array
 from clgraph.model.torch_tensors import is_bfloat16, is_torch, plain
 from clgraph.network.tensors import empty
-from clgraph.runtime import callers_buffer, callers_image, dlpack
+from clgraph.runtime import callers_buffer, callers_image
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.callers_queue import adopt
 from clgraph.runtime.engine import Engine
@@ -72,6 +72,8 @@ class Tensor:
 
         OpenCL's memory stays where it is, in its own context, whatever *device* says. Raises as the constructor.
         """
+        from clgraph.runtime import dlpack
+
         _check_mask(source, "the array")
         if hasattr(source, "__dlpack_device__") and source.__dlpack_device__()[0] == dlpack.OPENCL:
             found = dlpack.taken(source.__dlpack__())
@@ -241,6 +243,8 @@ class Tensor:
                     f"the tensor lies in the memory of {self.device}: ask for dl_device=(1, 0), or for numpy()"
                 )
             assert self._memory is not None
+            from clgraph.runtime import dlpack
+
             return dlpack.capsule(self._memory.handle, self._memory.start, self.shape, self.dtype)
         if dl_device is not None:
             options["dl_device"] = dl_device
@@ -248,6 +252,8 @@ class Tensor:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's type and number of the device."""
+        from clgraph.runtime import dlpack
+
         return _CPU if self._array is not None else (dlpack.OPENCL, 0)
 
     def __repr__(self) -> str:

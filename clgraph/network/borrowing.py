@@ -10,7 +10,7 @@ from clgraph.core.aligned import ALIGNMENT
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.passes.selection import choice_of
+from clgraph.passes.chosen import choice_of
 from clgraph.selector.plan import Tile
 from clgraph.selector.query import DeviceInfo
 

@@ -21,7 +21,6 @@ from clgraph.network.boundary import Feed, Held, Result, check_planned, wrong_na
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.ending import give_up
-from clgraph.network.enqueueing import engine_of, enqueue
 from clgraph.network.executor_notes import note_tiles, recording, submissions
 from clgraph.network.host import Host
 from clgraph.network.joining import Joining
@@ -205,6 +204,8 @@ class Network:
             UnsupportedError: The program cannot be enqueued as a whole.
             DeviceError: The driver refuses it.
         """
+        from clgraph.network.enqueueing import engine_of, enqueue
+
         with GATE, self.lock:
             placements = [bound.subgraph.placement for bound in self._subgraphs]
             engine = engine_of(self._arguments[0], placements, self.program.batch_slices)

@@ -16,7 +16,7 @@ from clgraph.graph.program import Program
 from clgraph.network.buffer_table import BufferTable, within_32_bits
 from clgraph.network.host import Host
 from clgraph.network.tiles import TileExecutor, TileTable
-from clgraph.passes.selection import choice_of
+from clgraph.passes.chosen import choice_of
 from clgraph.runtime.engine import BoundKernel, KernelArgument
 from clgraph.runtime.stream import Step as Enqueue
 from clgraph.runtime.stream import Stream

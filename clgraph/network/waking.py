@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from clgraph.graph.node import Node
 from clgraph.graph.program import Program
-from clgraph.passes.selection import choice_of
+from clgraph.passes.chosen import choice_of
 from clgraph.runtime.engine import Engine
 from clgraph.selector.choose import OF_FAMILY, Choice
 from clgraph.selector.plan import Launch, Step, Tile

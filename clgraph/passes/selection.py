@@ -8,49 +8,21 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-import clgraph.implementations  # noqa: F401  # fills the registries on use
-from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node
-from clgraph.graph.primitive import Primitive
 from clgraph.passes.base import Context
+from clgraph.passes.chosen import InPlace
 from clgraph.selector.choose import Choice, candidates, choose
-from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves, refused
-from clgraph.selector.plan import Plan
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, refused
 from clgraph.selector.query import Query
-
-
-class InPlace(Implementation[Any]):
-    """Nothing to run: the node's results already lie in the memory of its inputs."""
-
-    primitive = Primitive
-    name = "in_place"
-    serves = Serves(dtypes=frozenset(DType), formats=True, halos=True)
-    general = False
-    in_place = True
-
-    @classmethod
-    def cost(cls, q: Query[Any]) -> float:
-        return 0.0
-
-    @classmethod
-    def plan(cls, q: Query[Any]) -> Plan:
-        return Plan(())
 
 
 def in_place(node: Node, context: Context, query: Query[Any] | None = None) -> Choice:
     """Return the choice of a node whose results share the buffer of its inputs; *query* is its problem, where known."""
     return Choice(query or context.query(node), InPlace, 0.0, "shares the buffer of its inputs")
-
-
-def choice_of(node: Node) -> Choice:
-    """Return the implementation chosen for *node*; a node without one is an ``UnsupportedError``."""
-    if not isinstance(node.choice, Choice):
-        raise UnsupportedError(f"node {node.name!r} has no implementation yet")
-    return node.choice
 
 
 def widest(first: Halo, second: Halo) -> Halo:

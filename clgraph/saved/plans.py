@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from clgraph.errors import ModelError
 from clgraph.graph.node import Node
 from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, text_of, well_formed
-from clgraph.passes.selection import InPlace
+from clgraph.passes.chosen import InPlace
 from clgraph.selector.choose import Choice, HostReference
 from clgraph.selector.descriptor import NULL, Descriptor, PostStep, Ref, Resolve
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation

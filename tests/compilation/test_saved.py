@@ -204,6 +204,8 @@ def test_loading_imports_neither_onnx_nor_the_compiler_and_few_operators(tmp_pat
     assert found.isdisjoint(
         {"onnx", "clgraph.compilation.compiler", "clgraph.passes.pipeline", "clgraph.ops.convolution"}
     )
+    few = {"clgraph.passes.base", "clgraph.passes.quantization.few_bits", "clgraph.runtime.dlpack", "numpy.typing"}
+    assert found.isdisjoint({*few, "concurrent.futures"}), "a start takes 0.2 ms for each module, its end as much"
 
 
 def test_saving_waits_for_a_compilation_and_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

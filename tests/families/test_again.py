@@ -13,7 +13,7 @@ import clgraph
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
 from clgraph.network.steps import Command
-from clgraph.passes.selection import choice_of
+from clgraph.passes.chosen import choice_of
 from clgraph.selector.choose import Choice
 from clgraph.selector.query import query_of
 from tests.support.open_models import convolutions, reshaping, shapes_of

@@ -14,7 +14,7 @@ from clgraph.compilation.entry import compile_model
 from clgraph.core.dtype import DType
 from clgraph.errors import ClgraphError
 from clgraph.ops.matmul import MatMul
-from clgraph.passes.selection import choice_of
+from clgraph.passes.chosen import choice_of
 from tests.support.operator_types import models_of, operators
 from tests.support.programs import ADD, MUL, Net, compile_all
 

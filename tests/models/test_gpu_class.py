@@ -12,8 +12,8 @@ from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.transpose import Transpose
+from clgraph.passes.chosen import InPlace, choice_of
 from clgraph.passes.reference import run_reference
-from clgraph.passes.selection import InPlace, choice_of
 from clgraph.selector.plan import Launch
 from tests.models.test_precision import bound
 from tests.models.test_zoo import BOUND

@@ -15,7 +15,7 @@ from clgraph.graph.program import Program
 from clgraph.network.steps import steps_of
 from clgraph.ops.activation import Activation
 from clgraph.ops.matmul import MatMul
-from clgraph.passes.selection import choice_of
+from clgraph.passes.chosen import choice_of
 from clgraph.selector.plan import Launch
 from clgraph.selector.query import DeviceInfo
 from tests.support.models import light_model, light_names, without_repeats

@@ -24,9 +24,10 @@ from clgraph.graph.program import Program
 from clgraph.network.network import Network
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, PassManager
+from clgraph.passes.chosen import choice_of
 from clgraph.passes.pipeline import required_pipeline
 from clgraph.passes.placement.partition import Partition
-from clgraph.passes.selection import Proposal, choice_of, missing_halo, proposals
+from clgraph.passes.selection import Proposal, missing_halo, proposals
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.selector.choose import candidates

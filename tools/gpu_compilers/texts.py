@@ -10,8 +10,8 @@ from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.network.steps import steps_of
 from clgraph.passes.base import Context, PassManager
+from clgraph.passes.chosen import choice_of
 from clgraph.passes.pipeline import default_pipeline
-from clgraph.passes.selection import choice_of
 from clgraph.selector.choose import Choice, candidates
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch

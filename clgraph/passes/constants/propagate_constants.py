@@ -17,6 +17,7 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.chosen import choice_of
 from clgraph.passes.constants.copying import Copier
 from clgraph.passes.kernels.build_kernels import BuildKernels
 from clgraph.passes.memory.memory_dependencies import MemoryDependencies
@@ -24,7 +25,7 @@ from clgraph.passes.memory.oooq_memory_dependencies import OooqMemoryDependencie
 from clgraph.passes.memory.plan_memory import PlanMemory
 from clgraph.passes.packed_weights import PackedWeights, Recipe
 from clgraph.passes.rewriting import constant_part
-from clgraph.passes.selection import choice_of, in_place
+from clgraph.passes.selection import in_place
 
 BATCH_BYTES = 1 << 25
 """Of results that a program of constants holds on the device at once, about."""

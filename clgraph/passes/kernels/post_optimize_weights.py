@@ -12,7 +12,8 @@ from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Milestone, Program
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.selection import choice_of, select, servable
+from clgraph.passes.chosen import choice_of
+from clgraph.passes.selection import select, servable
 from clgraph.selector.implementation import IMPLEMENTATIONS, overrides
 
 

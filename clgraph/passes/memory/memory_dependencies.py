@@ -11,8 +11,8 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Milestone, Program
 from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.chosen import choice_of
 from clgraph.passes.memory.liveness import Liveness, Touch
-from clgraph.passes.selection import choice_of
 from clgraph.selector.implementation import IMPLEMENTATIONS, overrides
 
 

@@ -11,7 +11,8 @@ from clgraph.graph.program import Program
 from clgraph.ops.concat import Concat
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
-from clgraph.passes.selection import InPlace, Proposal
+from clgraph.passes.chosen import InPlace
+from clgraph.passes.selection import Proposal
 from clgraph.selector.query import DeviceInfo, Query
 
 UNIT = 64

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from clgraph.graph.program import Milestone
-from clgraph.passes.targets.target import Phase, TargetPhase
+from clgraph.passes.targets.target import Phase
+from clgraph.passes.targets.target_phase import TargetPhase
 
 
 class TargetMemoryAllocation(TargetPhase):

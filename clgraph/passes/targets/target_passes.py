@@ -7,7 +7,8 @@ from typing import ClassVar
 from clgraph.core.registry import Registry
 from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.targets.target import Phase, TargetPhase
+from clgraph.passes.targets.target import Phase
+from clgraph.passes.targets.target_phase import TargetPhase
 
 TARGET_PASSES: Registry[str, Pass] = Registry("target pass")
 """Passes for every device, in the phase LAYOUT: ``TARGET_PASSES.register(my_pass.name, my_pass)``."""

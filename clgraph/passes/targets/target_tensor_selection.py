@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from clgraph.passes.targets.target import Phase, TargetPhase
+from clgraph.passes.targets.target import Phase
+from clgraph.passes.targets.target_phase import TargetPhase
 
 
 class TargetTensorSelection(TargetPhase):
