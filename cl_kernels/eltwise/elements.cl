@@ -36,6 +36,13 @@
 #define FUNCTION_NEG 16
 #define FUNCTION_ABS 17
 #define FUNCTION_NOT 18
+// Of signed bytes, in the domain of bytes.
+#define FUNCTION_SIGNED_MIN 19
+#define FUNCTION_SIGNED_MAX 20
+#define FUNCTION_SIGNED_LESS 21
+#define FUNCTION_SIGNED_LESS_EQUAL 22
+#define FUNCTION_SIGNED_NEG 23
+#define FUNCTION_SIGNED_ABS 24
 #define FUNCTION_POST 64
 
 // y[i] = e for all i, in a type; comparisons are of bytes.
@@ -109,6 +116,12 @@ NOINLINE static void of_bytes(const int function, __global const uchar* restrict
   case FUNCTION_XOR: ALL(a[i] ^ b[i])
   case FUNCTION_CHOICE: ALL(c[i] ? a[i] : b[i])
   case FUNCTION_NOT: ALL(a[i] ^ 1)
+  case FUNCTION_SIGNED_MIN: ALL(min((char)a[i], (char)b[i]))
+  case FUNCTION_SIGNED_MAX: ALL(max((char)a[i], (char)b[i]))
+  case FUNCTION_SIGNED_LESS: ALL((char)a[i] < (char)b[i])
+  case FUNCTION_SIGNED_LESS_EQUAL: ALL((char)a[i] <= (char)b[i])
+  case FUNCTION_SIGNED_NEG: ALL(-a[i])
+  case FUNCTION_SIGNED_ABS: ALL((char)a[i] < 0 ? -a[i] : a[i])
   }
 }
 

@@ -130,6 +130,11 @@ class Resize(Primitive):
         """Whether the result has along *axis* what x has there."""
         return self.counting_taps(axis, size) == tuple(((i, 1.0),) for i in range(size))
 
+    def repeats(self, axis: int, size: int) -> bool:
+        """Whether the result has along *axis* each element of x, the same number of times."""
+        taps = self.counting_taps(axis, size)
+        return taps == tuple(((i * size // len(taps), 1.0),) for i in range(len(taps)))
+
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         exact = np.result_type(x.dtype, np.float32)

@@ -1,5 +1,7 @@
 """Interpolation."""
 
+from dataclasses import replace
+
 import numpy as np
 import onnx.reference
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.frontend.onnx_loader import load_onnx
+from clgraph.implementations.cpu.resize_elements import ResizeElements
 from clgraph.implementations.cpu.resize_rows import ResizeRows
 from clgraph.ops.resize import Resize
 from tests.support.check_op import check_op
@@ -131,3 +134,14 @@ def test_more_rows_and_columns_than_a_vector_has_are_within_the_bound_too(shape,
         assert ResizeRows.refusal(q) is None
     # As above, with up to 10 taps of a column that becomes narrower.
     check_op(engine, cubic, shape, ulps=1.5**2 * (4 + 4 * 10), scale=lambda x: np.abs(x).max())
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.I8, DType.I64, DType.F32])
+def test_the_nearest_by_whole_factors_repeats_elements_of_any_type(dtype, engine):
+    shape, size = (2, 3, 5, 7), (2, 3, 10, 21)
+    nearest = Resize("nearest", "asymmetric", "floor", shape=size, scales=(1.0, 1.0, 2.0, 3.0))
+    found = check_op(engine, nearest, shape, dtype=dtype)
+    assert ("resize.elements" in found) == (engine.device.info.kind == "cpu")
+    q = pose(engine.device.info, ResizeElements, replace(nearest, nearest="ceil"), [Layout(dtype, shape)], arity=1)
+    assert "as many times" in str(ResizeElements.refusal(q))

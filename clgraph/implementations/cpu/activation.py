@@ -12,8 +12,10 @@ from clgraph.implementations.cpu.elements import (
     FLOAT,
     FUNCTIONS,
     POST,
+    SIGNED,
     Computation,
     Elements,
+    bits_of,
     domain_of,
     signed,
 )
@@ -48,4 +50,7 @@ class ActivationElements(Elements):
             return Computation(code, FLOAT, (0,), dtype, dtype, operation.a, operation.b, slow=4.0)
         if dtype in (DType.F32, DType.BOOL) or name not in ("neg", "abs") or (dtype == DType.U64 and name == "abs"):
             return f"computes no {name} of {dtype}"
+        if dtype in (DType.I8, DType.U8):
+            code = FUNCTIONS["same"] if (dtype, name) == (DType.U8, "abs") else SIGNED[name]
+            return Computation(code, BYTES, (0,), bits_of(dtype), bits_of(dtype))
         return Computation(FUNCTIONS[name], domain_of(dtype), (0,), signed(dtype), signed(dtype))

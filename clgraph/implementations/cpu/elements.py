@@ -45,6 +45,10 @@ FUNCTIONS = {
          "fmod", "choice", "neg", "abs", "not")
     )
 }  # fmt: skip
+SIGNED = {
+    name: code for code, name in enumerate(("min", "max", "less", "less_equal", "neg", "abs"), start=len(FUNCTIONS))
+}
+"""Of signed bytes, in the domain ``BYTES``."""
 COMPARISONS = ("equal", "less", "less_equal")
 POST = 64
 """From here on the codes of post-operations, of floats."""

@@ -12,6 +12,7 @@ from clgraph.implementations.cpu.elements import (
     FUNCTIONS,
     INT,
     LONG,
+    SIGNED,
     SLOW,
     Computation,
     Elements,
@@ -42,7 +43,7 @@ _BITS = ("and", "or", "xor", "equal")
 """Functions of bits alone: an unsigned number is what its bits are."""
 
 _OF_BYTES = (*_BITS, "add", "sub")
-"""Functions of bytes, of unsigned ones also ``_ORDERED``."""
+"""Functions of bytes; beside them ``_ORDERED``, which are others of signed ones."""
 
 _ORDERED = ("min", "max", "less", "less_equal")
 
@@ -69,9 +70,9 @@ class EltwiseElements(Elements):
         if a.dtype == DType.U64 and name not in _WRAPPING:
             return f"computes no {name} of u64"
         read, write = signed(a.dtype), signed(q.outputs[0].dtype)
-        unsigned = a.dtype in (DType.U8, DType.BOOL)
-        if a.dtype.itemsize == 1 and name in (*_OF_BYTES, *(_ORDERED if unsigned else ())):
-            return Computation(FUNCTIONS[name], BYTES, slots, bits_of(read), bits_of(write))
+        if a.dtype.itemsize == 1 and name in (*_OF_BYTES, *_ORDERED):
+            code = SIGNED[name] if a.dtype == DType.I8 and name in _ORDERED else FUNCTIONS[name]
+            return Computation(code, BYTES, slots, bits_of(read), bits_of(write))
         domain = INT if read.itemsize == 4 and name in _WRAPPING else domain_of(read)
         if domain == INT and read == DType.U32:
             read, write = DType.I32, DType.I32 if write == DType.U32 else write
