@@ -105,6 +105,10 @@ def _insert(program: Program) -> int:
                 made = program.insert(Transfer(home), [value], sources=[first], before=first)
                 inserted += 1
             program.rewire(value, made.output, uses=uses)
+            if any(node.in_place for node, _ in uses):
+                # What runs nothing lies where a graph input did, which is elsewhere by now: with its copy, then.
+                made.output.buffer, made.output.offset = value.buffer, value.offset
+                value.buffer, value.offset = None, 0
     return inserted
 
 

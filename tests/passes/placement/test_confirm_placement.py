@@ -12,6 +12,7 @@ from clgraph.errors import UnsupportedError
 from clgraph.graph.check import check
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Reshape
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, PassManager
@@ -188,6 +189,25 @@ def test_transfers_that_a_pass_has_left_out_are_inserted() -> None:
     program["soft"].placement = "gpu:0"
     assert ConfirmPlacement().run(program, context) == 0
     assert [n.name for n in program if isinstance(n.primitive, Transfer)] == ["soft/transfer", "y/transfer"]
+
+
+def test_what_runs_nothing_lies_with_the_copy_of_an_input_that_is_elsewhere_by_now() -> None:
+    """An input is where its first reader is: on the host, once that is refused."""
+    rules = {"placement": (("y", "pocl:0"), ("*", "gpu:0")), "fallback": ("host",)}
+    net = Net()
+    x = net.input("x", (1, 8))
+    net.add("soft", Softmax((1,)), x)
+    net.add("y", RELU, net.add("row", Reshape((8, 1)), x))
+    program = run_until(net.program("soft", "y"), "target_passes", _context(CPU, GPU, HOST, **rules))
+    assert program["row"].in_place
+    program["soft"].choice = None
+    _rest(program, _context(CPU, GPU, HOST, **rules, denied=NO_SOFTMAX))
+    soft, carried, row = list(program)[:3]
+    assert [n.placement for n in (soft, carried, row)] == ["host", "gpu:0", "gpu:0"]
+    assert soft.inputs[0] is carried.inputs[0]
+    assert carried.output is row.inputs[0]
+    assert carried.output.buffer is row.output.buffer
+    assert row.output.buffer is not soft.inputs[0].buffer
 
 
 def _random(net, seed: int):
