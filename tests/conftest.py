@@ -18,13 +18,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read once, when NumPy is i
 import hypothesis
 import numpy as np
 import pytest
+from hypothesis.internal.conjecture import providers
 
 import clgraph.implementations  # noqa: F401  # the registries are filled on use
 from clgraph.errors import ClgraphError
 from clgraph.settings import FOREIGN, PREFIX
-from tests.support.node_cases import FOLDER
 from tests.support.of_a_kind import on_a_cpu
 from tests.support.ran import TESTS, note_what_networks_run, pytest_sessionfinish, pytest_testnodedown
+from tests.support.selected import is_left_out, of, pytest_ignore_collect, pytest_pycollect_makeitem
 from tests.support.told import pytest_sessionstart
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "matrix_engine",
     "note_what_networks_run",
     "nvidia_engine",
+    "pytest_ignore_collect",
+    "pytest_pycollect_makeitem",
     "pytest_sessionfinish",
     "pytest_sessionstart",
     "pytest_testnodedown",
@@ -49,7 +52,7 @@ QUICK = os.environ.get("CLGRAPH_TEST_OPTIMISED", "") in ("", "0")
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     # Hundreds of processes would compile clgraph, 0.2-0.5 s each; each worker the tests with their assertions, 4 s.
-    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(FOLDER / "pycache")
+    # Not in a folder of their own: all that is imported, 2,900 modules of other packages, would be compiled for it.
     sys.dont_write_bytecode = False
 
 os.environ["CLGRAPH_TUNING"] = "off"  # tests must not depend on what was tuned on the machine
@@ -58,6 +61,9 @@ os.environ["CLGRAPH_MODEL_CACHE"] = "0"  # what a test sees must not depend on w
 # How long an example takes depends on what else the machine does.
 hypothesis.settings.register_profile("clgraph", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("clgraph")
+# It would parse every module of clgraph in each worker, 2.5 s, for numbers to draw; which ones then depended on what
+# other tests had imported, so that an example was not found again where a test ran alone.
+providers._get_local_constants = lambda: providers._local_constants
 
 DEVICES = [d.strip() for d in os.environ.get("CLGRAPH_TEST_DEVICES", "pocl").split(",") if d.strip()]
 """Names as ``clgraph.runtime.device.find_device`` takes them."""
@@ -92,23 +98,23 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     gc.disable()
     try:
         if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
-            import_from_the_end(session.config.args)
+            import_from_the_end(session.config)
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000, 20, 10)
         gc.enable()
 
 
-def import_from_the_end(arguments: list[str]) -> None:
+def import_from_the_end(config: pytest.Config) -> None:
     """Import the modules of tests that pytest is to collect, the last first.
 
     Of two workers each so rewrites the assertions of half of the modules and reads the other half from the cache; they
     would both rewrite all, 6 s. What cannot be imported is reported when it is collected.
     """
-    given = [Path(argument.partition("::")[0]).resolve() for argument in arguments]
+    given = [Path(argument.partition("::")[0]).resolve() for argument in config.args]
     for path in sorted({f for g in given for f in ([g] if g.is_file() else g.rglob("test_*.py"))}, reverse=True):
-        if TESTS in path.parents:
+        if TESTS in path.parents and not is_left_out(path, of(config)):
             with contextlib.suppress(Exception, pytest.skip.Exception):
                 importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 

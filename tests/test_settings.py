@@ -1,6 +1,5 @@
 import os
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -67,27 +66,11 @@ def test_the_suites_own_variables_are_no_options():
     assert settings(suites) == Settings()
 
 
-def test_what_the_shell_sets_reaches_no_test(tmp_path):
-    (tmp_path / "conftest.py").write_text("from tests.conftest import *")
-    (tmp_path / "test_seen.py").write_text(
-        "from clgraph.settings import Settings, settings\n"
-        "def test_seen(): assert settings() == Settings(tuning='off', model_cache=0)\n"
-    )
+def test_what_the_shell_sets_reaches_no_test(monkeypatch):
     shell = {"CLGRAPH_DEVICE": "nowhere", "CLGRAPH_THREADS": "1", "CLGRAPH_NO_OPTION": "1", "CLGRAPH_TUNING": "x.json"}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(ROOT),
-        str(tmp_path),
-    ]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | shell, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    monkeypatch.setattr(os, "environ", dict(os.environ) | shell)
+    runpy.run_path(str(ROOT / "tests" / "conftest.py"))
+    assert settings() == Settings(tuning="off", model_cache=0)
 
 
 @pytest.mark.parametrize(
