@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -39,6 +39,21 @@ def each_value(**parameters: Iterable[Any]) -> pytest.MarkDecorator:
         for at in itertools.product(*(range(len(v)) for v in values))
     ]
     return pytest.mark.parametrize(tuple(parameters), rows)
+
+
+def ends_of_each(rows: Iterable[Any], key: Callable[[Any], Any]) -> list[Any]:
+    """Return *rows* as parameters: the first and last of those beside each other that are the same in *key*.
+
+    Those between are slow: of tiles that are sorted by size, what goes wrong in one goes wrong in the largest or the
+    smallest.
+    """
+    made = []
+    for _, group in itertools.groupby(rows, key):
+        same = list(group)
+        for i, row in enumerate(same):
+            values = row if isinstance(row, tuple) else (row,)
+            made.append(pytest.param(*values, marks=[] if i in (0, len(same) - 1) else pytest.mark.slow))
+    return made
 
 
 def covering(sizes: list[int]) -> Iterator[tuple[int, ...]]:

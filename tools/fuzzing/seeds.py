@@ -37,6 +37,7 @@ def seeds() -> tuple[Seed, ...]:
     return (*networks(), *_single_nodes())
 
 
+@cache
 def networks() -> tuple[Seed, ...]:
     """Return the networks alone: they are had at once."""
     x = np.random.default_rng(0).normal(size=(1, 3, 10, 10)).astype(np.float32)

@@ -12,6 +12,7 @@ from clgraph.implementations.matrix_units.nvidia.tiles import F16, F16X3, F32, T
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.sources import kernel_text
 from tests.support.check_op import check_op
+from tests.support.combinations import ends_of_each
 from tests.support.ptx.compiler import to_ptx, why_no_machine
 from tests.support.ptx.emulator import EmulationError, run
 from tests.support.ptx.engine import EmulatedEngine
@@ -221,7 +222,11 @@ def test_planted_faults_are_found(fault, nvidia_engine, monkeypatch):
 
 # Halves alone are read by row.
 @pytest.mark.parametrize(
-    ("tile", "by_row"), [*((t, False) for t in TILES), *((t, True) for t in TILES if t.product == F16)]
+    ("tile", "by_row"),
+    ends_of_each(
+        [*((t, False) for t in TILES), *((t, True) for t in TILES if t.product == F16)],
+        lambda row: (row[0].product, row[1]),
+    ),
 )
 def test_products_stay_in_registers_where_clang_makes_ptx_of_them(tile, by_row):
     jit = tile.jit(DType.F16 if tile.product == F16 else DType.F32, 3).define(B_BY_ROW=by_row)

@@ -16,7 +16,7 @@ from clgraph.ops.static_quantize import StaticQuantize
 from clgraph.selector.query import SM80, DeviceInfo, Query
 from clgraph.selector.sources import kernel_text
 from tests.ops.test_quantized_convolution import DRAWN, ENDS, EXACT, TYPES, check, conv, fused
-from tests.support.combinations import each_value
+from tests.support.combinations import each_value, ends_of_each
 from tests.support.ptx.compiler import to_ptx, why_not
 from tests.support.ptx.emulator import EmulationError
 from tests.support.ptx.engine import EmulatedEngine
@@ -120,7 +120,7 @@ def test_planted_faults_are_found(fault, nvidia_engine, tiled, monkeypatch):
 
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-@pytest.mark.parametrize("tile", BYTE_TILES, ids=lambda t: t.unit)
+@pytest.mark.parametrize("tile", ends_of_each(BYTE_TILES, lambda t: t.product), ids=lambda t: t.unit)
 def test_sums_stay_in_registers_where_clang_makes_ptx_of_them(tile: PtxTile):
     x, w, primitive = CASES["pointwise"]
     q = _query(x, w, primitive)
