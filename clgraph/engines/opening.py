@@ -75,8 +75,9 @@ def callers_queue(device: str | int, context: Any, queue: Any) -> CallersQueue |
 
 
 def loading_drivers(options: Settings) -> AbstractContextManager[None]:
-    """Return what loads drivers beside a block that will open engines."""
-    return nullcontext() if is_dry(options) else loading(options)
+    """Return what loads drivers beside a block that will open engines; nothing where none but the host's is asked."""
+    only_host = all(name.lower() == HOST.info.name for name in _names(options))
+    return nullcontext() if is_dry(options) or only_host else loading(options)
 
 
 def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
@@ -92,7 +93,7 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
         check_options(options, in_use_of(options, [recorded(options)]))
         return {}
     choose_options(options)
-    names = [*_several(options.device), *(to for _, to in options.placement), *options.placement_fallback]
+    names = _names(options)
     wanted = dict.fromkeys(find_device(name) for name in names)
     kinds = _classes(options, wanted)
     classed = [with_class(d, kinds.get(d.info.name, kinds[""])) for d in wanted if d is not HOST]
@@ -213,6 +214,11 @@ def _classes(options: Settings, wanted: Collection[Device]) -> dict[str, str]:
             raise DeviceError(f"device_class: nothing can be placed on {device.info.name}; in use are {used}")
         found[device.info.name if device else ""] = kind
     return found
+
+
+def _names(options: Settings) -> list[str]:
+    """Return the names of the devices that *options* ask for, the default one first."""
+    return [*_several(options.device), *(to for _, to in options.placement), *options.placement_fallback]
 
 
 def _several(device: str) -> list[str]:

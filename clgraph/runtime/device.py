@@ -112,6 +112,8 @@ def find_device(text: str = "auto") -> Device:
         DeviceError: Nothing fits, and the message lists what there is; the device computes wrongly; or it cannot be
             divided so.
     """
+    if text.strip().lower() == HOST.info.name:
+        return HOST  # no driver is asked, which takes seconds the first time on a machine
     there = devices()
     whole, slash, part = text.strip().lower().partition("/")
     if slash:

@@ -1,13 +1,16 @@
+import functools
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+import clgraph
 from clgraph.errors import DeviceError
 from clgraph.runtime import device, driver
 from clgraph.runtime.device import HOST, Device, find_device, with_class, with_workers
 from clgraph.selector.costs import Rates
 from clgraph.selector.query import DeviceInfo
+from tests.support.models import image, small_model
 
 POCL = Device(DeviceInfo(name="pocl:0", kind="cpu", workers=4, flops=4e11), "pthread-AMD EPYC", (), "pocl handle")
 INTEL = Device(DeviceInfo(name="intel:0", kind="cpu"), "AMD EPYC", (), "intel handle")
@@ -89,6 +92,20 @@ def test_platforms_get_short_names():
     assert driver.prefix_of("AMD Accelerated Parallel Processing", "Advanced Micro Devices, Inc.") == "amd"
     assert driver.prefix_of("ARM Platform", "ARM") == "arm"
     assert driver.prefix_of("Oddware Compute", "Odd") == "oddware"
+
+
+def test_a_model_on_the_host_asks_no_driver(monkeypatch):
+    """The first that is asked on a machine is tried for seconds."""
+
+    def asked(*_):
+        pytest.fail("a driver was asked")
+
+    for where, name in ((device, "_opencl_devices"), (driver, "named_handles"), (driver, "_prepare")):
+        monkeypatch.setattr(where, name, functools.cache(asked))
+    monkeypatch.setattr(driver.process, "CHOSEN", [])
+    assert find_device(" Host") is HOST
+    x = image((1, 3, 10, 10))
+    assert clgraph.compile(small_model(), device="host")(x).shape == (1, 8, 5, 5)
 
 
 @pytest.mark.opencl
