@@ -56,7 +56,6 @@ class Families:
 
     Attributes:
         made: How many schemas have been tried in this process.
-        latest: The program bound last: whoever asked for it may look at its nodes.
     """
 
     context: Context
@@ -64,7 +63,6 @@ class Families:
     _refusals: OrderedDict[Schema, str] = field(default_factory=OrderedDict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     made: int = 0
-    latest: Program | None = None
 
     def bind(self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile) -> Member:
         """Return what *topology* is for inputs of *shapes*.
@@ -83,15 +81,14 @@ class Families:
             family = self.find(topology, shapes, known, run)
             begin = max(begin, family.made)
             with PAUSED:
-                # The one before goes before the collector starts again: there are no more objects than there were.
-                self.latest = program = family.bind(shapes, known)
+                program = family.bind(shapes, known)
             bind = partial(family.bind, shapes, known)
             if (slices := family.slices(program)) > 1 and (part := _slice_shapes(program, slices)) is not None:
                 bind = partial(_sliced, self.find(topology, part, known, run), part, known, slices)
-                self.latest = program = bind()
+                program = bind()
         parts = [f"{BOUND}{(time.perf_counter() - begin) * 1e3:.1f} ms to the family {family}"]
         program.notes[NOTE] = "; ".join([*parts, *filter(None, [program.notes.pop(DERIVED, "")])])
-        return Member(program, family, Again(program, partial(self._again, bind)))
+        return Member(program, family, Again(program.notes, partial(self._again, bind)))
 
     def _again(self, bind: Callable[[], Program]) -> Program:
         """Return the program of a member once more."""

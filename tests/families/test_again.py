@@ -50,17 +50,20 @@ def test_the_program_of_a_member_is_gone_when_another_one_is_bound(model: clgrap
 
 
 def test_members_that_are_kept_have_no_nodes_and_commands(model: clgraph.Model) -> None:
-    """Python's collector would walk through all of them; those of the member bound last are there."""
+    """Python's collector would walk through all of them; there are those of representatives, and of who looks."""
 
     def count() -> Counter[type]:
         gc.collect()
         return Counter(type(o) for o in gc.get_objects() if isinstance(o, Node | Choice | Command))
 
     before = count()
-    for shape in shapes_of(3, 6):
-        model.prepare({"x": shape})
+    prepared = [model.prepare({"x": shape}) for shape in shapes_of(3, 6)]
     assert before[Node] > 0
     assert count() == before
+    assert all(program.notes["family"].startswith("bound") for program in prepared)
+    assert count() == before
+    nodes = len(prepared[0])
+    assert count()[Node] == before[Node] + nodes
 
 
 def test_a_program_that_is_bound_again_is_the_same(model: clgraph.Model) -> None:
