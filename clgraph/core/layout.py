@@ -129,7 +129,12 @@ class Layout(Remembering):
     @property
     @remembered
     def _first(self) -> int:
-        return self.offset((0,) * len(self.shape))
+        first, pitches = 0, self.all_pitches
+        for axis, (before, _) in enumerate(self.halo):
+            if before:
+                blocks, rest = divmod(before, self.format.block(axis))
+                first += blocks * pitches[axis] + (rest and rest * self.inner_pitches[axis])
+        return first
 
     def offset(self, index: tuple[int, ...]) -> int:
         """Return the element offset of a logical index, halo included."""

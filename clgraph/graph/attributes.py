@@ -43,7 +43,7 @@ def present(names: Sequence[str], inputs: Sequence[str]) -> tuple[str, ...]:
 
 def ints(array: Array) -> tuple[int, ...]:
     """Return the elements of *array* as Python ints."""
-    return tuple(int(v) for v in np.ravel(array))
+    return tuple(map(int, array.ravel().tolist()))
 
 
 def positive_axis(axis: int, rank: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from itertools import chain
 from typing import Literal
 
 from clgraph.core.layout import Layout
@@ -95,11 +96,8 @@ class Program:
     @property
     def values(self) -> list[Value]:
         """Every value once: inputs, then constants and results in order of first use."""
-        found = dict.fromkeys(self.inputs)
-        for node in self._order.nodes:
-            for value in (*node.inputs, *node.outputs):
-                found[value] = None
-        return list(found | dict.fromkeys(v for _, v in self.outputs))
+        of_nodes = chain.from_iterable([node.inputs + node.outputs for node in self._order.nodes])
+        return list(dict.fromkeys(chain(self.inputs, of_nodes, [v for _, v in self.outputs])))
 
     @property
     def constants(self) -> list[Value]:
@@ -109,8 +107,8 @@ class Program:
     @property
     def buffers(self) -> list[Buffer]:
         """Every buffer once, scratch included, in order of first use."""
-        found = dict.fromkeys(v.buffer for v in self.values if v.buffer is not None)
-        return list(found | dict.fromkeys(b for node in self._order.nodes for b in node.scratch))
+        found = dict.fromkeys([v.buffer for v in self.values if v.buffer is not None])
+        return list(found | dict.fromkeys([b for node in self._order.nodes for b in node.scratch]))
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:

@@ -21,7 +21,7 @@ from clgraph.network.laid_constants import LaidConstants
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import BoundKernel, Engine
 from clgraph.runtime.memory import Memory
-from clgraph.selector.descriptor import NULL, Ref, Resolve
+from clgraph.selector.descriptor import NULL, Places
 from clgraph.selector.library import BANKS
 
 BANK_SHIFT = 56
@@ -156,17 +156,9 @@ class BufferTable:
         offset = buffer.offset + value.offset
         return (0, offset) if offset < self.arena_bank else self._in_arena(offset)
 
-    def pointers(self, node: Node) -> Resolve:
-        """Return what makes the pointer of a descriptor of a reference, as seen from *node*: -1 for ``null``."""
-        role, null = self.role, NULL.role
-
-        def resolve(ref: Ref) -> int:
-            if ref.role == null:
-                return ref.offset - 1
-            bank, offset = role(node, ref.role)
-            return (bank << BANK_SHIFT | offset) + ref.offset
-
-        return resolve
+    def pointers(self, node: Node) -> Places:
+        """Return where the tensors are that a plan of *node* names: each is looked up when a descriptor names it."""
+        return _Pointers(self, node)
 
     def role(self, node: Node, role: str) -> tuple[int, int]:
         """Return bank and byte offset of the tensor that a plan of *node* calls ``in0``, ``out0`` or ``scratch0``."""
@@ -224,6 +216,19 @@ class BufferTable:
 
     def _in_arena(self, offset: int) -> tuple[int, int]:
         return (0, offset) if offset < self.arena_bank else divmod(offset, self.arena_bank)
+
+
+class _Pointers(dict[str, int]):
+    """The tensors of a node that were asked for, by role."""
+
+    def __init__(self, table: BufferTable, node: Node) -> None:
+        self._table, self._node = table, node
+        self[NULL.role] = -1
+
+    def __missing__(self, role: str) -> int:
+        bank, offset = self._table.role(self._node, role)
+        found = self[role] = bank << BANK_SHIFT | offset
+        return found
 
 
 @cache

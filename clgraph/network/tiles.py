@@ -59,16 +59,16 @@ class TileTable:
         start = _RECORD.size * len(self.steps)
         numbers = {function: number for number, function in enumerate(self.library.functions)}
         records, blobs = bytearray(), bytearray()
-        of, resolve = None, None
+        of, pointers = None, None
         for node, tile in self.steps:
-            if resolve is None or node is not of:
-                of, resolve = node, places.pointers(node)
+            if pointers is None or node is not of:
+                of, pointers = node, places.pointers(node)
             try:
                 descriptor = start + len(blobs)
-                blobs += tile.descriptor.to_bytes(resolve)
+                blobs += tile.descriptor.to_bytes(pointers)
                 post = start + len(blobs)
                 for step in tile.post:
-                    blobs += step.to_bytes(resolve)
+                    blobs += step.to_bytes(pointers)
                 function = numbers[tile.function]
                 records += _RECORD.pack(descriptor, post, function, tile.tickets, len(tile.post), 0)
             except (OverflowError, struct.error) as error:

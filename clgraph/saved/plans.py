@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import struct
+from collections import defaultdict
 from typing import Any, ClassVar
 
 from clgraph.errors import ModelError
@@ -15,7 +16,7 @@ from clgraph.graph.node import Node
 from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, text_of, well_formed
 from clgraph.passes.chosen import InPlace
 from clgraph.selector.choose import Choice, HostReference
-from clgraph.selector.descriptor import NULL, Descriptor, PostStep, Ref, Resolve
+from clgraph.selector.descriptor import NULL, Descriptor, Places, PostStep, Ref
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Argument, Carry, Launch, Plan, Step, Table, Tile
@@ -40,11 +41,11 @@ class Packed(Descriptor):
         """Take the struct, and what stands at which offset of it."""
         self._data, self._pointers = data, pointers
 
-    def to_bytes(self, resolve: Resolve) -> bytes:
+    def to_bytes(self, places: Places) -> bytes:
         """Return the struct's bytes with every pointer resolved."""
         data = bytearray(self._data)
         for offset, ref in self._pointers:
-            _POINTER.pack_into(data, offset, resolve(ref))
+            _POINTER.pack_into(data, offset, places[ref.role] + ref.offset)
         return bytes(data)
 
     def to_json(self) -> tuple[Json, Json]:
@@ -185,7 +186,7 @@ def _pack(d: Descriptor) -> tuple[Json, Json]:
         if isinstance(value, Ref):
             pointers.append([at, value.role, value.offset])
         at += struct.calcsize(code)
-    return d.to_bytes(lambda ref: 0).hex(), pointers
+    return d.to_bytes(defaultdict(int)).hex(), pointers
 
 
 def _encode_argument(argument: Argument) -> Json:

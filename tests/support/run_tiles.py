@@ -24,7 +24,7 @@ from clgraph.network.workspace import Workspace
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.runtime.engine import Engine
-from clgraph.selector.descriptor import Resolve
+from clgraph.selector.descriptor import Places
 from clgraph.selector.implementation import Formats, Implementation
 from clgraph.selector.library import compose
 from clgraph.selector.plan import Tile
@@ -83,8 +83,8 @@ class _OneBank(BufferTable):
 
     offsets: Mapping[str, int] = field(default_factory=dict)
 
-    def pointers(self, node: object) -> Resolve:
-        return lambda ref: -1 if ref.role == "null" else self.offsets[ref.role] + ref.offset
+    def pointers(self, node: object) -> Places:
+        return {"null": -1, **self.offsets}
 
 
 def run_tiles(

@@ -117,18 +117,18 @@ def blocks_of(
     for nb, wide in _table(simd)[pixel, kind].items():
         if blocks % nb and (whole or blocks < nb):
             continue
-        cheapest = (float("inf"), 0, 0)
+        cost, chunks, chunk_width = float("inf"), 0, 0
         costs, groups = row_costs(nb, wide, taps), -(-blocks // nb)
         for ur in wide:
             full, rest = divmod(width, ur)
-            chunks = full + (rest > 0)
-            narrow, wider = divmod(width, chunks)
-            even = ((chunks - wider) * costs[narrow] + wider * costs[narrow + 1]) * groups
+            parts = full + (rest > 0)
+            narrow, wider = divmod(width, parts)
+            even = ((parts - wider) * costs[narrow] + wider * costs[narrow + 1]) * groups
             fixed = (full * costs[ur] + costs[rest]) * groups
-            for way in ((even, chunks, 0), (fixed, chunks, ur)):
-                if way < cheapest:
-                    cheapest = way
-        cost, chunks, chunk_width = cheapest
+            if even <= cost and (even, parts, 0) < (cost, chunks, chunk_width):
+                cost, chunks, chunk_width = even, parts, 0
+            if fixed <= cost and (fixed, parts, ur) < (cost, chunks, chunk_width):
+                cost, chunks, chunk_width = fixed, parts, ur
         best.append(Block(pixel, kind, nb, chunks, chunk_width, cost))
     return tuple(best)
 

@@ -133,10 +133,12 @@ class Strips:
     @property
     def most_pixels(self) -> int:
         """Pixels of the widest ticket."""
-        if self.chunks.count == 1:
-            return self.width
-        even = -(-self.width * self.chunks.each // self.block.chunks) + 1
-        return min(self.width, self.chunks.each * self.block.chunk_width or even)
+        return self.width if self.chunks.count == 1 else self.pixels(self.chunks.each)
+
+    def pixels(self, chunks: int) -> int:
+        """Return the most pixels that so many chunks of a row have."""
+        even = -(-self.width * chunks // self.block.chunks) + 1
+        return min(self.width, chunks * self.block.chunk_width or even)
 
     @property
     def scratch(self) -> int:
@@ -209,7 +211,7 @@ def _strips(q: Query[Convolution]) -> Strips:
             rows -= 1
         return replace(s, rows=TicketRanges(-(-height // rows), rows))
     each = split(block.chunks, row / block.chunks, wanted, workers).each
-    while each > 1 and replace(s, chunks=TicketRanges(2, each)).scratch > STAGED_BYTES:
+    while each > 1 and s.staged_bytes(s.rows.each, s.pixels(each)) > STAGED_BYTES:
         each -= 1
     return replace(s, chunks=TicketRanges(-(-block.chunks // each), each))
 

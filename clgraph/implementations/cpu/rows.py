@@ -38,7 +38,7 @@ def merge(axes: Sequence[Axis]) -> list[Axis]:
     for axis in axes:
         if axis.size == 1:
             continue
-        if merged and all(o == axis.size * i for o, i in zip(merged[-1].pitches, axis.pitches, strict=True)):
+        if merged and merged[-1].pitches == tuple([axis.size * p for p in axis.pitches]):
             merged[-1] = Axis(merged[-1].size * axis.size, axis.pitches)
         else:
             merged.append(axis)
