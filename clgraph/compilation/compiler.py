@@ -244,7 +244,9 @@ class Compiler:
         from clgraph.families.families import Families
 
         sizes = [topology.shape_of(name, shapes) for name in topology.inputs]
-        families = self._families.setdefault(topology, Families(for_families(self.context, topology)))
+        families = self._families.get(topology)
+        if families is None:
+            families = self._families.setdefault(topology, Families(for_families(self.context, topology)))
         member = families.bind(topology, sizes, values, partial(self.represent, topology))
         if self.options.dump_graphs is not None:
             self._list_member(self.options.dump_graphs / topology.label, sizes, member.program)

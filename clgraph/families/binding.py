@@ -33,7 +33,7 @@ DERIVED = "derived"
 """The note of a bound program that counts what is not as the representative has it."""
 _BEHIND: tuple[Pass, ...] = (
     TargetScheduling(),
-    MemoryDependencies(),
+    MemoryDependencies(counts=False),
     OooqMemoryDependencies(),
     TargetMemoryAllocation(),
 )

@@ -160,7 +160,7 @@ def _build(topology: Topology, sizes: Sizes) -> Program:
 
 def _confirm(recipe: Recipe, sizes: Sizes, witness: Built) -> None:
     """Derive the nodes for *sizes*, and compare the shapes of what has a name in the *witness*."""
-    program, bindings = recipe.member(sizes.shapes, sizes.known)
+    program, bindings = recipe.member(sizes.shapes, sizes.known, all_names=True)
     for name, value in bindings.values.items():
         if (wanted := witness.shapes.get(name)) is not None and value.layout.shape != wanted:
             raise BindingError(f"{name!r} is derived as {list(value.layout.shape)} where it is {list(wanted)}")

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.families.cone import Bindings, beginning
 from clgraph.families.rules import Guards, Rule
@@ -63,7 +62,22 @@ class Recipe:
             found.append(at if at != number else None)
         return tuple(found)
 
-    def member(self, shapes: Sequence[Shape], known: Mapping[str, Array]) -> tuple[Program, Bindings]:
+    @cached_property
+    def _named(self) -> tuple[tuple[tuple[int, str], ...], ...]:
+        """For each node the results, by number, that have the name of a built value."""
+        return tuple(tuple((i, name) for i, name in enumerate(r.known) if name is not None) for r in self.rules)
+
+    @cached_property
+    def _asked(self) -> tuple[tuple[tuple[int, str], ...], ...]:
+        """Those of them whose layouts layers, rules or guards ask for: of a hundred nodes two or three."""
+        asked = {name for rule in self.rules for layer in rule.before for name in layer.inputs}
+        asked |= {rule.shape_of for rule in self.rules if rule.shape_of is not None}
+        asked |= {name for rule in self.rules for _, name in rule.constants} | self.guards.asked
+        return tuple(tuple((i, name) for i, name in named if name in asked) for named in self._named)
+
+    def member(
+        self, shapes: Sequence[Shape], known: Mapping[str, Array], *, all_names: bool = False
+    ) -> tuple[Program, Bindings]:
         """Return the program of a member, in which nothing shares memory yet and nothing is chosen.
 
         Values have the formats and halos of the representative's.
@@ -71,93 +85,80 @@ class Recipe:
         Args:
             shapes: Of the inputs.
             known: What inputs hold whose values decide sizes.
+            all_names: Return the layouts of all results that have the name of a built value, not of those asked for.
 
         Raises:
             BindingError: The member differs in more than sizes.
             ShapeError: An operator does not fit its inputs.
         """
-        inputs = [Value(v.name, Layout(v.layout.dtype, s)) for v, s in zip(self.program.inputs, shapes, strict=True)]
-        bindings = beginning(((v.name, v.layout) for v in inputs), self.constants, known)
-        made: dict[Value, Value] = dict(zip(self.program.inputs, inputs, strict=True))
+        fed = [Value(v.name, Layout(v.layout.dtype, s)) for v, s in zip(self.program.inputs, shapes, strict=True)]
+        bindings = beginning(((v.name, v.layout) for v in fed), self.constants, known)
+        made: dict[Value, Value] = dict(zip(self.program.inputs, fed, strict=True))
         made |= {v: Value(v.name, layout, constant=v.constant) for v, layout in self._constants}
         nodes: list[Node] = []
         inferences: list[_Inference] = []
         constants: dict[str, Value] = {}
-        for rule, like in zip(self.rules, self._likes, strict=True):
-            nodes.append(_node(rule, bindings, made, constants, None if like is None else inferences[like], inferences))
+        named = self._named if all_names else self._asked
+        for rule, like, names in zip(self.rules, self._likes, named, strict=True):
+            if rule.before:
+                bindings.bind(rule.before)
+            node = rule.node
+            inputs = [made[v] for v in node.inputs]
+            for slot, name in rule.constants:
+                if name not in constants:
+                    constants[name] = _constant(name, bindings)
+                inputs[slot] = constants[name]
+            own = [v.layout for v in inputs]
+            if len(own) > node.arity:
+                del own[node.arity :]
+            found = None if like is None else inferences[like]
+            if found is None or found[0] != own:
+                found = _infer(rule, bindings, own)
+            inferences.append(found)
+            _, primitive, inferred, layouts = found
+            outputs = tuple([Value(v.name, layout) for v, layout in zip(node.outputs, layouts, strict=True)])
+            made.update(zip(node.outputs, outputs, strict=True))
+            for number, name in names:
+                bindings.values[name] = Value(name, inferred[number])
+            nodes.append(
+                Node(
+                    node.name,
+                    primitive,
+                    tuple(inputs),
+                    outputs,
+                    node.arity,
+                    node.fused,
+                    None,
+                    node.origin,
+                    node.annotation,
+                    node.placement,
+                    node.partitioned_by,
+                )
+            )
         self.guards.check(bindings)
-        outputs = [(name, made[v]) for name, v in self.program.outputs]
-        return Program(inputs, outputs, nodes), bindings
+        results = [(name, made[v]) for name, v in self.program.outputs]
+        return Program(fed, results, nodes), bindings
 
 
-@frozen
-class _Inference:
-    """What was inferred of one node: from the layouts of its own inputs, those of its results, plain and as they are.
-
-    Attributes:
-        results: A pair for each result.
-    """
-
-    own: list[Layout]
-    primitive: Primitive
-    results: list[tuple[Layout, Layout]]
+_Inference = tuple[list[Layout], Primitive, tuple[Layout, ...], list[Layout]]
+"""What was inferred of a node: its own inputs' layouts, its primitive, its results' layouts, plain and as they are."""
 
 
 def _infer(rule: Rule, bindings: Bindings, own: list[Layout]) -> _Inference:
     """Return what follows from the layouts of a node's inputs; results have the representative's types and formats."""
     primitive = rule.primitive(bindings, own)
-    results = []
-    for value, inferred in zip(rule.node.outputs, primitive.infer(own), strict=True):
-        old, layout = value.layout, inferred
-        if old.halo or old.dtype is not inferred.dtype or old.format is not inferred.format:
-            layout = Layout(old.dtype, inferred.shape, old.format, old.halo)
-        results.append((inferred, layout))
-    return _Inference(own, primitive, results)
+    inferred, layouts = primitive.infer(own), []
+    for value, layout in zip(rule.node.outputs, inferred, strict=True):
+        old = value.layout
+        if old.halo or old.dtype is not layout.dtype or old.format is not layout.format:
+            layouts.append(Layout(old.dtype, layout.shape, old.format, old.halo))
+        else:
+            layouts.append(layout)
+    return own, primitive, inferred, layouts
 
 
-def _node(
-    rule: Rule,
-    bindings: Bindings,
-    made: dict[Value, Value],
-    constants: dict[str, Value],
-    like: _Inference | None,
-    inferences: list[_Inference],
-) -> Node:
-    """Return the node of a member that *rule* makes; enter its results into *made*, what was inferred behind the rest.
-
-    Args:
-        constants: What nodes before it read that is computed from sizes, by the name of the built value.
-        like: Of another node with the same rule.
-    """
-    if rule.before:
-        bindings.bind(rule.before)
-    node = rule.node
-    inputs = [made[v] for v in node.inputs]
-    for slot, name in rule.constants:
-        if name not in constants:
-            array = np.ascontiguousarray(bindings.array(name))
-            array.flags.writeable = False
-            constants[name] = Value(name, Layout.of(array), constant=array)
-        inputs[slot] = constants[name]
-    own = [v.layout for v in inputs[: node.arity]]
-    inference = like if like is not None and like.own == own else _infer(rule, bindings, own)
-    inferences.append(inference)
-    outputs = []
-    for value, known, (inferred, layout) in zip(node.outputs, rule.known, inference.results, strict=True):
-        new = made[value] = Value(value.name, layout)
-        outputs.append(new)
-        if known is not None:
-            bindings.values[known] = Value(known, inferred)
-    return Node(
-        node.name,
-        inference.primitive,
-        tuple(inputs),
-        tuple(outputs),
-        node.arity,
-        node.fused,
-        None,
-        node.origin,
-        node.annotation,
-        node.placement,
-        node.partitioned_by,
-    )
+def _constant(name: str, bindings: Bindings) -> Value:
+    """Return the constant of the built value *name*, which is computed from sizes."""
+    array = np.ascontiguousarray(bindings.array(name))
+    array.flags.writeable = False
+    return Value(name, Layout.of(array), constant=array)

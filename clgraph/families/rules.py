@@ -95,6 +95,13 @@ class Guards:
     merged: tuple[tuple[str, str], ...] = ()
     expansions: tuple[tuple[str, Expansion], ...] = ()
 
+    @property
+    def asked(self) -> set[str]:
+        """The built values whose layouts or elements :meth:`check` asks for."""
+        read = {name for layer in self.before for name in layer.inputs}
+        read |= {name for _, around, _ in self.shapes for name in around}
+        return read | {name for name, _ in self.constants} | {name for pair in self.merged for name in pair}
+
     def check(self, bindings: Bindings) -> None:
         """Raise :class:`~clgraph.errors.BindingError` where the member differs."""
         bindings.bind(self.before)

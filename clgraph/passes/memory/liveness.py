@@ -45,28 +45,37 @@ class Touch:
         return end if self.output else (self.writers | self.readers).bit_length() - 1
 
 
+class _Touches(dict[Buffer, Touch]):
+    """The touches by buffer: none of one that has not been met."""
+
+    def __missing__(self, buffer: Buffer) -> Touch:
+        found = self[buffer] = Touch()
+        return found
+
+
 @mutable
 class Liveness:
     """The touches of every buffer of a program in its present order."""
 
     nodes: tuple[Node, ...]
-    touches: dict[Buffer, Touch] = field(default_factory=dict)
+    touches: dict[Buffer, Touch] = field(default_factory=_Touches)
     _ancestors: list[int] | None = None
 
     @staticmethod
     def of(program: Program) -> Liveness:
         """Return the touches of *program*, all of whose values have buffers; nodes that run nothing touch nothing."""
         found = Liveness(tuple(program))
+        touches = found.touches
         for value in _held(program.inputs):
             found.at(value).fed = True
         for position, node in enumerate(found.nodes):
             bit = 0 if node.in_place else 1 << position
             for value in node.inputs if bit else ():
                 if value.constant is None:
-                    found.at(value).readers |= bit
+                    touches[_buffer(value)].readers |= bit
             for value in node.outputs:
                 if value.constant is None:
-                    found.at(value).writers |= bit
+                    touches[_buffer(value)].writers |= bit
             for buffer in node.scratch:
                 found.touches[buffer] = Touch(bit, bit)
         for value in _held(v for _, v in program.outputs):
@@ -75,12 +84,7 @@ class Liveness:
 
     def at(self, value: Value) -> Touch:
         """Return the touches of the buffer that holds *value*."""
-        if value.buffer is None:
-            raise ValueError(f"{value.name} has no buffer")
-        found = self.touches.get(value.buffer)
-        if found is None:
-            found = self.touches[value.buffer] = Touch()
-        return found
+        return self.touches[_buffer(value)]
 
     @property
     def ancestors(self) -> list[int]:
@@ -107,6 +111,12 @@ class Liveness:
             done &= self.ancestors[position]
             writers &= ~(1 << position)
         return not first.all & ~done
+
+
+def _buffer(value: Value) -> Buffer:
+    if value.buffer is None:
+        raise ValueError(f"{value.name} has no buffer")
+    return value.buffer
 
 
 def _held(values: Iterable[Value]) -> list[Value]:

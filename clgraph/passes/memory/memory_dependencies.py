@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import ClassVar
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Milestone, Program
@@ -16,13 +17,19 @@ from clgraph.passes.memory.liveness import Liveness, Touch
 from clgraph.selector.implementation import IMPLEMENTATIONS, overrides
 
 
+@frozen
 class MemoryDependencies(Pass):
     """Give every value and every plan's scratch a buffer, and record from when to when it is alive.
 
     A node's first result takes over the buffer of an input when the implementation allows it (``overwrites``) and
     nothing else touches that buffer at or after the node. Buffers of graph inputs are the caller's to fill and are
     never taken over in this way; buffers of outputs neither. Counts the pairs that are alive at the same time.
+
+    Attributes:
+        counts: Whether it does: who binds a member needs no figure for a table of passes.
     """
+
+    counts: bool = True
 
     name: ClassVar[str] = "memory_dependencies"
     required: ClassVar[bool] = True
@@ -48,7 +55,7 @@ class MemoryDependencies(Pass):
         for buffer, touch in liveness.touches.items():
             buffer.first, buffer.last = touch.first(), touch.last(end)
             buffer.clear_conflicts()
-        return _overlaps(liveness.touches)
+        return _overlaps(liveness.touches) if self.counts else 0
 
     def describe(self, kind: str) -> str:
         over = any(overrides(i, "overwrites") for i in IMPLEMENTATIONS.of(kind))
@@ -72,12 +79,14 @@ def _computing(readers: Sequence[Node]) -> Sequence[Node]:
 def _give_buffers(program: Program, values: Iterable[Value], context: Context) -> None:
     for value in values:
         if value.constant is None:
-            if value.buffer is None:
-                value.buffer = Buffer(value.name, value.layout.nbytes)
-            if not value.buffer.placement:
-                value.buffer.placement = home_of(value, context)
+            buffer = value.buffer
+            if buffer is None:
+                buffer = value.buffer = Buffer(value.name, value.layout.nbytes)
+            if not buffer.placement:
+                buffer.placement = home_of(value, context)
     for node in program:
-        sizes = () if node.in_place else choice_of(node).plan().scratch
+        choice = choice_of(node)
+        sizes = () if choice.in_place else choice.plan().scratch
         node.scratch = tuple([Buffer(f"{node.name}/scratch{i}", n) for i, n in enumerate(sizes)]) if sizes else ()
         for buffer in node.scratch:
             buffer.placement = node.placement or next(iter(context.devices))
