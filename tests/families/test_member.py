@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clgraph.core.format import feature_blocked
+from clgraph.errors import BindingError
 from clgraph.families.member import Recipe
 from clgraph.families.rules import Guards, Rule
 from clgraph.graph.primitive import Primitive
@@ -45,3 +48,16 @@ def test_results_have_the_formats_that_each_node_has() -> None:
     program, _ = made.member([(2, 20, 7, 9)] * 2, {})
     assert [v.layout.format.is_plain for _, v in program.outputs] == [True, False]
     assert {v.layout.shape for _, v in program.outputs} == {(2, 20, 7, 9)}
+
+
+def test_results_have_their_built_names_where_guards_ask_for_them() -> None:
+    made = recipe((3, 8), (3, 8))
+    named = tuple(Rule(node, known=(f"built{i}",)) for i, node in enumerate(made.program))
+    of = replace(made, rules=named, guards=Guards((), (("n", ("built1",), ((1, 8),)),), (), ()))
+    _, bindings = of.member([(5, 8), (1, 8)], {})
+    assert bindings.shape("built1") == (1, 8)
+    assert "built0" not in bindings.values
+    _, bindings = of.member([(5, 8), (1, 8)], {}, all_names=True)
+    assert bindings.shape("built0") == (5, 8)
+    with pytest.raises(BindingError, match="'n'"):
+        of.member([(5, 8), (7, 8)], {})
