@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
+from time import sleep
 
 import numpy as np
 import onnx
@@ -27,7 +28,7 @@ from tools.benchmark.found import Found
 from tools.benchmark.fresh import Start, starts_markdown
 from tools.benchmark.kept_shapes import different, keep_shapes, kept_shapes_markdown
 from tools.benchmark.layers import Layer, _groups, kinds_markdown, layers_markdown, match
-from tools.benchmark.measuring import Figures, Schedule, geometric_mean
+from tools.benchmark.measuring import Figures, Schedule, _block, geometric_mean
 from tools.benchmark.operators import OPERATORS
 from tools.benchmark.peers import Options
 from tools.benchmark.plots import comparison, ratios, roofline
@@ -50,6 +51,12 @@ def test_every_model_of_every_set_is_known() -> None:
     assert chosen(["all"], ["x"])[-1] == ("", "x")
     assert len(chosen(["all"], [])) == sum(len(one.models) for one in networks.values())
     assert len(chosen(["operators"], [])) == len(OPERATORS)
+    assert chosen(["operators"], ["x"], "Add f16 s") == [("operators", "Add f16 small"), ("", "x")]
+
+
+def test_processor_time_is_that_of_runs_and_not_of_waiting() -> None:
+    wall, processor = (_block(lambda: sleep(0.02), 0, 2, Schedule(processor=p).clock) for p in (False, True))
+    assert min(wall) >= 0.02 > 2 * max(processor)
 
 
 def test_operators_are_models_of_one_node() -> None:

@@ -118,10 +118,13 @@ def _random(value: onnx.ValueInfoProto, shape: Sequence[int] | None, model: str)
     return image(sizes)
 
 
-def chosen(sets: Sequence[str], models: Sequence[str]) -> list[tuple[str, str]]:
+def chosen(sets: Sequence[str], models: Sequence[str], only: str = "") -> list[tuple[str, str]]:
     """Return (set, model) of everything to be measured; single models are of the set ``""``.
 
-    ``all`` is every set of networks; the operators are measured where they are asked for.
+    ``all`` is every set of networks; the operators are measured where they are asked for. Of sets, the models with
+    *only* in their names.
     """
     names = [name for name in SETS if name != "operators" or name in sets] if "all" in sets else list(sets)
-    return [(name, model) for name in names for model in SETS[name].models] + [("", model) for model in models]
+    return [(name, model) for name in names for model in SETS[name].models if only in model] + [
+        ("", model) for model in models
+    ]

@@ -21,10 +21,15 @@ def show(figures: Figures) -> None:
         other = runtime in figures.ratios
         ratio = f"{figures.ratio(runtime):.3f}" if other else ""
         limits = f"{min(figures.ratios[runtime]):.3f} to {max(figures.ratios[runtime]):.3f}" if other else ""
-        best, first = figures.best[runtime] * 1e3, figures.first[runtime]
+        first = figures.first[runtime]
         error = f"{figures.errors[runtime]:.1e}" if other else ""
-        rows.append((runtime, f"{seconds * 1e3:.2f}", f"{best:.2f}", f"{first:.2f}", ratio, limits, error))
+        rows.append((runtime, _ms(seconds), _ms(figures.best[runtime]), f"{first:.2f}", ratio, limits, error))
     table(("runtime", "median ms", "best ms", "first s", "clgraph/it", "spread", "error"), rows)
+
+
+def _ms(seconds: float) -> str:
+    """Return milliseconds: two places, below one of them three digits."""
+    return f"{seconds * 1e3:.2f}" if seconds >= 1e-3 else f"{seconds * 1e3:.3g}"
 
 
 def markdown(found: Sequence[Figures]) -> str:
@@ -46,11 +51,11 @@ def _section(name: str, threads: int, found: Sequence[Figures]) -> str:
         _row(["---"] * len(head)),
     ]
     for f in found:
-        cells = [f.model, f"{f.median['clgraph'] * 1e3:.2f}"]
+        cells = [f.model, _ms(f.median["clgraph"])]
         for p in peers:
             bound = goals[p].worst_of(f.model) if p in goals else None
             limits = f"{min(f.ratios[p]):.2f}-{max(f.ratios[p]):.2f}"
-            cells += [f"{f.median[p] * 1e3:.2f}", _judged(f.ratio(p), bound), limits, f"{f.best_ratio(p):.2f}"]
+            cells += [_ms(f.median[p]), _judged(f.ratio(p), bound), limits, f"{f.best_ratio(p):.2f}"]
         lines.append(_row(cells))
     cells = ["geometric mean", ""]
     for p in peers:
