@@ -146,6 +146,9 @@ class Resize(Primitive):
                 continue
             y = _weighted(np.moveaxis(y.astype(exact), axis, 0), taps)
             y = np.moveaxis(y, 0, axis)
+        if x.dtype.kind in "iu" and x.dtype.itemsize < np.dtype(exact).itemsize:
+            # Cubic weights go beyond the numbers that they mix.
+            y = np.clip(y, np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
         return (np.ascontiguousarray(y).reshape(y.shape).astype(x.dtype),)
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:

@@ -69,6 +69,18 @@ def test_half_pixels_of_tensorflows_nearest_neighbours_agree_with_onnxruntime(x)
         agree("Resize", [x, np.zeros(0, np.float32), scales], opset=11, constant=(1, 2), **more)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_integers_that_cubic_weights_make_stay_within_their_type(dtype):
+    """ONNX Runtime refuses them but where its quantiser has left a Resize between QLinearConv."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    steps = np.repeat(np.array([low, low, high, high], dtype), 3).reshape(1, 1, 1, 12)
+    resize = Resize("cubic", shape=(1, 1, 1, 24), scales=(1.0, 1.0, 1.0, 2.0))
+    (got,), (floats,) = resize.reference(steps), resize.reference(steps.astype(np.float32))
+    assert floats.min() < low - 1
+    assert floats.max() > high + 1
+    np.testing.assert_array_equal(got, np.clip(np.trunc(floats), low, high))
+
+
 def test_cubic_taps_outside_may_be_excluded(x):
     more = {"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}
     agree("Resize", [x, None, SCALES], opset=13, constant=(1, 2), atol=1e-5, **more)
