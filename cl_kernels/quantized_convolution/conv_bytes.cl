@@ -75,7 +75,8 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
   const int rows = (last_y - first_y) * d->stride_y + (d->kernel_y - 1) * d->dilation_y + 1;
   // Of one row no more than the chunks' part is staged.
   const int one = d->staged && first_y == last_y, bytes = 4 * BLOCK_WORDS;
-  const int left_x = one ? chunk_start(first_chunk - first_y * row_chunks, row_chunks, d->chunk_width, width) : 0;
+  const int first_x = chunk_start(first_chunk - first_y * row_chunks, row_chunks, d->chunk_width, width);
+  const int left_x = one ? first_x : 0;
   const int right_x = one ? chunk_start(last_chunk - first_y * row_chunks, row_chunks, d->chunk_width, width) : width;
   const int pitch = (right_x - left_x - 1) * d->stride_x + (d->kernel_x - 1) * d->dilation_x + 1;
   const int stride_x = d->stride_x * (d->staged ? bytes : d->in_x);
@@ -86,6 +87,8 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
   __global uchar* beside = (__global uchar*)starts + (computed ? d->nb * 64 : 0);
   __global uchar* stage = beside + (listed || d->out_x != 16 ? d->nb * 16 * 64 : 0);
   __global const byte_end* end = BYTE_END(d);
+  byte_table table;
+  if (looks_up) table = table_of(AT(const uchar, banks, d->entries));
   const channel_numbers numbers = CHANNEL_NUMBERS(d, banks);
 
   for (int g = tier * d->ticket_groups, staged = -1; g < last_group; g++) {
@@ -113,7 +116,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
       start = starts;
     }
     write_scales(numbers, scales, block, nb, mode, end);
-    for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
+    for (int chunk = first_chunk, done = first_x; chunk < last_chunk; chunk++) {
       const int y = chunk / row_chunks, part = chunk - y * row_chunks;
       const int x1 = chunk_start(part + 1, row_chunks, d->chunk_width, width);
       for (int x = chunk_start(part, row_chunks, d->chunk_width, width); x < x1;) {
@@ -133,15 +136,22 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
           quantize_row(row, d->out_x == 16 ? to + (long)b * d->out_c : (__global uchar*)row, wide, d->last, d->zero, d->low,
                        d->high);
         }
-        for (int b = 0; looks_up && b < nb; b++) {
-          __global uchar* row = d->out_x == 16 ? to + (long)b * d->out_c : beside + b * (listed ? 1024 : 256);
-          look_up_row(row, row, wide, AT(const uchar, banks, d->entries));
+        for (int b = 0; looks_up && d->out_x != 16 && b < nb; b++) {
+          __global uchar* row = beside + b * (listed ? 1024 : 256);
+          look_up_row(row, row, wide, table);
         }
         for (int b = 0; apart && d->out_x != 16 && b < nb; b++)
           copy_pixels(beside + b * (size == 4 || listed ? 1024 : 256), to + (long)b * d->out_c * size, wide,
                       (long)d->out_x * size, size * (block + b == d->blocks - 1 && !d->spread ? d->lanes : 16), size * 16);
         x += wide;
       }
+      // Several chunks at once: one is little more than the four vectors that are looked up together.
+      if (!looks_up || d->out_x != 16 || (x1 - done < 64 && chunk + 1 < last_chunk && part + 1 < row_chunks)) continue;
+      for (int b = 0; b < nb; b++) {
+        __global uchar* row = out + (long)b * d->out_c + (long)y * d->out_y + (long)done * 16;
+        look_up_row(row, row, x1 - done, table);
+      }
+      done = part + 1 < row_chunks ? x1 : 0;
     }
   }
 }

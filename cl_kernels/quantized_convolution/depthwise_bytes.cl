@@ -33,6 +33,9 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
   stage_rows(in, stage, y0 * d->stride_y - d->pad_top, rows, d->pad_left, pitch, d->in_y, d->in_height, d->in_width, zero);
   int16 start = *(__global const int16*)(AT(const int, banks, d->start) + block * 16);
   if (d->zero_point != CLGRAPH_NULL) start *= (int16)(-(int)*AT(const uchar, banks, d->zero_point));
+  const int looks_up = d->entries != CLGRAPH_NULL;
+  byte_table table;
+  if (looks_up) table = table_of(AT(const uchar, banks, d->entries));
   const channel_numbers numbers = CHANNEL_NUMBERS(d, banks);
   write_scales(numbers, scales, block, 1, mode, BYTE_END(d));
   __global const uchar* res = 0;
@@ -57,7 +60,7 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
                    block == d->blocks - 1 ? d->lanes : 16, 1);
         __global uchar* row = out + (long)(y + r) * d->out_y * size;
         if (listed) quantize_row((__global const float*)to, row, width, d->last, d->zero, d->low, d->high);
-        if (d->entries != CLGRAPH_NULL) look_up_row(row, row, width, AT(const uchar, banks, d->entries));
+        if (looks_up) look_up_row(row, row, width, table);
       }
     }
 }

@@ -70,13 +70,15 @@ static void bytes_fsv16(__global const bytes_fsv16_desc* d, __global char** bank
   const float scale = d->source == 2 || d->divided ? *AT(const float, banks, d->scale) : 1.0f;
   const float zero = (d->source == 2 || d->divided) && d->zero_point != CLGRAPH_NULL ? *AT(const uchar, banks, d->zero_point) : 0.0f;
   const int few = d->source == 0 && lanes <= 4 && (d->rounds || d->divided) && !posts;
+  const int looks_up = d->entries != CLGRAPH_NULL;
+  byte_table table;
+  if (looks_up) table = table_of(AT(const uchar, banks, d->entries));
   for (int piece = strip * d->pieces; piece < last; piece++) {
     const int y = piece / d->row_pieces, x = (piece - y * d->row_pieces) * PIECE, count = min(PIECE, d->width - x);
     const long to = out + (long)y * d->out_y + x * 16;
     __global uchar* bytes = AT(uchar, banks, d->out) + to;
-    __global const uchar* entries = d->entries == CLGRAPH_NULL ? 0 : AT(const uchar, banks, d->entries);
     if (d->source == 3) {
-      look_up_row(AT(const uchar, banks, d->inp) + in + (long)y * d->in_y + x * 16, bytes, count, entries);
+      look_up_row(AT(const uchar, banks, d->inp) + in + (long)y * d->in_y + x * 16, bytes, count, table);
       continue;
     }
     __global float* row = (__global float*)scratch;
@@ -84,7 +86,7 @@ static void bytes_fsv16(__global const bytes_fsv16_desc* d, __global char** bank
     if (few) {
       quantize_planes(floats, d->in_c, bytes, count, lanes, d->divided ? scale : d->first,
                       d->divided ? (int)zero : d->zero, d->low, d->high);
-      if (entries) look_up_row(bytes, bytes, count, entries);
+      if (looks_up) look_up_row(bytes, bytes, count, table);
       continue;
     }
     if (planes)
@@ -103,7 +105,7 @@ static void bytes_fsv16(__global const bytes_fsv16_desc* d, __global char** bank
     }
     if (d->rounds) {
       quantize_row(row, bytes, count, d->first, d->zero, d->low, d->high);
-      if (entries) look_up_row(bytes, bytes, count, entries);
+      if (looks_up) look_up_row(bytes, bytes, count, table);
       continue;
     }
     const int16 mask = lane_mask(lanes);

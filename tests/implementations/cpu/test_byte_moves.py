@@ -108,7 +108,9 @@ def test_rows_of_other_formats_are_refused():
 def test_bytes_are_looked_up_alone_and_behind_roundings(engine, rng):
     entries = rng.integers(0, 256, 256).astype(np.uint8)
     rounding = StaticQuantize(0.5, 40, DType.U8)
-    for shape in SHAPES:
+    for i, shape in enumerate(SHAPES):
+        # What functions of bytes begin with is often one byte.
+        entries[: (0, 100, 15, 256, 16)[i % 5]] = entries[0]
         x = rng.integers(0, 256, shape).astype(np.uint8)
         for implementation in (ByteLookupFsv16, ByteLookupRows)[: 1 + (x.size % 16 == 0)]:
             got, want = both(engine, implementation, ByteLookup(), [x, entries], None)
