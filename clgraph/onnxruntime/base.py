@@ -48,9 +48,13 @@ class Session:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self, _METHODS[name])()
 
+    def run_with_ort_values(self, output_names: Any, input_dict_ort_values: Any, run_options: Any = None) -> list[Any]:
+        """Return results as values."""
+        raise NotImplementedError
+
     @property
-    def _sess(self) -> Session:
-        return self
+    def _sess(self) -> Inner:
+        return Inner(self)
 
     @property
     def _model_path(self) -> str | None:
@@ -99,3 +103,17 @@ class Session:
 
     def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
         """Return at once: nothing is captured."""
+
+
+class Inner:
+    """What programs find in ``_sess``: the session, whose values come first where they are fed as such."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def run_with_ort_values(self, feeds: Mapping[str, Any], names: Sequence[str], options: Any = None) -> list[Any]:
+        """Return the results of a run."""
+        return self._session.run_with_ort_values(names, feeds, options)

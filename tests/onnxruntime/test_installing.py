@@ -55,6 +55,9 @@ def test_what_imports_onnxruntime_finds_clgraph_until_it_is_taken_back() -> None
         with pytest.raises(OptionError, match="stands in for onnxruntime"):
             OnnxRuntime(Path("model.onnx"))
         assert importlib.import_module("onnxruntime.datasets").__name__ == "onnxruntime.datasets"
+        quantiser = importlib.import_module("onnxruntime.quantization.matmul_nbits_quantizer")
+        with pytest.raises(state.NotImplemented, match="quantise the model without clgraph"):
+            quantiser.quantize_matmul_4bits()
     finally:
         ours.uninstall()
     assert importlib.import_module("onnxruntime") is onnxruntime

@@ -3,6 +3,14 @@
 from typing import Any
 
 from clgraph.onnxruntime.binding import IOBinding as SessionIOBinding
+from clgraph.onnxruntime.capi.quantising import (
+    quantize_matmul_2bits,
+    quantize_matmul_4bits,
+    quantize_matmul_8bits,
+    quantize_matmul_bnb4,
+    quantize_qdq_matmul_2bits,
+    quantize_qdq_matmul_4bits,
+)
 from clgraph.onnxruntime.described import ModelMetadata, NodeArg
 from clgraph.onnxruntime.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo
 from clgraph.onnxruntime.enumerations import (
@@ -107,6 +115,12 @@ __all__ = [
     "get_session_initializer",
     "get_version_string",
     "has_collective_ops",
+    "quantize_matmul_2bits",
+    "quantize_matmul_4bits",
+    "quantize_matmul_8bits",
+    "quantize_matmul_bnb4",
+    "quantize_qdq_matmul_2bits",
+    "quantize_qdq_matmul_4bits",
     "register_execution_provider_library",
     "set_default_logger_callback",
     "set_default_logger_severity",
