@@ -265,7 +265,8 @@ class Settings:
     winograd: bool = field(
         default=True,
         metadata=_about(
-            _boolean, "Let 3x3 convolutions run by Winograd's F(4x4, 3x3): 2 to 3 times as fast, some bits less exact."
+            _boolean,
+            "Let 3x3 convolutions run by Winograd's F(4x4, 3x3), 1x1 ones by Strassen's: some bits less exact.",
         ),
     )
     quantised_products: str = field(

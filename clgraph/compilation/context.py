@@ -9,7 +9,7 @@ from clgraph.engines.opening import placement_of
 from clgraph.engines.records import is_dry
 from clgraph.graph.topology import Topology
 from clgraph.passes.base import Build, Context, Execute
-from clgraph.selector.implementation import DIGITS, WINOGRAD, tagged
+from clgraph.selector.implementation import DIGITS, SOME_MAPS, WINOGRAD, tagged
 from clgraph.selector.query import BFLOATS, DeviceInfo
 from clgraph.settings import PRODUCT_PRECISIONS, Settings
 
@@ -41,8 +41,15 @@ def _denied(options: Settings) -> frozenset[str]:
 
 
 def for_families(context: Context, topology: Topology) -> Context:
-    """Return the context of the representatives of *topology*: a batch is cut where members are bound."""
-    return replace(context, op_types=topology.op_types, split_batch=False)
+    """Return the context of the representatives of *topology*: a batch is cut where members are bound.
+
+    Where more than a batch is open, what transforms weights for some sizes is denied: members of others would be
+    compiled whole.
+    """
+    shapes = [s.shape for s in topology.inputs.values() if not s.host_type]
+    fixed = all(shape is not None and all(isinstance(d, int) for d in shape[1:]) for shape in shapes)
+    denied = context.denied if fixed else context.denied | tagged(SOME_MAPS)
+    return replace(context, op_types=topology.op_types, split_batch=False, denied=denied)
 
 
 def _allowed(devices: Mapping[str, DeviceInfo], options: Settings) -> Mapping[str, DeviceInfo]:

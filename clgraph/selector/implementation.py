@@ -220,7 +220,9 @@ IMPLEMENTATIONS: Registry[str, type[Implementation[Any]]] = Registry(
 )
 
 WINOGRAD = "winograd"
-"""The tag of convolutions by fewer products, with other rounding: the option ``winograd`` denies them."""
+"""The tag of convolutions by fewer products (Winograd's, Strassen's), with other rounding: the option denies them."""
+SOME_MAPS = "some_maps"
+"""The tag of what transforms weights for maps of some sizes: not taken where maps are of any size."""
 DIGITS = "digits"
 """The tag of products that read floats as fixed-point numbers: the option ``quantised_products`` denies them."""
 ORDERED_F32 = "ordered_f32"

@@ -23,6 +23,7 @@ from clgraph.implementations.cpu.convolution import ConvFsv16
 from clgraph.implementations.cpu.convolution_depthwise import DepthwiseFsv16
 from clgraph.implementations.cpu.convolution_planar import ConvPlanar
 from clgraph.implementations.cpu.convolution_staged import ConvStaged
+from clgraph.implementations.cpu.convolution_strassen import ConvStrassen
 from clgraph.implementations.cpu.convolution_windows import ConvWindows
 from clgraph.implementations.cpu.convolution_winograd import ConvWinograd
 from clgraph.implementations.cpu.cumulative_sum import CumulativeSumElements, CumulativeSumPlanes
@@ -65,7 +66,7 @@ EXACT = {
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""
 OTHER = {
     "cached_attention", "cumulative_product", "grid_sample", "image_planes", "recurrent_steps", "scatter_elements",
-    "scatter_nd", "winograd_weights",
+    "scatter_nd", "strassen_weights", "winograd_weights",
 }  # fmt: skip
 """Kinds whose own tests have the bounds: of run-time lengths, of a product, of places, of bytes, of a recurrence, of
 sums of few updates, and of sums in double."""
@@ -119,6 +120,7 @@ CASES = {
     "staged": Case(ConvStaged, convolution(1), ((1, 480, 28, 28), (128, 480, 1, 1)), (1,), GATE),
     "depthwise": Case(DepthwiseFsv16, convolution(5, 1, 240), ((1, 240, 28, 28), (240, 1, 5, 5), (240,)), (1, 2)),
     "winograd": Case(ConvWinograd, convolution(3), ((1, 512, 14, 14), (512, 512, 3, 3), (512,)), (1, 2)),
+    "strassen": Case(ConvStrassen, convolution(1), ((1, 512, 14, 14), (512, 512, 1, 1), (512,)), (1, 2)),
     "transposed": Case(
         ConvTransposeFsv16,
         ConvTranspose((2, 2), (1, 1), ((1, 1), (1, 1)), (0, 0)),

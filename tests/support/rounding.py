@@ -1,11 +1,11 @@
 """How far from exact a float32 result may be: a bound for every element, by running error analysis of a program.
 
 Each value is computed in float64 by the references; beside it goes a bound of what any order of sums, any of clgraph's
-algorithms (Winograd's F(4x4, 3x3) among them) and any folding of constants may make of it in float32. A rule for each
-primitive says what it makes of the bounds of its inputs, and what its own arithmetic adds; the model is Higham's
-(Accuracy and Stability of Numerical Algorithms, chapter 3): a sum of n products is good to gamma(n) = n u / (1 - n u)
-of the sum of their magnitudes. Functions with steps (rounding, comparisons, casts) may be a step off where the bound
-reaches across it.
+algorithms (Winograd's F(4x4, 3x3) and Strassen's among them) and any folding of constants may make of it in float32. A
+rule for each primitive says what it makes of the bounds of its inputs, and what its own arithmetic adds; the model is
+Higham's (Accuracy and Stability of Numerical Algorithms, chapter 3): a sum of n products is good to gamma(n) = n u / (1
+- n u) of the sum of their magnitudes. Functions with steps (rounding, comparisons, casts) may be a step off where the
+bound reaches across it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def bounds(program: Program, feeds: Mapping[str, Array], *, winograd: bool = Tru
     Args:
         program: As it was built (:func:`unfolded`), before any pass.
         feeds: Logical arrays by input name.
-        winograd: Whether 3x3 convolutions may run by Winograd's algorithm, which costs them some bits.
+        winograd: Whether 3x3 convolutions may run by Winograd's algorithm and 1x1 ones by Strassen's, for some bits.
     """
     rules = RULES if winograd else RULES | {"convolution": _linear(_products)}
     exact: dict[Value, Array] = {v: _wide(feeds[v.name]) for v in program.inputs}
@@ -182,6 +182,8 @@ def _convolution(node: Node, inputs: Sequence[Array], errors: Bounds, results: S
     found = _linear(_products)(node, inputs, errors, results)
     p = _primitive(node, Convolution)
     x, w = inputs[:2]
+    if w.shape[2:] == (1, 1) and p.groups == 1 and not any(map(any, p.pads)) and w.shape[1] % 32 == 0:
+        return np.asarray(found + _by_strassen(p, np.abs(x) + errors[0], np.abs(w) + errors[1], results[0].shape))
     tiled = x.ndim == 4 and w.shape[2:] == (3, 3) and p.strides in ((1, 1), (2, 2)) and p.dilations == (1, 1)
     if not tiled or p.groups != 1:
         return np.asarray(found)
@@ -190,6 +192,22 @@ def _convolution(node: Node, inputs: Sequence[Array], errors: Bounds, results: S
     stride = p.strides[0]
     size = by_winograd(np.abs(x) + errors[0], np.abs(w) + errors[1], p.pads, magnitude=True, stride=stride)
     return np.asarray(found + _gamma(2 * (w.shape[1] + ROUNDINGS[stride]) + FOLDED) * size)
+
+
+def _by_strassen(p: Convolution, x: Array, w: Array, shape: tuple[int, ...]) -> Array | float:
+    """Return what seven products for eight may add to the error of a 1x1 convolution of magnitudes *x* and *w*.
+
+    Sums of inputs are at most those of two rows and both halves of the channels, and the seven products take 8 times
+    the largest weight of each channel of a half. Roundings are those of the kernel's header, doubled for what is of
+    second order.
+    """
+    if len(shape) != 4 or shape[2] % 2:
+        return 0.0
+    read, half = x[:, :, :: p.strides[0], :: p.strides[1]], w.shape[1] // 2
+    rows = read[:, :, ::2] + read[:, :, 1::2]
+    largest = np.maximum(w[:, :half], w[:, half:]).max(0)[:, 0, 0]
+    size = 8 * np.einsum("nchw,c->nhw", rows[:, :half] + rows[:, half:], largest)
+    return np.asarray(_gamma(2 * (1.5 * w.shape[1] + 7) + FOLDED) * np.repeat(size, 2, axis=1)[:, None])
 
 
 def _activation(node: Node, inputs: Sequence[Array], errors: Bounds, results: Sequence[Array]) -> Array:

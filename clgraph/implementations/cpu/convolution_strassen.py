@@ -1,0 +1,283 @@
+"""1x1 convolutions of blocked tensors on CPU devices by one level of Strassen's algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clgraph.core.format import Format
+from clgraph.core.frozen import frozen
+from clgraph.core.memo import remembered
+from clgraph.graph.primitive import Primitive
+from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocks import half_cycles
+from clgraph.implementations.cpu.convolution import FETCHED_WEIGHTS
+from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    PACKED_BIAS,
+    InPlanes,
+    OutPlanes,
+    Planes,
+    Surface,
+    blocked_posts,
+    blocked_refusal,
+    in_planes,
+    in_registers,
+    out_planes,
+    planes,
+    post_refusal,
+    residual_overwritten,
+    residual_ref,
+    surface,
+)
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.strassen_convolution import StrassenConvolution
+from clgraph.ops.strassen_weights import PRODUCTS, StrassenWeights
+from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
+from clgraph.selector.implementation import SOME_MAPS, WINOGRAD, Formats, Implementation, implements
+from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+_FILE = "convolution/micro_strassen.cl"
+_WIDTHS = {16: (2, (14, 12, 10, 8)), 8: (1, (6, 5, 4))}
+"""Blocks of output channels in half a group and pixels of the instances, by SIMD width."""
+
+MICROS = micro_family(
+    "micro_strassen",
+    {simd: [Micro.of(_FILE, NB=nb, UR=ur) for ur in widths] for simd, (nb, widths) in _WIDTHS.items()},
+)
+
+PRODUCT_HALF_CYCLES = 140.0
+"""What one of the seven products of a block takes to begin and to end."""
+SUM_HALF_CYCLES = 6.0
+"""What a vector of sums or copies takes."""
+
+
+@descriptor("strassen_sums_fsv16")
+class StrassenSumsDesc(InPlanes, Descriptor):
+    """Fields as in ``strassen_sums_fsv16.cl``."""
+
+    inp: Pointer
+    sums: Pointer
+    runs: Int
+    stride: Int
+    wide: Int
+    row_chunks: Int
+    image_chunks: Int
+    chunks: Int
+    ticket_chunks: Int
+
+
+@descriptor("strassen_fsv16", micros=("micro_strassen",))
+class StrassenDesc(InPlanes, OutPlanes, Surface, Descriptor):
+    """Fields as in ``strassen_fsv16.cl``."""
+
+    inp: Pointer
+    sums: Pointer
+    weights: Pointer
+    bias: Pointer
+    out: Pointer
+    res: Pointer
+    res_n: Int
+    res_c: Int
+    res_y: Int
+    runs: Int
+    copied: Int
+    nb: Int
+    groups: Int
+    ticket_groups: Int
+    wide: Int
+    row_chunks: Int
+    chunks: Int
+    ticket_chunks: Int
+    spans: Int
+    batch_tickets: Int
+    id: Int
+    lines: Int
+    low: Float
+    high: Float
+
+
+@frozen
+class StrassenSizes:
+    """Sizes of one problem.
+
+    Attributes:
+        operands: What is made beforehand of a pair of rows: 4 sums of half the channels, and with a stride 3 copies.
+        nb, wide: Blocks of output channels in half a group, pixels of a row in a block of registers.
+        chunks: Pairs of such runs of pixels in an image.
+        groups: Of output channels.
+        product_seconds, sum_seconds: One worker's for a chunk of a group; for the sums of a chunk.
+    """
+
+    x: Planes
+    y: Planes
+    operands: int
+    nb: int
+    wide: int
+    chunks: int
+    groups: int
+    product_seconds: float
+    sum_seconds: float
+
+    @property
+    def group_bytes(self) -> int:
+        """Bytes of the weights of a group."""
+        return 4 * PRODUCTS * self.x.channels // 2 * self.nb * LANES
+
+    @property
+    def sum_bytes(self) -> int:
+        """Bytes of the sums of an image."""
+        return 4 * self.operands * self.wide * self.x.channels // 2 * self.chunks
+
+
+def _blocking(q: Query[Convolution]) -> tuple[int, int]:
+    """Return the blocks of half a group and the widest instance that cuts rows into equal parts; 0 for none."""
+    nb, widths = _WIDTHS[16 if q.device.simd >= 16 else 8]
+    return nb, next((w for w in widths if q.outputs[0].shape[-1] % w == 0), 0)
+
+
+@remembered
+def _shape(q: Query[Convolution]) -> StrassenSizes:
+    x, y, (nb, wide) = planes(q.inputs[0]), planes(q.outputs[0]), _blocking(q)
+    second = 2 * LANES / worker_flops(q.device)
+    product = PRODUCTS * (x.channels / 2 * half_cycles(nb, wide) + PRODUCT_HALF_CYCLES)
+    operands = 4 if q.primitive.strides == (1, 1) else PRODUCTS
+    chunks, groups = y.height // 2 * (y.width // wide), y.channels // (2 * nb * LANES)
+    sums = operands * wide * x.blocks / 2 * SUM_HALF_CYCLES
+    return StrassenSizes(x, y, operands, nb, wide, chunks, groups, product * second, sums * second)
+
+
+@frozen
+class StrassenTickets:
+    """Which chunks and groups a ticket takes, and the lines that it fetches of the next group's weights."""
+
+    chunks: TicketRanges
+    groups: TicketRanges
+    lines: int
+
+    @property
+    def count(self) -> int:
+        """Tickets of an image."""
+        return self.chunks.count * self.groups.count
+
+
+@remembered
+def _tickets(q: Query[Convolution]) -> StrassenTickets:
+    """Cut the work by groups, whose weights a ticket then reads once; by chunks too where that leaves workers idle."""
+    s, device = _shape(q), q.device
+    wanted = ticket_seconds(s.product_seconds * s.chunks * s.groups * s.y.batch, device)
+    if s.groups >= 4 * device.workers or s.groups % device.workers == 0:
+        groups = split(s.groups, s.product_seconds * s.chunks, wanted, device.workers)
+        lines = -(-s.nb * LANES // s.chunks) if s.group_bytes > FETCHED_WEIGHTS else 0
+        return StrassenTickets(TicketRanges(1, s.chunks), groups, lines)
+    chunks = split(s.chunks, s.product_seconds * s.groups, wanted, device.workers)
+    return StrassenTickets(chunks, split(s.groups, s.product_seconds * chunks.each, wanted, 1), 0)
+
+
+@implements(Convolution, name="convolution.strassen_fsv16", serves=TILE, tags={WINOGRAD, SOME_MAPS})
+class ConvStrassen(Implementation[Convolution]):
+    """Seven products of half the channels for eight, of two rows at a time; 1x1 windows."""
+
+    @classmethod
+    def limits(cls, q: Query[Convolution]) -> str | None:
+        p, x, y = q.primitive, q.inputs[0], q.outputs[0]
+        if not isinstance(p, StrassenConvolution):
+            if x.rank != 4 or q.inputs[1].shape[2:] != (1, 1):
+                return f"serves 1x1 windows, not {list(q.inputs[1].shape[2:])}"
+            if len(set(p.strides)) > 1 or p.groups != 1 or p.bands != 1 or any(map(any, p.pads)):
+                return "serves the same stride both ways, without groups and pads"
+            if p.exact:
+                return "rounds otherwise than the sum of the products"
+            if reason := weights_refusal(q, "added up blocks"):
+                return reason
+        nb, wide = _blocking(q)
+        if x.shape[1] % (2 * LANES) or y.shape[1] % (2 * nb * LANES):
+            return f"halves whole blocks of channels, not {x.shape[1]} into {y.shape[1]}"
+        if y.shape[2] % 2 or not wide:
+            return f"serves pairs of rows of equal parts, not maps of {y.shape[2]} by {y.shape[3]}"
+        return blocked_refusal(x, "the input") or blocked_refusal(y, "the result") or post_refusal(q)
+
+    @classmethod
+    def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
+        return wanted_formats(q)
+
+    @classmethod
+    def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
+        asked: dict[int, Format | Primitive] = {2: PACKED_BIAS} if q.arity > 2 else {}
+        if not isinstance(q.primitive, StrassenConvolution):
+            asked[1] = StrassenWeights(_blocking(q)[0])
+        return asked
+
+    @classmethod
+    def transformed(cls, q: Query[Convolution]) -> Primitive:
+        return StrassenConvolution(q.primitive.strides[0])
+
+    @classmethod
+    def overwrites(cls, q: Query[Convolution]) -> frozenset[int]:
+        return residual_overwritten(q)
+
+    @classmethod
+    def cost(cls, q: Query[Convolution]) -> float:
+        s, t, nbytes = _shape(q), _tickets(q), q.inputs[0].nbytes
+        moved = sum(x.nbytes for x in (q.inputs[0], *q.inputs[2:], *q.outputs)) + s.groups * s.group_bytes
+        chunks, made = s.chunks * s.y.batch, s.sum_bytes * s.y.batch
+        cut = runs(chunks, s.sum_seconds, q.device)
+        sums = step_seconds(q.device, s.sum_seconds * chunks, nbytes + made, cut.count)
+        return sums + step_seconds(q.device, s.product_seconds * chunks * s.groups, moved + made, t.count * s.y.batch)
+
+    @classmethod
+    def plan(cls, q: Query[Convolution]) -> Plan:
+        s, t, registers = _shape(q), _tickets(q), in_registers(q)
+        x, y, stride = s.x, s.y, q.primitive.strides[0]
+        res, res_n, res_c, res_y = residual_ref(q, registers)
+        half, row_chunks, chunks = x.blocks // 2, y.width // s.wide, s.chunks * y.batch
+        cut = runs(chunks, s.sum_seconds, q.device)
+        first = StrassenSumsDesc(
+            inp=x.at("in0"),
+            sums=Ref("scratch0"),
+            **in_planes(x),
+            runs=half,
+            stride=stride,
+            wide=s.wide,
+            row_chunks=row_chunks,
+            image_chunks=s.chunks,
+            chunks=chunks,
+            ticket_chunks=cut.each,
+        )
+        desc = StrassenDesc(
+            inp=x.at("in0"),
+            sums=Ref("scratch0"),
+            weights=Ref("in1"),
+            bias=Ref("in2") if q.arity > 2 else NULL,
+            out=y.at("out0"),
+            res=res,
+            **in_planes(x),
+            **out_planes(y),
+            res_n=res_n,
+            res_c=res_c,
+            res_y=res_y,
+            **surface(y.height, y.width, y.halo),
+            runs=half,
+            copied=int(stride > 1),
+            nb=s.nb,
+            groups=s.groups,
+            ticket_groups=t.groups.each,
+            wide=s.wide,
+            row_chunks=row_chunks,
+            chunks=s.chunks,
+            ticket_chunks=t.chunks.each,
+            spans=t.chunks.count,
+            batch_tickets=t.count,
+            id=MICROS.id(q.device.simd, Micro.of(_FILE, NB=s.nb, UR=s.wide)),
+            lines=t.lines,
+            low=registers.low,
+            high=registers.high,
+        )
+        posts = blocked_posts(q, registers.taken)
+        steps = (
+            Tile("strassen_sums_fsv16", first, cut.count),
+            Tile("strassen_fsv16", desc, t.count * y.batch, 4 * 2 * s.nb * s.wide * LANES, posts),
+        )
+        return Plan(steps, (s.sum_bytes * y.batch,))
