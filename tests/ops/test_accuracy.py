@@ -77,6 +77,9 @@ SAME = {"matmul.narrow", "pooling.bytes_fsv16", "resize.bytes_fsv16"}
 ROUNDED = {"convolution.bf16_pairs", "matmul.bf16_pairs"}
 """Tiles that round their inputs because an option says so: their own tests bound the sums of what is rounded."""
 
+MIXED = {"resize.elements", "resize.rows", "roi_align.rows"}
+"""Launches that mix a few elements by weights: the tests of their operators have the bounds."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -152,7 +155,7 @@ CASES = {
 
 def test_every_tile_that_adds_up_has_a_case() -> None:
     own = [i for i in IMPLEMENTATIONS.values() if i.__module__.startswith("clgraph.implementations.cpu.")]
-    assert {i.name for i in own if i.primitive.kind not in EXACT | OTHER} - SAME - ROUNDED == {
+    assert {i.name for i in own if i.primitive.kind not in EXACT | OTHER} - SAME - ROUNDED - MIXED == {
         c.implementation.name for c in CASES.values()
     }
 
