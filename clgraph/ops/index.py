@@ -176,6 +176,7 @@ KINDS: Mapping[str, str] = {
     "microsoft.recurrent": "recurrent_weights",
     "microsoft.rotary_embedding": "positions rotary_heads",
     "microsoft.self_attention": "self_attention self_attention_over_caches",
+    "microsoft.tokenizer": "tokenizer",
     "microsoft.whole_windows": "whole_windows",
     "moment_normalization": "group_normalization mean_variance_normalization",
     "multi_head_attention": "multi_head_attention_over_caches",

@@ -51,6 +51,7 @@ from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
+from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.random import KEY_WORDS, Random
 from clgraph.ops.recurrent_steps import RecurrentSteps
 from clgraph.ops.reduce import Reduce
@@ -134,6 +135,10 @@ def _records(rng: np.random.Generator, shape: Shape) -> Any:
 
 def _powers(rng: np.random.Generator, shape: Shape) -> Any:
     return 2.0 ** rng.integers(-4, 0, shape)
+
+
+def _quarters(rng: np.random.Generator, shape: Shape) -> Any:
+    return rng.integers(-99, 99, shape) / 4
 
 
 def _conv(pads: Sequence[tuple[int, int]], groups: int = 1, strides: Shape = (1, 1)) -> Convolution:
@@ -303,7 +308,8 @@ def _quantised() -> list[Case]:
     return [
         Case(Quantize(1), ((2, 3, 65), (3,)), draw={1: _powers}),
         Case(Dequantize(1), ((2, 3, 65), (3,)), (I8, F32), draw={0: _bytes, 1: _powers}),
-        Case(StaticQuantize(0.5, -3), ((2, 3, 5, 7),), draw={0: lambda rng, s: rng.integers(-99, 99, s) / 4}),
+        Case(QuantizedSum((0.5, 0.25, 0.25), (0, 0, 0)), ((4, 17), (17,)), draw={0: _quarters, 1: _quarters}),
+        Case(StaticQuantize(0.5, -3), ((2, 3, 5, 7),), draw={0: _quarters}),
         Case(DequantizeAdd(0.5, 9), ((2, 3, 5, 7), (3, 1, 7)), (F32, I8), draw={1: below(99)}),
         Case(IntegerMatMul(), ((5, 20), (20, 9), (), ()), types, draw=whole),
         Case(IntegerConvolution((1, 1), (1, 1), ONE), ((1, 4, 6, 5), (6, 4, 3, 3), (), ()), types, draw=whole),

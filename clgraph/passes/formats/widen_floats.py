@@ -12,22 +12,11 @@ from clgraph.core.layout import Layout
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.ops.concat import Concat
-from clgraph.ops.expand import Expand, Repeat
 from clgraph.ops.gather import Gather
-from clgraph.ops.gather_elements import GatherElements
-from clgraph.ops.gather_nd import GatherND
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.pad import Pad
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
-from clgraph.ops.reverse_sequence import ReverseSequence
-from clgraph.ops.scatter import ScatterElements, ScatterND
-from clgraph.ops.slice import Slice
-from clgraph.ops.space import Shuffle
-from clgraph.ops.split import Split
 from clgraph.ops.transpose import Transpose
-from clgraph.ops.where import Where
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import bypass
 from clgraph.passes.selection import servable
@@ -37,11 +26,13 @@ NARROW = frozenset({DType.F16, DType.BF16})
 _WEIGHTS = 1
 """The slot of a product whose constant matrix stays as narrow as it is."""
 
-_MOVES = (
-    *(Concat, Expand, Gather, GatherElements, GatherND, Pad, Repeat, Reshape, ReverseSequence, ScatterElements),
-    *(ScatterND, Shuffle, Slice, Split, Transpose, Where),
+_MOVES = frozenset(
+    {
+        *("concat", "expand", "gather", "gather_elements", "gather_nd", "pad", "repeat", "reshape", "reverse_sequence"),
+        *("scatter_elements", "scatter_nd", "shuffle", "slice", "split", "transpose", "where"),
+    }
 )
-"""What reads elements and writes the same; scatters where nothing is added up."""
+"""Kinds that read elements and write the same; scatters where nothing is added up."""
 
 _SMALL = 1 << 20
 """Bytes of constants that may become twice as many, so that nothing is widened at every run."""
@@ -86,7 +77,7 @@ def _moved(program: Program) -> set[Node]:
     """Return the nodes that move narrow elements of the graph's inputs and constants to its results alone."""
     nodes, leaving, moved = list(program), set[Node](), set[Node]()
     for node in reversed(nodes):
-        moves = isinstance(node.primitive, _MOVES) and getattr(node.primitive, "reduction", "none") == "none"
+        moves = node.primitive.kind in _MOVES and getattr(node.primitive, "reduction", "none") == "none"
         if moves and all(r in leaving for v in node.outputs if _narrow(v) for r in v.readers):
             leaving.add(node)
     for node in nodes:
