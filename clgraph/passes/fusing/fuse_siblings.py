@@ -34,6 +34,7 @@ class FuseSiblings(Pass):
 
     * a result is an output of the graph, or a part of a concat, which it had better be written into,
     * post-operations have operands, or something is fused in front,
+    * a convolution that pads reads it on a CPU: its border of zeros would be a copy of the part,
     * a part would not start at a multiple of 64 bytes, 16 on a GPU,
     * annotations or placements differ, or a kernel is forced,
     * it is not estimated faster: launches are what it saves on a GPU, idle workers on a CPU.
@@ -123,7 +124,13 @@ def _refusal(program: Program, context: Context, node: Node) -> str | None:
         return "something with operands or in front of it is fused"
     if joins := [r for r in node.output.readers if isinstance(r.primitive, Concat)]:
         return f"its result can lie in that of {joins[0].name}"
+    if context.device(node).kind == "cpu" and (padding := [r for r in node.output.readers if _pads(r)]):
+        return f"{padding[0].name} reads a border around it, which a part of a buffer does not have"
     return "its kernel is forced" if node.name in context.forced else None
+
+
+def _pads(node: Node) -> bool:
+    return isinstance(node.primitive, Convolution) and any(map(any, node.primitive.pads))
 
 
 def _axis(node: Node) -> int:

@@ -126,6 +126,14 @@ def test_a_part_of_a_concat_stays_apart() -> None:
     assert "a: not joined with its siblings: its result can lie in that of c" in note(program)
 
 
+def test_what_is_read_with_a_border_stays_apart() -> None:
+    net = Net()
+    x = net.input("x", (1, 8, 4, 4))
+    y, z = (net.conv(f"y{i}", net.conv(f"c{i}", x, 8, 16), 16, 4, kernel=3) for i in range(2))
+    program = joined(net.program(y, z))
+    assert "c0: not joined with its siblings: y0 reads a border around it" in note(program)
+
+
 def test_a_residual_stays_where_it_was_fused() -> None:
     net = Net()
     x = net.input("x", (1, 16, 4, 4))
