@@ -7,7 +7,6 @@ import mmap
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,9 @@ CHUNK = 8 * PAGE
 """What is copied at a time: it takes 3 ms, and processes have a limit of some ten thousand mappings."""
 
 _ASKED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-_MAYMOVE, _FIXED, _DONTUNMAP = 1, 2, 4
+_MAYMOVE, _FIXED = 1, 2
+_ANONYMOUS = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
+_FAILED = ctypes.c_void_p(-1).value
 
 
 @cache
@@ -47,35 +48,32 @@ def chunks(file: MappedFile, parts: Iterable[tuple[int, int]]) -> list[tuple[int
     return [(begin, end) for begin, end in found if begin < end]
 
 
-class Replacer:
-    """Replaces pages of files by memory in large pages that holds the same, while others read them.
+def replace(file: MappedFile, begin: int, end: int) -> bool:
+    """Replace one of :func:`chunks` by memory in large pages that holds the same, while others read it.
 
-    The system moves memory to where the pages were in one step, for which readers wait.
+    Returns whether that was done: not of a file that was cut, nor where there is no memory. The system moves memory to
+    where the pages were in one step, for which readers wait. What is written to the file later does not show there.
     """
-
-    def __init__(self) -> None:
-        """Take address space for a chunk."""
-        self._memory = mmap.mmap(-1, CHUNK + PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._memory.madvise(mmap.MADV_HUGEPAGE)
-        self._bytes = np.frombuffer(self._memory, np.uint8)
-        self._begin = self._bytes.__array_interface__["data"][0]
-
-    def replace(self, file: MappedFile, begin: int, end: int) -> bool:
-        """Replace one of :func:`chunks`; return whether that was done: not of a file that was cut, nor by old systems.
-
-        What is written to the file later does not show there.
-        """
-        if file.size() < len(file):
-            return False
-        to = _address(file) + begin
-        start = (to - self._begin) % PAGE
-        self._bytes[start : start + end - begin] = np.frombuffer(file, np.uint8)[begin:end]
-        with REPLACING:
-            how = _MAYMOVE | _FIXED | _DONTUNMAP
-            done = bool(_mremap()(self._begin + start, end - begin, end - begin, how, to) == to)
-            if done:
-                file.replaced.append((begin, end))
-        return done
+    if file.size() < len(file):
+        return False
+    libc, to, size = _libc(), _address(file) + begin, end - begin
+    memory = libc.mmap(None, CHUNK + PAGE, mmap.PROT_READ | mmap.PROT_WRITE, _ANONYMOUS, -1, 0)
+    if memory == _FAILED:
+        return False
+    libc.madvise(memory, CHUNK + PAGE, mmap.MADV_HUGEPAGE)
+    start = memory + (to - memory) % PAGE
+    ctypes.memmove(start, to, size)
+    with REPLACING:
+        # Memory that goes elsewhere is counted once: kept (MREMAP_DONTUNMAP) it could be past a limit, which the system
+        # finds when the file's pages are gone already.
+        done = bool(libc.mremap(start, size, size, _MAYMOVE | _FIXED, to) == to)
+        if done:
+            file.replaced.append((begin, end))
+    rest = [(memory, start), (start + size, memory + CHUNK + PAGE)] if done else [(memory, memory + CHUNK + PAGE)]
+    for first, last in rest:
+        if first < last:
+            libc.munmap(first, last - first)
+    return done
 
 
 def _address(file: MappedFile) -> int:
@@ -84,8 +82,10 @@ def _address(file: MappedFile) -> int:
 
 
 @cache
-def _mremap() -> Any:
-    found = ctypes.CDLL(None).mremap
-    found.restype, size = ctypes.c_void_p, ctypes.c_size_t
-    found.argtypes = [ctypes.c_void_p, size, size, ctypes.c_int, ctypes.c_void_p]
+def _libc() -> ctypes.CDLL:
+    found, size, pointer = ctypes.CDLL(None), ctypes.c_size_t, ctypes.c_void_p
+    found.mmap.restype = found.mremap.restype = pointer
+    found.mmap.argtypes = [pointer, size, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    found.mremap.argtypes = [pointer, size, size, ctypes.c_int, pointer]
+    found.madvise.argtypes, found.munmap.argtypes = [pointer, size, ctypes.c_int], [pointer, size]
     return found

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Iterable
 
-from clgraph.core.large_pages import Replacer, chunks, has_large_pages
+from clgraph.core.large_pages import chunks, has_large_pages, replace
 from clgraph.core.mapped import MappedFile, files_of, place_in
 from clgraph.graph.primitive import Array
 from clgraph.runtime.at_exit import GATE
@@ -68,7 +68,6 @@ class NearConstants:
 def _replace(parts: Iterable[_Part], before: threading.Thread | None) -> None:
     if before is not None:
         before.join()
-    replacer = Replacer()
     asked: dict[MappedFile, list[tuple[int, int]]] = {}
     for part in parts:
         asked.setdefault(part[0], []).append(part[1:])
@@ -76,6 +75,6 @@ def _replace(parts: Iterable[_Part], before: threading.Thread | None) -> None:
     for file, begin, end in wanted:
         # A process that ends waits for one chunk.
         with GATE:
-            if not replacer.replace(file, begin, end):
+            if not replace(file, begin, end):
                 _log.info("%s stays in small pages", file.path)
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from clgraph.core import large_pages
-from clgraph.core.large_pages import CHUNK, PAGE, Replacer, chunks
+from clgraph.core.large_pages import CHUNK, PAGE, chunks, replace
 from clgraph.core.mapped import MappedFile, place_in, release
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="replacing pages is a call of Linux's")
@@ -33,8 +34,8 @@ def _in_file(file: MappedFile) -> int:
 def test_what_is_replaced_keeps_its_addresses_and_content_and_is_not_the_files(file: MappedFile) -> None:
     whole = np.frombuffer(file, np.uint8)
     want, before = whole.copy(), _in_file(file)
-    replacer, parts = Replacer(), chunks(file, [(0, len(file))])
-    assert all(replacer.replace(file, begin, end) for begin, end in parts)
+    parts = chunks(file, [(0, len(file))])
+    assert all(replace(file, begin, end) for begin, end in parts)
     assert _in_file(file) == before - sum(end - begin for begin, end in parts) == 4096
     np.testing.assert_array_equal(whole, want)
     with file.path.open("r+b") as opened:
@@ -47,8 +48,29 @@ def test_what_is_replaced_keeps_its_addresses_and_content_and_is_not_the_files(f
 def test_a_file_that_was_cut_is_not_read(file: MappedFile) -> None:
     with file.path.open("r+b") as opened:
         opened.truncate(PAGE)
-    assert not Replacer().replace(file, 0, 2 * PAGE)
+    assert not replace(file, 0, 2 * PAGE)
     assert not file.replaced
+
+
+@pytest.mark.parametrize("pages", [0, 10])
+def test_at_the_limit_of_memory_the_content_stays(file: MappedFile, pages: int) -> None:
+    code = f"""
+import resource, sys
+from pathlib import Path
+import numpy as np
+from clgraph.core.large_pages import PAGE, chunks, replace
+from clgraph.core.mapped import MappedFile
+file = MappedFile(Path(sys.argv[1]))
+whole = np.frombuffer(file, np.uint8)
+want = bytes(file)
+data = next(int(row.split()[1]) for row in open("/proc/self/status") if row.startswith("VmData"))
+resource.setrlimit(resource.RLIMIT_DATA, (1024 * data + {pages} * PAGE, -1))
+done = [replace(file, begin, end) for begin, end in chunks(file, [(0, len(file))])]
+resource.setrlimit(resource.RLIMIT_DATA, (-1, -1))
+print(any(done), whole.tobytes() == want)
+"""
+    ran = subprocess.run([sys.executable, "-c", code, file.path], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == [str(pages > 0), "True"]
 
 
 def test_chunks_are_of_large_pages_each_once_and_end_with_the_file(

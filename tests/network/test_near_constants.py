@@ -33,15 +33,15 @@ COUNT = LEAST_BYTES // 4
 def replaced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[MappedFile, int, int]]:
     """Return what is replaced in this test, of few weights."""
     found: list[tuple[MappedFile, int, int]] = []
-    replace = near_constants.Replacer.replace
+    replace = near_constants.replace
 
-    def noted(self: near_constants.Replacer, file: MappedFile, begin: int, end: int) -> bool:
+    def noted(file: MappedFile, begin: int, end: int) -> bool:
         found.append((file, begin, end))
-        return replace(self, file, begin, end)
+        return replace(file, begin, end)
 
     monkeypatch.setattr(near_constants, "LEAST_BYTES", 2 * 4 * COUNT)
     monkeypatch.setattr(near_constants, "has_large_pages", lambda: True)
-    monkeypatch.setattr(near_constants.Replacer, "replace", noted)
+    monkeypatch.setattr(near_constants, "replace", noted)
     return found
 
 
