@@ -9,13 +9,15 @@
 // a_type, b_type, out_type   element types (element_types.clh);  a_size, b_size, out_size: bytes of an element
 // domain                     what is computed with: 0 float, 1 double, 2 int, 3 long, 4 bytes
 // direct                     1: the result is of that type, or a comparison's
-// operation                  FUNCTION_...; from FUNCTION_POST on the post-operation of that code, of floats
-// first, second              its parameters
+// operation                  FUNCTION_...; from FUNCTION_POST on the post-operation of that code, of floats or doubles
+// first, second              its parameters, or the bounds of a clip: the bits of numbers that are computed with
 // images, rows, width        of the result;  row_pieces: pieces of a row;  pieces, ticket_pieces: in all, of a ticket
 //
 // Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
-// once by the conversion. The list follows where the result is float; n is the image, y the row, x the 16-float vector.
+// once by the conversion; functions of doubles as in double_runs.clh. A shift by all bits, more, or a negative number of them
+// leaves 0, to the right of what is negative -1. The list follows where the result is float; n is the image, y the row, x the 16-float vector.
 #include "element_types.clh"
+#include "double_runs.clh"
 
 #define FUNCTION_SAME 0
 #define FUNCTION_ADD 1
@@ -43,6 +45,10 @@
 #define FUNCTION_SIGNED_LESS_EQUAL 22
 #define FUNCTION_SIGNED_NEG 23
 #define FUNCTION_SIGNED_ABS 24
+#define FUNCTION_SIGNED_CLIP 25
+#define FUNCTION_CLIP 26
+#define FUNCTION_SHIFT_LEFT 27
+#define FUNCTION_SHIFT_RIGHT 28
 #define FUNCTION_POST 64
 
 // y[i] = e for all i, in a type; comparisons are of bytes.
@@ -59,7 +65,15 @@
   }
 
 // A division by -1 wraps: the CPU's own ends the process where the quotient does not fit.
-static int divided_int(const int a, const int b) { return b == 0 ? 0 : b == -1 ? (int)(0u - (uint)a) : a / b; }
+//
+// Quotients of ints in double precision are right, and vectors: one that is no integer is 2^-31 of itself away from the next.
+static int divided_int(const int a, const int b) {
+#ifdef cl_khr_fp64
+  return b == 0 ? 0 : b == -1 ? (int)(0u - (uint)a) : (int)((double)a / (double)b);
+#else
+  return b == 0 ? 0 : b == -1 ? (int)(0u - (uint)a) : a / b;
+#endif
+}
 
 static long divided_long(const long a, const long b) {
   return b == 0 ? 0 : b == -1 ? (long)(0ul - (ulong)a) : a / b;
@@ -75,8 +89,9 @@ REST(int, divided_int)
 REST(long, divided_long)
 
 #define INTEGERS(NAME, T, divided) \
-  NOINLINE static void NAME(const int function, __global const T* restrict a, __global const T* restrict b, \
-                            __global const uchar* restrict c, __global T* restrict y, const int n) { \
+  NOINLINE static void NAME(const int function, const T low, const T high, __global const T* restrict a, \
+                            __global const T* restrict b, __global const uchar* restrict c, __global T* restrict y, \
+                            const int n) { \
     switch (function) { \
     case FUNCTION_ADD: ALL((T)((u##T)a[i] + (u##T)b[i])) \
     case FUNCTION_SUB: ALL((T)((u##T)a[i] - (u##T)b[i])) \
@@ -95,17 +110,22 @@ REST(long, divided_long)
     case FUNCTION_CHOICE: ALL(c[i] ? a[i] : b[i]) \
     case FUNCTION_NEG: ALL((T)(0 - (u##T)a[i])) \
     case FUNCTION_ABS: ALL(a[i] < 0 ? (T)(0 - (u##T)a[i]) : a[i]) \
+    case FUNCTION_CLIP: ALL(min(max(a[i], low), high)) \
+    case FUNCTION_SHIFT_LEFT: ALL((u##T)b[i] < 8 * sizeof(T) ? (T)((u##T)a[i] << b[i]) : 0) \
+    case FUNCTION_SHIFT_RIGHT: ALL(a[i] >> ((u##T)b[i] < 8 * sizeof(T) ? b[i] : 8 * sizeof(T) - 1)) \
     } \
   }
 INTEGERS(of_ints, int, divided_int)
 INTEGERS(of_longs, long, divided_long)
 
-NOINLINE static void of_bytes(const int function, __global const uchar* restrict a, __global const uchar* restrict b,
-                              __global const uchar* restrict c, __global uchar* restrict y, const int n) {
+NOINLINE static void of_bytes(const int function, const uchar low, const uchar high, __global const uchar* restrict a,
+                              __global const uchar* restrict b, __global const uchar* restrict c,
+                              __global uchar* restrict y, const int n) {
   switch (function) {
   case FUNCTION_SAME: ALL(a[i])
   case FUNCTION_ADD: ALL(a[i] + b[i])
   case FUNCTION_SUB: ALL(a[i] - b[i])
+  case FUNCTION_MUL: ALL(a[i] * b[i])
   case FUNCTION_MIN: ALL(min(a[i], b[i]))
   case FUNCTION_MAX: ALL(max(a[i], b[i]))
   case FUNCTION_EQUAL: ALL(a[i] == b[i])
@@ -122,6 +142,10 @@ NOINLINE static void of_bytes(const int function, __global const uchar* restrict
   case FUNCTION_SIGNED_LESS_EQUAL: ALL((char)a[i] <= (char)b[i])
   case FUNCTION_SIGNED_NEG: ALL(-a[i])
   case FUNCTION_SIGNED_ABS: ALL((char)a[i] < 0 ? -a[i] : a[i])
+  case FUNCTION_SIGNED_CLIP: ALL(min(max((char)a[i], (char)low), (char)high))
+  case FUNCTION_CLIP: ALL(min(max(a[i], low), high))
+  case FUNCTION_SHIFT_LEFT: ALL(b[i] < 8 ? a[i] << b[i] : 0)
+  case FUNCTION_SHIFT_RIGHT: ALL(b[i] < 8 ? a[i] >> b[i] : 0)
   }
 }
 
@@ -199,16 +223,23 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
     case 0:
       COMPUTE(float, as_floats, floats_as,
               if (function < FUNCTION_POST) of_floats(function, first, SECOND(float, as_floats), (__global float*)y, n);
-              else post_floats(function - FUNCTION_POST, d->first, d->second, first, (__global float*)y, n))
+              else post_floats(function - FUNCTION_POST, as_float((int)d->first), as_float((int)d->second), first, (__global float*)y, n))
 #ifdef cl_khr_fp64
     case 1:
       COMPUTE(double, as_doubles, doubles_as,
-              of_doubles(function, first, SECOND(double, as_doubles), (__global double*)y, n))
+              if (function < FUNCTION_POST) of_doubles(function, first, SECOND(double, as_doubles), (__global double*)y, n);
+              else doubles_run(function - FUNCTION_POST, as_double(d->first), as_double(d->second), first,
+                               (__global double*)y, n))
 #endif
-    case 2: COMPUTE(int, as_ints, ints_as, of_ints(function, first, SECOND(int, as_ints), c, (__global int*)y, n))
+    case 2:
+      COMPUTE(int, as_ints, ints_as,
+              of_ints(function, (int)d->first, (int)d->second, first, SECOND(int, as_ints), c, (__global int*)y, n))
     case 3:
-      COMPUTE(long, as_longs, longs_as, of_longs(function, first, SECOND(long, as_longs), c, (__global long*)y, n))
-    case 4: of_bytes(function, (__global const uchar*)a, (__global const uchar*)b, c, (__global uchar*)out, n);
+      COMPUTE(long, as_longs, longs_as,
+              of_longs(function, d->first, d->second, first, SECOND(long, as_longs), c, (__global long*)y, n))
+    case 4:
+      of_bytes(function, (uchar)d->first, (uchar)d->second, (__global const uchar*)a, (__global const uchar*)b, c,
+               (__global uchar*)out, n);
     }
     if (!posts) continue;
     __global float* made = (__global float*)out;

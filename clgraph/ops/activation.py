@@ -110,7 +110,7 @@ class Activation(Primitive):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        alpha, beta = (_held(v, x.dtype) for v in (self.alpha, self.beta))
+        alpha, beta = (held(v, x.dtype) for v in (self.alpha, self.beta))
         with np.errstate(all="ignore"):
             return (np.asarray(FUNCTIONS[self.function](x, alpha, beta)).astype(x.dtype),)
 
@@ -121,7 +121,7 @@ class Activation(Primitive):
         return Permuted.along(self, axes, len(inputs))
 
 
-def _held(parameter: float, dtype: np.dtype[Any]) -> float:
+def held(parameter: float, dtype: np.dtype[Any]) -> float:
     """Return *parameter*: for integers the nearest that *dtype* holds, unless it is a fraction."""
     if dtype.kind not in "iu" or (math.isfinite(parameter) and parameter != int(parameter)):
         return parameter
@@ -251,7 +251,7 @@ class ActivationIntRef(General[Activation]):
     def plan(cls, q: Query[Activation]) -> Plan:
         (y,), x, f = q.outputs, q.inputs[0], q.primitive
         s = space(y.shape, [View.of(y), View.of(x)])
-        bounds = [_held(v, y.dtype.numpy) for v in (f.alpha, f.beta)] if f.function == "clip" else [0, 0]
+        bounds = [held(v, y.dtype.numpy) for v in (f.alpha, f.beta)] if f.function == "clip" else [0, 0]
         words = [w for v in bounds for w in value_words(v, y.dtype)]
         count, dims = lines(s, q)
         numbers = table(dims, *s.views, [post_codes().get(f.function, _NOT), *words])

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.elements import (
     BYTES,
+    DOUBLE_FUNCTIONS,
     ELEMENTS,
-    FLOAT,
     FUNCTIONS,
+    INTEGERS,
     POST,
     SIGNED,
     Computation,
     Elements,
     bits_of,
     domain_of,
+    number_bits,
     signed,
 )
 from clgraph.implementations.cpu.elementwise import Blocked, InRows
-from clgraph.ops.activation import Activation
+from clgraph.ops.activation import Activation, held
 from clgraph.selector.implementation import implements
 from clgraph.selector.post import post_codes
 from clgraph.selector.query import Query
@@ -36,21 +40,67 @@ class ActivationRows(InRows):
     """A unary function of a plain tensor."""
 
 
+_SAME = ("floor", "ceil", "round")
+"""What integers are left as they are by; by ``abs`` and ``relu`` unsigned ones."""
+
+
 @implements(Activation, name="activation.elements", serves=ELEMENTS)
 class ActivationElements(Elements):
-    """A unary function of a plain tensor: any of halves, signs of other numbers, the opposite of truth values."""
+    """A unary function of a plain tensor: of halves and doubles, of integers, the opposite of truth values."""
 
     @classmethod
     def computation(cls, q: Query[Activation]) -> Computation | str:
-        dtype, name, operation = q.inputs[0].dtype, q.primitive.function, q.primitive.as_post(0)
+        dtype, name = q.inputs[0].dtype, q.primitive.function
         if dtype == DType.BOOL and name == "not":
             return Computation(FUNCTIONS[name], BYTES, (0,), dtype, dtype)
-        if dtype == DType.F16 and operation is not None:
-            code = POST + post_codes()[operation.name]
-            return Computation(code, FLOAT, (0,), dtype, dtype, operation.a, operation.b, slow=4.0)
-        if dtype in (DType.F32, DType.BOOL) or name not in ("neg", "abs") or (dtype == DType.U64 and name == "abs"):
+        if dtype in (DType.F32, DType.BOOL):
             return f"computes no {name} of {dtype}"
-        if dtype in (DType.I8, DType.U8):
-            code = FUNCTIONS["same"] if (dtype, name) == (DType.U8, "abs") else SIGNED[name]
-            return Computation(code, BYTES, (0,), bits_of(dtype), bits_of(dtype))
+        return _of_integers(q) if not dtype.floating else _of_floats(q)
+
+
+def _of_floats(q: Query[Activation]) -> Computation | str:
+    dtype, name, operation = q.inputs[0].dtype, q.primitive.function, q.primitive.as_post(0)
+    own = DType.F64 if dtype == DType.F64 else DType.F32
+    slow = DOUBLE_FUNCTIONS.get(name) if own == DType.F64 else 4.0
+    if name in ("neg", "abs") and dtype != DType.F16:
+        return Computation(FUNCTIONS[name], domain_of(dtype), (0,), dtype, dtype)
+    if operation is None or slow is None or dtype == DType.BF16:
+        return f"computes no {name} of {dtype}"
+    first, second = (number_bits(v, own) for v in (operation.a, operation.b))
+    return Computation(POST + post_codes()[operation.name], domain_of(dtype), (0,), dtype, dtype, first, second, slow)
+
+
+def _of_integers(q: Query[Activation]) -> Computation | str:
+    dtype, name = q.inputs[0].dtype, q.primitive.function
+    unsigned = dtype.numpy.kind == "u"
+    if name in _SAME or (unsigned and name in ("abs", "relu")):
+        domain = BYTES if dtype.itemsize == 1 else domain_of(dtype)
+        return Computation(FUNCTIONS["same"], domain, (0,), _read(dtype), _read(dtype))
+    if name in ("neg", "abs"):
+        if dtype.itemsize == 1:
+            return Computation(SIGNED[name], BYTES, (0,), bits_of(dtype), bits_of(dtype))
         return Computation(FUNCTIONS[name], domain_of(dtype), (0,), signed(dtype), signed(dtype))
+    bounds = _clip_bounds(q.primitive, dtype)
+    if bounds is None or dtype == DType.U64:
+        return f"computes no {name} of {dtype}"
+    low, high = (number_bits(v, dtype) if dtype.itemsize == 1 else v for v in bounds)
+    if dtype.itemsize == 1:
+        code = INTEGERS["clip"] if unsigned else SIGNED["clip"]
+        return Computation(code, BYTES, (0,), bits_of(dtype), bits_of(dtype), low, high)
+    return Computation(INTEGERS["clip"], domain_of(dtype), (0,), dtype, dtype, low, high)
+
+
+def _read(dtype: DType) -> DType:
+    return bits_of(dtype) if dtype.itemsize == 1 else signed(dtype)
+
+
+def _clip_bounds(primitive: Activation, dtype: DType) -> tuple[int, int] | None:
+    """Return the bounds that a function of integers keeps its results within, if it does nothing else."""
+    limits = np.iinfo(dtype.numpy)
+    if primitive.function == "relu":
+        return 0, int(limits.max)
+    if primitive.function == "sign":
+        return max(-1, int(limits.min)), 1
+    low, high = (held(v, dtype.numpy) for v in (primitive.alpha, primitive.beta))
+    whole = primitive.function == "clip" and low == int(low) and high == int(high)
+    return (int(low), int(high)) if whole else None

@@ -6,12 +6,14 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.cost import runs, step_seconds
 from clgraph.implementations.cpu.geometry import LANES, count_refusal, post_refusal
 from clgraph.implementations.cpu.rows import Axis, Rows, broadcast_pitches, merge, row_posts
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import FUSABLE
@@ -46,12 +48,28 @@ FUNCTIONS = {
     )
 }  # fmt: skip
 SIGNED = {
-    name: code for code, name in enumerate(("min", "max", "less", "less_equal", "neg", "abs"), start=len(FUNCTIONS))
+    name: code
+    for code, name in enumerate(("min", "max", "less", "less_equal", "neg", "abs", "clip"), start=len(FUNCTIONS))
 }
 """Of signed bytes, in the domain ``BYTES``."""
+INTEGERS = {
+    name: code for code, name in enumerate(("clip", "shift_left", "shift_right"), start=len(FUNCTIONS) + len(SIGNED))
+}
+"""Of integers alone; of bytes in the domain ``BYTES``, unsigned ones."""
 COMPARISONS = ("equal", "less", "less_equal")
 POST = 64
-"""From here on the codes of post-operations, of floats."""
+"""From here on the codes of post-operations, of floats and doubles."""
+DOUBLE_FUNCTIONS = {
+    **dict.fromkeys(("linear", "relu", "clip", "leaky_relu", "square", "floor", "ceil", "round", "sign"), 0.0),
+    **dict.fromkeys(("hard_sigmoid", "hard_swish", "reciprocal", "softsign", "sqrt"), 8.0),
+    "exp": 24.0,
+    "log": 32.0,
+    "tanh": 40.0,
+    "sigmoid": 40.0,
+    "swish": 40.0,
+    "softplus": 64.0,
+}
+"""Post-operations that ``double_runs.clh`` has, with what they take as in ``SLOW``."""
 
 RUN, RUN_BYTES = 512, 8
 """Elements of a piece, and bytes of one that is computed with."""
@@ -89,6 +107,8 @@ class ElementsDesc(Descriptor):
     a_x: Long
     b_x: Long
     c_x: Long
+    first: Long
+    second: Long
     a_type: Int
     b_type: Int
     out_type: Int
@@ -103,8 +123,6 @@ class ElementsDesc(Descriptor):
     row_pieces: Int
     pieces: Int
     ticket_pieces: Int
-    first: Float
-    second: Float
 
 
 @frozen
@@ -116,7 +134,7 @@ class Computation:
         domain: ``FLOAT`` to ``BYTES``.
         slots: Of the inputs a, b and c, as many as there are.
         read: The types in which a and b are read, ``write`` in which the result is written.
-        first, second: Parameters of a post-operation.
+        first, second: Bits of the parameters of a post-operation, or of a clip's bounds (:func:`number_bits`).
         slow: What an element takes beside its way, in sixteenths of ``copy.vector``.
     """
 
@@ -125,8 +143,8 @@ class Computation:
     slots: tuple[int, ...]
     read: DType
     write: DType
-    first: float = 0.0
-    second: float = 0.0
+    first: int = 0
+    second: int = 0
     slow: float = 0.0
 
     @property
@@ -141,6 +159,11 @@ def domain_of(dtype: DType) -> int:
     if dtype.floating:
         return DOUBLE if dtype == DType.F64 else FLOAT
     return LONG if dtype in (DType.I64, DType.U64, DType.U32) else INT
+
+
+def number_bits(value: float, dtype: DType) -> int:
+    """Return the bits of *value* as *dtype*, a number that is computed with, as a descriptor's ``Long``."""
+    return int.from_bytes(np.array(value).astype(dtype.numpy).tobytes(), "little", signed=True)
 
 
 def bits_of(dtype: DType) -> DType:
@@ -217,6 +240,8 @@ class Elements(Implementation[Any]):
             a_x=pa[2],
             b_x=pb[2],
             c_x=pc[2],
+            first=c.first,
+            second=c.second,
             a_type=TYPES[c.read],
             b_type=TYPES[c.read],
             out_type=TYPES[c.write],
@@ -231,8 +256,6 @@ class Elements(Implementation[Any]):
             row_pieces=-(-rows.width.size // RUN),
             pieces=_pieces(rows),
             ticket_pieces=tickets.each,
-            first=c.first,
-            second=c.second,
         )
         posts = row_posts(q, rows, len(c.slots) - 1)
         tile = Tile("elements", desc, tickets.count, scratch=ROOMS * RUN * RUN_BYTES, post=posts)

@@ -11,6 +11,7 @@ from clgraph.implementations.cpu.elements import (
     ELEMENTS,
     FUNCTIONS,
     INT,
+    INTEGERS,
     LONG,
     SIGNED,
     SLOW,
@@ -42,7 +43,7 @@ _TURNED = {"greater": "less", "greater_equal": "less_equal"}
 _BITS = ("and", "or", "xor", "equal")
 """Functions of bits alone: an unsigned number is what its bits are."""
 
-_OF_BYTES = (*_BITS, "add", "sub")
+_OF_BYTES = (*_BITS, "add", "sub", "mul")
 """Functions of bytes; beside them ``_ORDERED``, which are others of signed ones."""
 
 _ORDERED = ("min", "max", "less", "less_equal")
@@ -61,6 +62,8 @@ class EltwiseElements(Elements):
         name, slots = q.primitive.function, (0, 1)
         if name in _TURNED:
             name, slots = _TURNED[name], (1, 0)
+        if name in INTEGERS:
+            return _shift(name, a.dtype)
         if a.dtype != b.dtype or name not in FUNCTIONS:
             return f"computes no {name} of {a.dtype} and {b.dtype}"
         if a.dtype.floating:
@@ -79,3 +82,11 @@ class EltwiseElements(Elements):
         return Computation(
             FUNCTIONS[name], domain, slots, read, write, slow=SLOW.get(name, 0.0) * (1 + (domain == LONG))
         )
+
+
+def _shift(name: str, dtype: DType) -> Computation | str:
+    if dtype == DType.U64 and name == "shift_right":
+        return "computes no shift_right of u64"
+    if dtype == DType.U8:
+        return Computation(INTEGERS[name], BYTES, (0, 1), dtype, dtype)
+    return Computation(INTEGERS[name], domain_of(dtype), (0, 1), signed(dtype), signed(dtype))
