@@ -9,15 +9,16 @@
 // a_type, b_type, out_type   element types (element_types.clh);  a_size, b_size, out_size: bytes of an element
 // domain                     what is computed with: 0 float, 1 double, 2 int, 3 long, 4 bytes
 // direct                     1: the result is of that type, or a comparison's
-// operation                  FUNCTION_...; from FUNCTION_POST on the post-operation of that code, of floats or doubles
+// operation                  FUNCTION_...; from FUNCTION_ANGLE on the function of double_angles.clh, from FUNCTION_POST on the post-operation of that code, of floats or doubles
 // first, second              its parameters, or the bounds of a clip: the bits of numbers that are computed with
 // images, rows, width        of the result;  row_pieces: pieces of a row;  pieces, ticket_pieces: in all, of a ticket
 //
 // Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
-// once by the conversion; functions of doubles as in double_runs.clh. A shift by all bits, more, or a negative number of them
+// once by the conversion; functions of doubles as in double_runs.clh and double_angles.clh. A shift by all bits, more, or a negative number of them
 // leaves 0, to the right of what is negative -1. The list follows where the result is float; n is the image, y the row, x the 16-float vector.
 #include "element_types.clh"
 #include "double_runs.clh"
+#include "double_angles.clh"
 
 #define FUNCTION_SAME 0
 #define FUNCTION_ADD 1
@@ -49,6 +50,7 @@
 #define FUNCTION_CLIP 26
 #define FUNCTION_SHIFT_LEFT 27
 #define FUNCTION_SHIFT_RIGHT 28
+#define FUNCTION_ANGLE 40
 #define FUNCTION_POST 64
 
 // y[i] = e for all i, in a type; comparisons are of bytes.
@@ -227,7 +229,8 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
 #ifdef cl_khr_fp64
     case 1:
       COMPUTE(double, as_doubles, doubles_as,
-              if (function < FUNCTION_POST) of_doubles(function, first, SECOND(double, as_doubles), (__global double*)y, n);
+              if (function < FUNCTION_ANGLE) of_doubles(function, first, SECOND(double, as_doubles), (__global double*)y, n);
+              else if (function < FUNCTION_POST) angles_run(function - FUNCTION_ANGLE, first, (__global double*)y, n);
               else doubles_run(function - FUNCTION_POST, as_double(d->first), as_double(d->second), first,
                                (__global double*)y, n))
 #endif

@@ -9,7 +9,10 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.elements import (
+    ANGLE_SLOW,
+    ANGLES,
     BYTES,
+    DOUBLE,
     DOUBLE_FUNCTIONS,
     ELEMENTS,
     FUNCTIONS,
@@ -61,6 +64,8 @@ class ActivationElements(Elements):
 def _of_floats(q: Query[Activation]) -> Computation | str:
     dtype, name, operation = q.inputs[0].dtype, q.primitive.function, q.primitive.as_post(0)
     own = DType.F64 if dtype == DType.F64 else DType.F32
+    if dtype == DType.F64 and name in ANGLES:
+        return Computation(ANGLES[name], DOUBLE, (0,), dtype, dtype, slow=ANGLE_SLOW)
     slow = DOUBLE_FUNCTIONS.get(name) if own == DType.F64 else 4.0
     if name in ("neg", "abs") and dtype != DType.F16:
         return Computation(FUNCTIONS[name], domain_of(dtype), (0,), dtype, dtype)

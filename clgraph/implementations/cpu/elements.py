@@ -71,6 +71,16 @@ DOUBLE_FUNCTIONS = {
 }
 """Post-operations that ``double_runs.clh`` has, with what they take as in ``SLOW``."""
 
+ANGLES = {
+    name: code
+    for code, name in enumerate(
+        ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sin", "cos"), start=40
+    )
+}
+"""Trigonometric and hyperbolic functions, of doubles."""
+ANGLE_SLOW = 64.0
+"""What they take, as in ``SLOW``."""
+
 RUN, RUN_BYTES = 512, 8
 """Elements of a piece, and bytes of one that is computed with."""
 
@@ -191,7 +201,7 @@ class Elements(Implementation[Any]):
             return c
         if not q.outputs[0].is_dense_plain or any(x.format.blocks for x in q.inputs):
             return "requires the result dense and plain, inputs without blocks"
-        if DType.F64 in (c.read, c.write) and "fp64" not in q.device.features:
+        if c.domain == DOUBLE and "fp64" not in q.device.features:
             return "needs fp64 for doubles"
         if q.post and q.outputs[0].dtype != DType.F32:
             return f"applies operations to float32 results, not {q.outputs[0].dtype}"

@@ -1,0 +1,21 @@
+"""Trigonometric and hyperbolic functions on CPU devices, of floats in double precision."""
+
+from __future__ import annotations
+
+from clgraph.core.dtype import DType
+from clgraph.implementations.cpu.elements import ANGLE_SLOW, ANGLES, DOUBLE, ELEMENTS, Computation, Elements
+from clgraph.ops.trigonometry import Trigonometric
+from clgraph.selector.implementation import implements
+from clgraph.selector.query import Query
+
+
+@implements(Trigonometric, name="trigonometry.elements", serves=ELEMENTS)
+class TrigonometryElements(Elements):
+    """A trigonometric or hyperbolic function of a plain tensor."""
+
+    @classmethod
+    def computation(cls, q: Query[Trigonometric]) -> Computation | str:
+        dtype, name = q.inputs[0].dtype, q.primitive.function
+        if dtype not in (DType.F32, DType.F64):
+            return f"computes no {name} of {dtype}"
+        return Computation(ANGLES[name], DOUBLE, (0,), dtype, dtype, slow=ANGLE_SLOW)
