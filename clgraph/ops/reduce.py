@@ -51,6 +51,7 @@ def _mean(x: Array, **over: Any) -> Array:
     if x.dtype.kind not in "iu":
         return np.asarray(np.mean(x, **over))
     count = prod(x.shape[a] for a in over["axis"])
+    x = x.astype(np.int64) if x.dtype.itemsize < 4 else x  # which the count need not fit
     whole, rest = np.divmod(x, count)
     rests = np.sum(rest, **over, dtype=np.int64)
     below = np.sum(whole, **over) + (rests // count).astype(x.dtype)

@@ -8,7 +8,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
-from clgraph.implementations.cpu.elements import RUN, RUN_BYTES, TYPES
+from clgraph.implementations.cpu.elements import BYTES, LONG, RUN, RUN_BYTES, TYPES, domain_of
 from clgraph.implementations.cpu.geometry import LANES, count_refusal, post_refusal
 from clgraph.implementations.cpu.rows import Axis, merge
 from clgraph.ops.reduce import CODES, Reduce
@@ -19,7 +19,8 @@ from clgraph.selector.post import FUSABLE, post_steps
 from clgraph.selector.query import Query
 
 OF_FLOATS = ("sum", "mean", "max", "min", "prod", "l1", "l2", "sum_square")
-OF_INTEGERS = ("sum", "max", "min", "prod", "l1", "sum_square")
+OF_INTEGERS = ("sum", "mean", "max", "min", "prod", "l1", "sum_square")
+EXTREMA = ("max", "min")
 
 UNIT_SECONDS = 30e-9
 """What beginning a unit takes: divisions, two switches."""
@@ -41,7 +42,7 @@ class ReduceElementsDesc(Descriptor):
     out_type: Int
     in_size: Int
     out_size: Int
-    whole: Int
+    domain: Int
     operation: Int
     rows: Int
     across: Int
@@ -87,20 +88,20 @@ def _axes(q: Query[Reduce]) -> Reduction | str:
 @implements(
     Reduce,
     name="reduce.elements",
-    serves=Serves(
-        dtypes=frozenset(TYPES) - {DType.F64}, kinds=frozenset({"cpu"}), fuses=FUSABLE, operands=8, mixed=True
-    ),
+    serves=Serves(dtypes=frozenset(TYPES), kinds=frozenset({"cpu"}), fuses=FUSABLE, operands=8, mixed=True),
 )
 class ReduceElements(Implementation[Reduce]):
-    """Runs of 512 elements at a time, converted to floats or longs."""
+    """Runs of 512 elements at a time, converted to floats, doubles or longs; extrema of bytes as they are."""
 
     @classmethod
     def limits(cls, q: Query[Reduce]) -> str | None:
         x, (y,), name = q.inputs[0], q.outputs, q.primitive.function
         if not x.is_dense_plain or not y.is_dense_plain or not x.count:
             return "reduces dense plain tensors of some elements"
-        if name not in (OF_FLOATS if x.dtype.floating else OF_INTEGERS):
+        if name not in (OF_FLOATS if x.dtype.floating else EXTREMA if x.dtype == DType.BOOL else OF_INTEGERS):
             return f"computes no {name} of {x.dtype}"
+        if x.dtype == DType.F64 and "fp64" not in q.device.features:
+            return "needs fp64 for doubles"
         if q.post and y.dtype != DType.F32:
             return f"applies operations to float32 results, not {y.dtype}"
         if odd := [o for o in _operands(q) if o.count != 1 and (o.shape != y.shape or not o.is_dense_plain)]:
@@ -131,7 +132,7 @@ class ReduceElements(Implementation[Reduce]):
             out_type=TYPES[y.dtype],
             in_size=x.dtype.itemsize,
             out_size=y.dtype.itemsize,
-            whole=int(not x.dtype.floating),
+            domain=_domain(q),
             operation=CODES[q.primitive.function],
             rows=r.rows.size,
             across=r.across.size,
@@ -147,7 +148,15 @@ class ReduceElements(Implementation[Reduce]):
             return (0, 0, 0, 0, 0) if operand.count == 1 else (r.inner.size if r.inner.size > 1 else 0, 0, 0, LANES, 1)
 
         steps = post_steps(q, pitches)
-        return Plan((Tile("reduce_elements", desc, tickets.count, scratch=3 * RUN * RUN_BYTES, post=steps),))
+        return Plan((Tile("reduce_elements", desc, tickets.count, scratch=4 * RUN * RUN_BYTES, post=steps),))
+
+
+def _domain(q: Query[Reduce]) -> int:
+    """Return what is computed with."""
+    dtype = q.inputs[0].dtype
+    if dtype.itemsize == 1 and q.primitive.function in EXTREMA:
+        return BYTES
+    return domain_of(dtype) if dtype.floating else LONG
 
 
 def _operands(q: Query[Reduce]) -> Sequence[Layout]:
@@ -167,7 +176,8 @@ def _units(r: Reduction) -> int:
 
 def _unit_seconds(q: Query[Reduce], r: Reduction) -> float:
     vector = q.device.costs.unit("copy.vector")
-    converted = 1 + (q.inputs[0].dtype not in (DType.F32, DType.I64))
+    as_it_is = _domain(q) == BYTES or q.inputs[0].dtype in (DType.F32, DType.F64, DType.I64)
+    converted = 1 if as_it_is else 2
     if r.inner.size == 1:
         vectors = r.across.size * (-(-r.along.size // LANES) + 4 * -(-r.along.size // RUN))
     else:

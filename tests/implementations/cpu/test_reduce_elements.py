@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.reduce_elements import OF_FLOATS, OF_INTEGERS
+from clgraph.implementations.cpu.reduce_elements import EXTREMA, OF_FLOATS, OF_INTEGERS
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reduce import Reduce
@@ -28,13 +28,20 @@ PROBLEMS = [
 @pytest.mark.parametrize("keepdims", [True, False])
 @pytest.mark.parametrize(("shape", "axes"), PROBLEMS)
 def test_integers_are_reduced_as_numpy_does(engine, shape, axes, keepdims):
-    for dtype in (DType.I64, DType.I32, DType.U8, DType.BOOL):
-        draw = {0: lambda rng, of, d=dtype: rng.integers(0, 2 if d == DType.BOOL else 7, of).astype(d.numpy)}
-        for function in OF_INTEGERS if dtype != DType.BOOL else ("max", "min"):
+    for dtype in (DType.I64, DType.I32, DType.I8, DType.U8, DType.BOOL):
+        low, high = (-6 if dtype.numpy.kind == "i" else 0), (2 if dtype == DType.BOOL else 7)
+        draw = {0: lambda rng, of, d=dtype, a=low, b=high: rng.integers(a, b, of).astype(d.numpy)}
+        for function in OF_INTEGERS if dtype != DType.BOOL else EXTREMA:
             found = check_op(
                 engine, Reduce(function, axes, keepdims), shape, dtype=dtype, draw=draw, families=("normal",), only=ONLY
             )
             assert found == {ONLY[0]: 0.0}, (dtype, function)
+
+
+def test_means_of_integers_do_not_wrap(engine):
+    draw = {0: lambda rng, of: rng.choice([np.iinfo(np.int64).min, np.iinfo(np.int64).max, -3, 2, 2**32 + 1], of)}
+    for shape, axes in PROBLEMS:
+        check_op(engine, Reduce("mean", axes), shape, dtype=DType.I64, draw=draw, families=("normal",), only=ONLY)
 
 
 def _size(function: str, axes: tuple[int, ...], x: np.ndarray) -> np.ndarray:
@@ -44,7 +51,7 @@ def _size(function: str, axes: tuple[int, ...], x: np.ndarray) -> np.ndarray:
     return np.sum(x * x if function == "sum_square" else np.abs(x), axes, keepdims=True)
 
 
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16], ids=str)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.F64], ids=str)
 @pytest.mark.parametrize(("shape", "axes"), PROBLEMS)
 def test_floats_are_reduced_within_the_bound(engine, shape, axes, dtype):
     count = int(np.prod([shape[a] for a in axes]))
