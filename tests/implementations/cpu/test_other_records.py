@@ -9,6 +9,7 @@ from tests.support.instruction_set import check_with
 
 HERE = Path(__file__).parent
 TESTS = (
+    "test_arg_elements.py",
     "test_block_matmul.py",
     "test_byte_moves.py",
     "test_cumulate_elements.py",
