@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import clgraph.implementations  # noqa: F401  # what a library is composed of
 from clgraph.errors import ClgraphError, KernelBuildError
 from clgraph.runtime import child, driver, process
-from clgraph.runtime.device import find_device
+from clgraph.runtime.device import Device, find_device
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.executor import run_probe
 from clgraph.runtime.instruction_sets import InstructionSet
@@ -27,7 +29,7 @@ def compile_library(work: dict[str, Any]) -> None:
     driver.load()
     if work["folder"]:
         os.environ["POCL_CACHE_DIR"] = work["folder"]
-    device = find_device(work["device"])
+    device = _with_features(find_device(work["device"]), work["features"])
     if device.info.kind == "cpu":
         child.limit_memory()
     engine = Engine(device)
@@ -37,6 +39,11 @@ def compile_library(work: dict[str, Any]) -> None:
         raise KernelBuildError(f"{work['what']} runs wrongly on {device}: {why}")
     if binary := engine.library_binary(library.text, ENTRY):
         Path(work["output"]).write_bytes(binary)
+
+
+def _with_features(device: Device, features: Sequence[str]) -> Device:
+    """Return *device* with what is compiled for: some follows from measurements, which this process lacks."""
+    return replace(device, info=replace(device.info, features=frozenset(features)))
 
 
 def main() -> int:

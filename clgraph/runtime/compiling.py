@@ -49,6 +49,7 @@ def compile_library(device: Device, text: str, what: str, cache: ProgramCache, k
         work = {
             "device": device.info.name,
             "record": device.record.to_data(),
+            "features": sorted(device.info.features),
             "text": text,
             "what": what,
             "output": str(output),
