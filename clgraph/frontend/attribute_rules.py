@@ -15,10 +15,15 @@ from clgraph.frontend.protobuf import AttributeProto, onnx
 Rule = Callable[[Any], str | None]
 """Returns what was wanted of a value that does not fit, ``None`` for one that does."""
 
+_FLOATING = (AttributeProto.FLOAT, AttributeProto.FLOATS)
+"""Types of attributes that have to be finite where no rule says otherwise."""
+
 
 def value_problem(op_type: str, attribute: onnx.AttributeProto) -> str | None:
     """Return why the value of an attribute means nothing to an operator of ONNX's own, ``None`` where it does."""
     rule = _BY_OPERATOR.get((op_type, attribute.name)) or _BY_NAME.get(attribute.name)
+    if rule is None and attribute.type not in _FLOATING:
+        return None
     value = plain_value(attribute)
     if value is None:
         return None
@@ -49,7 +54,7 @@ def _spell(value: Any) -> str:
 
 def _finite(value: Any) -> str | None:
     numbers = value if isinstance(value, tuple) else (value,)
-    return "a finite number" if any(isinstance(n, float) and not isfinite(n) for n in numbers) else None
+    return None if all(map(isfinite, numbers)) else "a finite number"
 
 
 def _number(value: Any) -> str | None:

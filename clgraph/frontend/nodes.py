@@ -201,7 +201,9 @@ def attribute_value(attribute: onnx.AttributeProto, what: str) -> Any:
         case AttributeProto.TENSOR:
             return read_tensor(attribute.t, what, None)
         case AttributeProto.STRINGS:
-            return tuple(s.decode("utf-8", "replace") for s in attribute.strings)
+            texts = tuple(attribute.strings)  # millions, where nodes of decision trees are
+            decoded = {text: text.decode("utf-8", "replace") for text in set(texts)}
+            return tuple(map(decoded.__getitem__, texts))
         case AttributeProto.UNDEFINED:
             raise ModelError(f"{what} has no type")
     value = plain_value(attribute)

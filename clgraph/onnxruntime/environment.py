@@ -48,7 +48,7 @@ def set_default_logger_verbosity(verbosity: int) -> None:
     """Return at once: there is one level of debugging."""
 
 
-def set_default_logger_callback(callback: Any) -> None:
+def set_default_logger_callback(callback: Any, severity: int = 2) -> None:
     """Log that messages go to Python's logging."""
     say_once("set_default_logger_callback: messages go to the logger 'clgraph.onnxruntime'")
 
@@ -70,7 +70,7 @@ def preload_dlls(*_: Any, **__: Any) -> None:
     """Return at once: clgraph finds its drivers itself."""
 
 
-def set_global_thread_pool_sizes(intra: int, inter: int) -> None:
+def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
     """Log that threads are an option of the session."""
     say_once("set_global_thread_pool_sizes: threads are SessionOptions.intra_op_num_threads")
 

@@ -272,7 +272,12 @@ class InferenceSession(Session):
         return {name: dict(options) for name, options in self._provided.options.items()}
 
     def create_ortvalue_from_shape_and_type(
-        self, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, *_: Any
+        self,
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        vendor_id: int = -1,
     ) -> OrtValue:
         """Return a value of zeros."""
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -27,7 +27,9 @@ class OrtValue:
         self.value: Any = value.value if isinstance(value, OrtValue) else value
 
     @classmethod
-    def ortvalue_from_numpy(cls, numpy_obj: Any, device_type: Any = "cpu", device_id: int = 0, *_: Any) -> Self:
+    def ortvalue_from_numpy(
+        cls, numpy_obj: Any, device_type: Any = "cpu", device_id: int = 0, vendor_id: int = -1
+    ) -> Self:
         """Return a value on the memory of an array, on a copy of one whose elements do not follow each other."""
         check_host(device_type, "a value")
         return cls(np.asarray(numpy_obj, order="C"))
@@ -44,7 +46,13 @@ class OrtValue:
 
     @classmethod
     def ortvalue_from_shape_and_type(
-        cls, shape: Sequence[int], element_type: Any = np.float32, device_type: Any = "cpu", device_id: int = 0, *_: Any
+        cls,
+        shape: Sequence[int],
+        element_type: Any = np.float32,
+        device_type: Any = "cpu",
+        device_id: int = 0,
+        vendor_id: int = -1,
+        memory_info: Any = None,
     ) -> Self:
         """Return a value of zeros; raises ``RuntimeError`` for a negative size."""
         check_host(device_type, "a value")
@@ -137,16 +145,16 @@ class OrtValue:
         """Whether it is a sparse tensor."""
         return isinstance(self.value, SparseTensor)
 
-    def update_inplace(self, np_arr: Any) -> None:
+    def update_inplace(self, data: Any) -> None:
         """Copy as many elements of the same type into its memory.
 
         Raises:
             RefusedError: There are more or less, or of another type (a ``RuntimeError``).
             MismatchError: It is no array and no value.
         """
-        if not isinstance(np_arr, np.ndarray | OrtValue):
-            raise MismatchError(f"a value takes an array or a value, not {type(np_arr).__name__}")
-        given = np_arr._array if isinstance(np_arr, OrtValue) else np_arr
+        if not isinstance(data, np.ndarray | OrtValue):
+            raise MismatchError(f"a value takes an array or a value, not {type(data).__name__}")
+        given = data._array if isinstance(data, OrtValue) else data
         if given.size != self._array.size or given.dtype != self._array.dtype:
             held = f"{self._array.dtype} {self.shape()}"
             raise RefusedError(f"a value of {held} cannot hold {given.dtype} {list(given.shape)}")
@@ -182,6 +190,25 @@ class OrtValueVector(list[OrtValue]):
     def push_back(self, value: Any) -> None:
         """Append a value, or an array."""
         self.append(value if isinstance(value, OrtValue) else OrtValue(value))
+
+    def reserve(self, count: int) -> None:
+        """Return at once: lists grow by themselves."""
+
+    def shrink_to_fit(self) -> None:
+        """Return at once: lists shrink by themselves."""
+
+    def element_type_at(self, index: int) -> int:
+        """Return ONNX's number of a value's element type."""
+        return self[index].element_type()
+
+    def dlpack_at(self, index: int) -> Any:
+        """Return a DLPack capsule of a value."""
+        return self[index].to_dlpack()
+
+    def to_dlpacks(self, to_tensor: Callable[[Any], Any] | None = None) -> list[Any]:
+        """Return DLPack capsules of all, or what *to_tensor* makes of them."""
+        capsules = [value.to_dlpack() for value in self]
+        return capsules if to_tensor is None else [to_tensor(capsule) for capsule in capsules]
 
 
 def array_at(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -200,10 +201,8 @@ def read_classic(node: OnnxNode, role: str) -> tuple[Trees, Leaves]:
 
     trees, ids = integers("nodes_treeids"), integers("nodes_nodeids")
     _check_lengths(len(trees), ids)
-    places = {pair: i for i, pair in enumerate(zip(trees.tolist(), ids.tolist(), strict=True))}
-    if unknown := sorted(set(node.attribute("nodes_modes", ())) - set(_MODES)):
-        raise ModelError(f"nodes_modes has {unknown[0]!r}, which ONNX does not define")
-    modes = np.array([_MODES.index(m) for m in node.attribute("nodes_modes", ())], np.uint8)
+    places = _Places.of(trees, ids)
+    modes = _modes(node.attribute("nodes_modes", ()))
     inner = modes != _LEAF
     values, features = values_of(node, "nodes_values"), integers("nodes_featureids")
     missing = integers("nodes_missing_value_tracks_true").astype(np.bool_)
@@ -213,21 +212,64 @@ def read_classic(node: OnnxNode, role: str) -> tuple[Trees, Leaves]:
     for which in ("true", "false"):
         wanted = integers(f"nodes_{which}nodeids")
         _check_lengths(len(modes), wanted)
-        pairs = zip(trees.tolist(), wanted.tolist(), inner.tolist(), strict=True)
-        follow.append(np.array([places.get((t, n), -1) if i else 0 for t, n, i in pairs], np.int64))
-    led = {*follow[0][inner].tolist(), *follow[1][inner].tolist()}
-    roots: dict[int, int] = {}
-    for place, tree in enumerate(trees.tolist()):
-        if place not in led:
-            roots.setdefault(tree, place)
+        follow.append(np.where(inner, places.find(trees, wanted), -1))
+    led = np.zeros(len(modes) + 1, np.bool_)
+    led[np.concatenate(follow)[np.tile(inner, 2)]] = True
+    first = np.flatnonzero(~led[:-1])
+    roots = first[np.sort(np.unique(trees[first], return_index=True)[1])]
     own, numbers = integers(f"{role}_treeids"), integers(f"{role}_nodeids")
     _check_lengths(len(own), numbers)
-    at = np.array([places.get(pair, -1) for pair in zip(own.tolist(), numbers.tolist(), strict=True)], np.int64)
+    at = places.find(own, numbers)
     targets, weights = integers(f"{role}_ids"), values_of(node, f"{role}_weights")
     if (at < 0).any() or not len(at) == len(targets) == len(weights):
         raise ModelError(f"a {role} is given to a node that no tree has, or lacks its id or weight")
-    made = Trees.of(modes, features, values, follow[0], follow[1], missing, np.array(list(roots.values()), np.int64))
+    made = Trees.of(modes, features, values, follow[0], follow[1], missing, roots)
     return made, Leaves.of(at, targets, weights, len(modes))
+
+
+@frozen
+class _Places:
+    """Where nodes stand among all, by the numbers of their tree and of themselves.
+
+    Attributes:
+        trees, ids: The numbers that there are, in ascending order.
+        keys, order: The pairs of both, in ascending order, and where each stands.
+    """
+
+    trees: Array
+    ids: Array
+    keys: Array
+    order: Array
+
+    @classmethod
+    def of(cls, trees: Array, ids: Array) -> _Places:
+        """Return the places of nodes that are given in their order; of two of one name the last is found."""
+        (known, tree), (numbers, number) = (np.unique(a, return_inverse=True) for a in (trees, ids))
+        keys = tree * len(numbers) + number
+        order = np.argsort(keys, kind="stable")
+        return cls(known, numbers, keys[order], order)
+
+    def find(self, trees: Array, ids: Array) -> Array:
+        """Return the place of each pair, -1 where there is none."""
+        if not len(self.keys):
+            return np.full(len(trees), -1)
+        tree, number = (_last_below(known, a) for known, a in ((self.trees, trees), (self.ids, ids)))
+        keys = tree * len(self.ids) + number
+        at = _last_below(self.keys, keys)
+        there = (self.trees[tree] == trees) & (self.ids[number] == ids) & (self.keys[at] == keys)
+        return np.where(there, self.order[at], -1)
+
+
+def _last_below(ascending: Array, wanted: Array) -> Array:
+    """Return where the last number stands that is at most what is wanted; 0 where there is none."""
+    return np.maximum(np.searchsorted(ascending, wanted, "right") - 1, 0)
+
+
+def _modes(names: Sequence[str]) -> Array:
+    if unknown := sorted(set(names) - set(_MODES)):
+        raise ModelError(f"nodes_modes has {unknown[0]!r}, which ONNX does not define")
+    numbers = {name: number for number, name in enumerate(_MODES)}
+    return np.fromiter(map(numbers.__getitem__, names), np.uint8, len(names))
 
 
 def values_of(node: OnnxNode, name: str) -> Array:

@@ -297,6 +297,23 @@ def test_damaged_trees_are_refused_by_name(changes: dict[str, Any], error: type[
         clgraph.compile(damaged(**changes), "host").run({"x": NUMBERS})
 
 
+def test_nodes_are_found_by_whatever_numbers_they_have_and_wherever_they_stand() -> None:
+    nodes, leaves = forest(np.random.default_rng(0), 3, MODES)
+    trees, numbers = {0: 2**40, 1: -7, 2: 5}, {n: (n - 3) * 10**9 for n in range(7)}
+    order = np.random.default_rng(1).permutation(len(nodes["nodes_treeids"]))
+    renamed: dict[str, Any] = {name: [values[i] for i in order] for name, values in nodes.items()}
+    renamed["nodes_treeids"] = [trees[t] for t in renamed["nodes_treeids"]]
+    for name in ("nodes_nodeids", "nodes_truenodeids", "nodes_falsenodeids"):
+        renamed[name] = [numbers[n] for n in renamed[name]]
+    results = []
+    for given, tree, number in ((nodes, {t: t for t in trees}, {n: n for n in numbers}), (renamed, trees, numbers)):
+        held = {"target_treeids": [tree[t] for t, _ in leaves], "target_nodeids": [number[n] for _, n in leaves]}
+        held |= {"target_ids": [0] * len(leaves), "target_weights": [2.0**i for i in range(len(leaves))]}
+        model = model_of("TreeEnsembleRegressor", {"x": X}, {"y": FLOAT}, {}, **given, **held)
+        results.append(clgraph.compile(model, "host").run({"x": X})["y"])
+    np.testing.assert_array_equal(*results)
+
+
 def test_trees_in_a_circle_end() -> None:
     circle = damaged(nodes_truenodeids=[1, 2, 1, 0, 0, 0, 0], nodes_falsenodeids=[1, 2, 1, 0, 0, 0, 0])
     with pytest.raises(ShapeError, match="in a circle"):
