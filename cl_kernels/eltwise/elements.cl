@@ -10,7 +10,8 @@
 // domain                     what is computed with: 0 float, 1 double, 2 int, 3 long, 4 bytes
 // direct                     1: the result is of that type, or a comparison's
 // operation                  FUNCTION_...; from FUNCTION_ANGLE on the function of double_angles.clh, from FUNCTION_POST on the post-operation of that code, of floats or doubles
-// first, second              its parameters, or the bounds of a clip: the bits of numbers that are computed with
+// first, second              its parameters, or the bounds of a clip: the bits of numbers that are computed with; a mask, and
+//                            what the bits under it are compared with
 // images, rows, width        of the result;  row_pieces: pieces of a row;  pieces, ticket_pieces: in all, of a ticket
 //
 // Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
@@ -50,6 +51,9 @@
 #define FUNCTION_CLIP 26
 #define FUNCTION_SHIFT_LEFT 27
 #define FUNCTION_SHIFT_RIGHT 28
+#define FUNCTION_BITS_EQUAL 29
+#define FUNCTION_BITS_ABOVE 30
+#define FUNCTION_SIGN_OF_HALF 31
 #define FUNCTION_ANGLE 40
 #define FUNCTION_POST 64
 
@@ -90,6 +94,15 @@ static long divided_long(const long a, const long b) {
 REST(int, divided_int)
 REST(long, divided_long)
 
+// Of bits of a half; zeros and NaN are left as they are.
+#define HALF_SIGN(T) \
+  static T sign_of_half_##T(const T bits) { \
+    const T size = bits & 0x7fff; \
+    return size == 0 || size > 0x7c00 ? bits : (bits & 0x8000) | 0x3c00; \
+  }
+HALF_SIGN(int)
+HALF_SIGN(long)
+
 #define INTEGERS(NAME, T, divided) \
   NOINLINE static void NAME(const int function, const T low, const T high, __global const T* restrict a, \
                             __global const T* restrict b, __global const uchar* restrict c, __global T* restrict y, \
@@ -115,6 +128,9 @@ REST(long, divided_long)
     case FUNCTION_CLIP: ALL(min(max(a[i], low), high)) \
     case FUNCTION_SHIFT_LEFT: ALL((u##T)b[i] < 8 * sizeof(T) ? (T)((u##T)a[i] << b[i]) : 0) \
     case FUNCTION_SHIFT_RIGHT: ALL(a[i] >> ((u##T)b[i] < 8 * sizeof(T) ? b[i] : 8 * sizeof(T) - 1)) \
+    case FUNCTION_BITS_EQUAL: TESTS((a[i] & low) == high) \
+    case FUNCTION_BITS_ABOVE: TESTS((a[i] & low) > high) \
+    case FUNCTION_SIGN_OF_HALF: ALL(sign_of_half_##T(a[i])) \
     } \
   }
 INTEGERS(of_ints, int, divided_int)

@@ -157,7 +157,6 @@ KINDS: Mapping[str, str] = {
     "dict_vectorizer": "cast_map",
     "expand": "repeat repeat_along",
     "fourier_transform": "short_time_fourier_transform",
-    "is_special": "is_inf",
     "layer_normalization": "moments",
     "linear_models": "linear_classifier linear_regressor",
     "lp_norm": "lp_normalization lp_pool",

@@ -41,6 +41,7 @@ from clgraph.ops.image_planes import ImagePlanes
 from clgraph.ops.image_taps import Axis, packed, taps
 from clgraph.ops.integer_convolution import IntegerConvolution
 from clgraph.ops.integer_matmul import IntegerMatMul
+from clgraph.ops.is_special import IsSpecial
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.lrn import Lrn
 from clgraph.ops.matmul import MatMul
@@ -168,6 +169,7 @@ def _elementwise() -> list[Case]:
         Case(Eltwise("add"), ((4, 17), (17,)), I64),
         Case(Eltwise("less"), ((4, 17), (17,))),
         Case(Trigonometric("atan"), ((3, 67),)),
+        Case(IsSpecial(nan=True), ((3, 67),)),
         Case(Where(), ((3, 1), (3, 67), (67,)), (BOOL, F32, F32)),
         Case(BatchNormalization(1e-5), (shape, *[(8,)] * 4), draw={4: _powers}),
         Case(Fill(3.0, F32, (5, 67)), ()),

@@ -56,7 +56,15 @@ INTEGERS = {
     name: code for code, name in enumerate(("clip", "shift_left", "shift_right"), start=len(FUNCTIONS) + len(SIGNED))
 }
 """Of integers alone; of bytes in the domain ``BYTES``, unsigned ones."""
+BITS = {
+    name: code
+    for code, name in enumerate(
+        ("bits_equal", "bits_above", "sign_of_half"), start=len(FUNCTIONS) + len(SIGNED) + len(INTEGERS)
+    )
+}
+"""Of the bits of floats, as integers: tests of those under a mask, the sign of a half."""
 COMPARISONS = ("equal", "less", "less_equal")
+_TESTS = frozenset({*(FUNCTIONS[name] for name in COMPARISONS), BITS["bits_equal"], BITS["bits_above"]})
 POST = 64
 """From here on the codes of post-operations, of floats and doubles."""
 DOUBLE_FUNCTIONS = {
@@ -160,8 +168,7 @@ class Computation:
     @property
     def direct(self) -> bool:
         """Whether what is computed is the result, without a conversion."""
-        compared = self.function in [FUNCTIONS[name] for name in COMPARISONS]
-        return self.domain == BYTES or compared or self.write == _OWN[self.domain]
+        return self.domain == BYTES or self.function in _TESTS or self.write == _OWN[self.domain]
 
 
 def domain_of(dtype: DType) -> int:

@@ -103,6 +103,15 @@ def test_signs_and_opposites(engine):
     )  # fmt: skip
 
 
+def test_signs_of_halves_are_those_of_their_bits(engine):
+    edges = np.array([0.0, 6e-8, 1.0, 65504.0, np.inf, np.nan])
+    families = {**FAMILIES, "edges": lambda rng, shape: np.resize(np.array([*edges, *-edges]), shape)}
+    found = check_op(
+        engine, Activation("sign"), (5, 530), dtype=DType.F16, families=families, only=["activation.elements"]
+    )
+    assert found == {"activation.elements": 0.0}
+
+
 @pytest.mark.parametrize("name", ["sigmoid", "tanh", "gelu", "exp", "clip"])
 def test_functions_of_halves_are_those_of_floats_rounded(engine, name):
     # The function is off by at most 8 ulps of a float, then rounded to a half: a little over half an ulp of that.

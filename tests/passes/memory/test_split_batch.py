@@ -23,6 +23,7 @@ from clgraph.ops.expand import Expand, Repeat
 from clgraph.ops.gather import Gather
 from clgraph.ops.grid_sample import GridSample
 from clgraph.ops.inverse import Inverse
+from clgraph.ops.is_special import IsSpecial
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.pad import Pad
@@ -120,6 +121,7 @@ KEPT = {
     "inverse matrices": (Inverse(), (6, 3, 3)),
     "pixels to channels": (Shuffle(2, to_depth=True), (6, 3, 4, 4)),
     "angles": (Trigonometric("tan"), (6, 4)),
+    "tests": (IsSpecial(nan=True), (6, 4)),
     "one scale for all": (Quantize(), (6, 4), ()),
     "a scale a channel": (Quantize(axis=1), (6, 4), (4,)),
     "scales of blocks": (Quantize(axis=1, block=2), (6, 4), (6, 2)),

@@ -1,0 +1,26 @@
+"""Tests for NaN and infinity on CPU devices, of bits."""
+
+from __future__ import annotations
+
+from clgraph.core.dtype import DType
+from clgraph.implementations.cpu.elements import BITS, ELEMENTS, INT, LONG, Computation, Elements, bits_of
+from clgraph.ops.is_special import IsSpecial
+from clgraph.selector.implementation import implements
+from clgraph.selector.query import Query
+
+
+@implements(IsSpecial, name="is_special.elements", serves=ELEMENTS)
+class IsSpecialElements(Elements):
+    """Whether elements of a plain tensor are NaN, or infinite."""
+
+    @classmethod
+    def computation(cls, q: Query[IsSpecial]) -> Computation | str:
+        dtype = q.inputs[0].dtype
+        if not dtype.floating:
+            return f"tests no {dtype}"
+        test, read = q.primitive.bits(dtype), bits_of(dtype)
+        domain = LONG if read == DType.I64 else INT
+        # A descriptor's fields are signed.
+        mask, value = (v - (v >> 63 << 64) for v in (test.mask, test.value))
+        code = BITS["bits_above" if test.above else "bits_equal"]
+        return Computation(code, domain, (0,), read, DType.BOOL, mask, value)
