@@ -7,9 +7,9 @@ from math import prod
 
 import numpy as np
 
-from clgraph.core.aligned import aligned
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
+from clgraph.core.shared_pages import in_large_pages
 from clgraph.graph.primitive import Array
 
 COLUMNS = 64
@@ -82,7 +82,7 @@ class Records:
         """
         columns, depth = len(packed), packed.shape[1] * self.fields
         shape = self.shape(columns, depth)
-        made = aligned(prod(shape)).reshape(shape)
+        made = in_large_pages(prod(shape)).reshape(shape)
         for groups, part in self._chunks(columns, depth):
             words = self._words(packed[part])
             ends = (4 * COLUMNS * self.pieces, 4 * COLUMNS * (self.pieces + 1))
