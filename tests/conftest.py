@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 from hypothesis.internal.conjecture import providers
 
-import clgraph.implementations  # noqa: F401  # the registries are filled on use
 from clgraph.errors import ClgraphError
 from clgraph.settings import FOREIGN, PREFIX
 from tests.support.of_a_kind import on_a_cpu

@@ -38,7 +38,7 @@ def working(what: str) -> Iterator[None]:
     shown = Progress(SpinnerColumn(), line, TimeElapsedColumn(), console=console, transient=True, expand=True)
     handler = _Handler(shown, what)
     log = logging.getLogger("clgraph")
-    levels = {log: min(log.getEffectiveLevel(), logging.INFO), progress.LOG: logging.DEBUG}
+    levels = {log: min(log.getEffectiveLevel(), logging.INFO), progress.LOG.logger: logging.DEBUG}
     before = {logger: logger.level for logger in levels}
     patience = threading.Timer(PATIENCE_SECONDS, shown.start)
     patience.daemon = True

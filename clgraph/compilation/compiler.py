@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -16,6 +15,7 @@ from clgraph.compilation.program_runner import ProgramRunner
 from clgraph.core.collector import PAUSED
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Shape
+from clgraph.core.log import DEBUG, Log
 from clgraph.core.mapped import MappedFile, files_of
 from clgraph.core.nearest import meant
 from clgraph.engines.opening import budgets_of, device_infos, open_engines
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from clgraph.families.family import PassRow
     from clgraph.network.network import Network
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 @frozen
@@ -130,7 +130,7 @@ class Compiler:
             file.check()
         self.context.packed.keeps_steps = not read.fixed
         program, records, member = self._program(topology, shapes, values or {})
-        if _log.isEnabledFor(logging.DEBUG):
+        if _log.shows(DEBUG):
             for node in program:
                 _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)
         forced = self.context.forced

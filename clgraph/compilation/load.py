@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -12,17 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clgraph.core.layout import Shape
+from clgraph.core.log import INFO, WARNING, Log
 from clgraph.engines.opening import device_infos, load_extensions, open_engines, placement_of
 from clgraph.engines.option_checks import ANNOTATIONS, note_idle, warn
 from clgraph.errors import ClgraphError, MemoryLimitError, ModelError, UnknownValueError
 from clgraph.graph.faults import faults
+from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.specialisations import Key, Known, PassRecord, Shapes, Specialisation, Values, pass_records
 from clgraph.network.workspace import Workspace
-from clgraph.ops import primitive_of
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.saved.circumstances import circumstances, differences
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from clgraph.compilation.compiler import Compiler
     from clgraph.compilation.saved_families import SavedFamilies
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 @faults("loading the model")
@@ -225,8 +225,8 @@ class Loader:
             if self._shared is not None:
                 self._shared.forget()
             why = str(error)
-        level = logging.INFO if "no program" in why else logging.WARNING
-        _log.log(level, "%s is compiled anew: %s", self._contents.path, why)
+        level = INFO if "no program" in why else WARNING
+        _log.say(level, "%s is compiled anew: %s", self._contents.path, why)
         if in_full and in_full != why:
             _log.info("%s: %s", self._contents.path, in_full)
         made = self._compiler().specialise(topology, shapes, values, workspace)

@@ -7,7 +7,6 @@ import functools
 import hashlib
 import importlib.util
 import json
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
@@ -22,6 +21,7 @@ from clgraph.compilation.load import Loader, read_topology
 from clgraph.compilation.sources import OpenShapes
 from clgraph.core.cache_folder import cache_folder
 from clgraph.core.frozen import frozen
+from clgraph.core.log import Log
 from clgraph.core.mapped import files_of
 from clgraph.core.registry import third_party
 from clgraph.core.version import __version__
@@ -43,7 +43,7 @@ from clgraph.settings import Settings
 if TYPE_CHECKING:
     from clgraph.compilation.compiler import Compiler
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 NOTE = "out of the model cache: no pass was run"
 

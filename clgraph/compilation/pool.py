@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import Any, Self
 
 from clgraph.compilation.entry import compile_model
 from clgraph.core.frozen import frozen, mutable
+from clgraph.core.log import Log
 from clgraph.core.nearest import meant
 from clgraph.errors import ClosedError, OptionError
 from clgraph.model.model import Model
@@ -27,7 +27,7 @@ Make = Callable[[MemoryBudget], Pooled]
 LOOK = 0.01
 """Seconds after which who waits for room looks again."""
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 @frozen

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from clgraph.compilation.context import context_of, for_families
 from clgraph.core.layout import Shape
 from clgraph.errors import BindingError, UnknownValueError
+from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisations import Values
-from clgraph.ops import primitive_of
 from clgraph.saved.circumstances import differences
 from clgraph.saved.container import Contents
 from clgraph.selector.query import DeviceInfo

@@ -17,9 +17,9 @@ from clgraph.core.mapped import MappedFile
 from clgraph.engines.opening import load_extensions
 from clgraph.errors import OptionError
 from clgraph.graph.faults import faults
+from clgraph.graph.primitive import primitive_of
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
-from clgraph.ops import primitive_of
 from clgraph.saved.circumstances import with_recorded
 from clgraph.saved.container import Contents
 from clgraph.saved.topologies import decode_topology

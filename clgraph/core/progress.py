@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
+from clgraph.core.log import Log
+
 T = TypeVar("T")
 
-LOG = logging.getLogger(__name__)
+LOG = Log(__name__)
 """Where progress is told: that work begins as debug, with the arguments of :func:`tell`, what it came to as info."""
 
 

@@ -29,17 +29,20 @@ class Registry(Generic[K, V]):
         what: str,
         group: Callable[[K, V | None], str] = lambda key, entry: str(key),
         room: Callable[[V, str], bool] = lambda entry, name: True,
+        home: str = "",
     ) -> None:
         """Make an empty table.
 
         Args:
             what: Names its entries in messages.
+            home: The package that says, when it is imported, what the table is :meth:`found_by`: on use, too.
             group: Says what a key and its entry belong to; of a key without one, what it should belong to.
             room: Says whether an entry is among those of a room, which is a part of every group.
         """
         self.what = what
         self._group = group
         self._room = room
+        self._home = home
         self._entries: dict[K, V] = {}
         self._groups: dict[tuple[str, str | None], tuple[int, tuple[V, ...]]] = {}
         self._modules: Callable[[str | None, str | None], Iterable[str]] | None = None
@@ -87,10 +90,10 @@ class Registry(Generic[K, V]):
 
     def at(self, key: K, room: str) -> V:
         """Return the entry of *key*, for which no more is imported than has to be: first the module called like it."""
-        if key not in self._entries and self._modules is not None:
+        if key not in self._entries and self._is_found:
             called = str(key).replace(".", "_")
             with Registry._importing:
-                names = self._modules(self._group(key, None), room)
+                names = self._names(self._group(key, None), room)
                 for name in sorted(names, key=lambda name: name.rpartition(".")[2] != called):
                     importlib.import_module(name)
                     if key in self._entries:
@@ -138,14 +141,25 @@ class Registry(Generic[K, V]):
         homes: set[str] = {getattr(entry, "__module__", "") for entry in tuple(self._entries.values())}
         return frozenset(home.partition(".")[0] for home in homes) - {__name__.partition(".")[0]}
 
+    @property
+    def _is_found(self) -> bool:
+        """Whether modules register its entries on use."""
+        return self._modules is not None or bool(self._home)
+
+    def _names(self, group: str | None, room: str | None) -> Iterable[str]:
+        if self._modules is None:
+            importlib.import_module(self._home)
+        assert self._modules is not None
+        return self._modules(group, room)
+
     def _with(self, key: K) -> dict[K, V]:
         return self._entries if key in self._entries else self._filled(self._group(key, None))
 
     def _filled(self, group: str | None, room: str | None = None) -> dict[K, V]:
         """Return the table with all entries of *group* in *room*; a thread that imports what it needs is waited for."""
-        if self._modules is not None and self._found.isdisjoint({(group, room), (group, None), (None, None)}):
+        if self._is_found and self._found.isdisjoint({(group, room), (group, None), (None, None)}):
             with Registry._importing:
-                for name in self._modules(group, room):
+                for name in self._names(group, room):
                     importlib.import_module(name)
                 self._found.add((group, room))
         return self._entries

@@ -15,13 +15,13 @@ from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import InternalError, ModelError, ProgramError
 from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.check import check
+from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values
 from clgraph.network.workspace import Workspace
-from clgraph.ops import primitive_of
 from clgraph.passes.base import PassManager
 from clgraph.passes.constants.copying import copy_program
 from clgraph.passes.observers import Time

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from clgraph.core import cache_folder
@@ -19,7 +19,6 @@ from clgraph.engines.records import is_dry, recorded
 from clgraph.errors import DeviceError, OptionError
 from clgraph.extensions.plugins import load_module, load_plugins
 from clgraph.passes.targets.target import with_profiles
-from clgraph.runtime.callers_queue import CallersQueue, adopt
 from clgraph.runtime.device import HOST, Device, find_device, with_class
 from clgraph.runtime.driver import choose_options, loading
 from clgraph.runtime.engine import Engine
@@ -28,6 +27,9 @@ from clgraph.selector.costs import class_of
 from clgraph.selector.query import DeviceInfo
 from clgraph.selector.tuning import Tuning, read_tuning
 from clgraph.settings import Settings, bytes_of, settings
+
+if TYPE_CHECKING:
+    from clgraph.runtime.callers_queue import CallersQueue
 
 
 def load_extensions(options: Settings) -> None:
@@ -71,6 +73,8 @@ def callers_queue(device: str | int, context: Any, queue: Any) -> CallersQueue |
         return None
     if device != "auto":
         raise OptionError(f"a context or a queue says what the device is: leave out device={device!r}")
+    from clgraph.runtime.callers_queue import adopt
+
     return adopt(context, queue)
 
 

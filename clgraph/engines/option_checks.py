@@ -7,12 +7,12 @@ the environment is meant for whatever is run in that shell: where it contradicts
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from clgraph.core.frozen import frozen
+from clgraph.core.log import Log
 from clgraph.errors import OptionError
 from clgraph.graph.program import Program
 from clgraph.runtime.engine import Engine
@@ -32,7 +32,7 @@ ANNOTATIONS = "annotations"
 """That which says which annotations of the model did nothing."""
 _ANNOTATION = "annotation "
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 LOGGING = "it is the command line's; in Python, logging.basicConfig(level='{level}') shows messages"
 
@@ -158,7 +158,11 @@ def in_use_of(options: Settings, devices: Iterable[DeviceInfo]) -> InUse:
 def log_level_note(options: Settings) -> tuple[str, ...]:
     """Return the note of a ``CLGRAPH_LOG_LEVEL`` that this process does not follow: only the command line does."""
     level = options.log_level.upper()
-    if not _given(options, ["log_level"]) or logging.getLogger("clgraph").isEnabledFor(logging.getLevelName(level)):
+    if not _given(options, ["log_level"]):
+        return ()
+    import logging  # here, because a start that says nothing does without
+
+    if logging.getLogger("clgraph").isEnabledFor(logging.getLevelName(level)):
         return ()
     return (f"{variable_of('log_level')}={options.log_level} does nothing: {LOGGING.format(level=level)}",)
 

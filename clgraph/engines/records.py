@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from clgraph.core.nearest import meant
 from clgraph.errors import DeviceError, OptionError
 from clgraph.runtime.device import Device, with_class, with_workers
 from clgraph.runtime.instruction_sets import instruction_sets
@@ -55,6 +54,8 @@ def recorded(options: Settings) -> DeviceInfo:
 def _of_instruction_set(name: str, threads: int | None) -> DeviceInfo:
     known = {each.name: each for each in instruction_sets()}
     if name not in known:
+        from clgraph.core.nearest import meant
+
         raise DeviceError(
             f"nothing is known of a device null:{name}{meant(name, known)}; there are null, null:FILE.json with what "
             f"`clgraph devices --json` has printed, and {', '.join(f'null:{n}' for n in known)}"

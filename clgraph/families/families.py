@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import textwrap
 import threading
 import time
@@ -14,6 +13,7 @@ from functools import partial
 from clgraph.core.collector import PAUSED
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Shape
+from clgraph.core.log import Log
 from clgraph.errors import BindingError, ClgraphError, DeviceError, UnknownValueError
 from clgraph.families.again import Again
 from clgraph.families.binding import DERIVED
@@ -36,7 +36,7 @@ Where pictures' sides cannot be free, each pair of them is a schema."""
 Found = Family | str | Callable[[], Family]
 """A family of a schema, why there is none, or what reads one out of a file."""
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 @frozen

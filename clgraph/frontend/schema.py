@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import clgraph.ops  # noqa: F401  # importing the operators registers their importers
 from clgraph.frontend.functions import has_function
 from clgraph.frontend.microsoft import advice, is_foreign, microsoft_signature
 from clgraph.frontend.opsets import domain_of

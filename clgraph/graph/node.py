@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import islice
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 from weakref import ReferenceType, ref
 
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Layout
 from clgraph.core.memo import Remembering, remembered
 from clgraph.graph.buffer import Buffer
-from clgraph.graph.integers import Integers
 from clgraph.graph.primitive import Array, PostOperation, Primitive
 from clgraph.graph.refusals import refusals
+
+if TYPE_CHECKING:
+    from clgraph.graph.integers import Integers
 
 
 class Uses(Iterable[tuple["Node", int]]):

@@ -254,7 +254,7 @@ def _spell(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-PRIMITIVES: Registry[str, type[Primitive]] = Registry("primitive")
+PRIMITIVES: Registry[str, type[Primitive]] = Registry("primitive", home="clgraph.ops")
 
 P = TypeVar("P", bound=type[Primitive])
 
@@ -263,6 +263,18 @@ def primitive(cls: P) -> P:
     """Class decorator: make the descriptor known under its ``kind``."""
     PRIMITIVES.register(cls.kind, cls)
     return cls
+
+
+def primitive_of(kind: str) -> type[Primitive]:
+    """Return the primitive called *kind*.
+
+    Raises:
+        UnsupportedError: There is none, here or in a plugin that is loaded.
+    """
+    found = PRIMITIVES.get(kind)
+    if found is None:
+        raise UnsupportedError(f"no operator is called {kind!r}: it is a plugin's that is not installed or not loaded")
+    return found
 
 
 def broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

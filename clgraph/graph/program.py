@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Literal
 
 from clgraph.core.layout import Layout
-from clgraph.core.notebook import html_table
 from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.inheritance import inherited
@@ -282,6 +281,8 @@ class Program:
         return f"<Program of {len(self)} nodes, {self.milestone.name.lower()}>"
 
     def _repr_html_(self) -> str:
+        from clgraph.core.notebook import html_table
+
         rows = [(n.name, n.primitive.kind, n.output.layout, n.placement or "", n.choice or "") for n in self]
         return html_table(repr(self)[1:-1], ("node", "operator", "result", "device", "kernel"), rows)
 

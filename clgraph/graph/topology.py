@@ -10,7 +10,6 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, Shape
-from clgraph.core.notebook import html_table
 from clgraph.errors import InputError, ModelError, UnknownValueError
 from clgraph.graph.about import NOWHERE, About
 from clgraph.graph.host_types import describe_constant
@@ -175,6 +174,8 @@ class Topology:
         return f"<Topology of {len(self.layers)} layers, ({inputs}) -> ({outputs})>"
 
     def _repr_html_(self) -> str:
+        from clgraph.core.notebook import html_table
+
         rows = [(la.name, la.primitive, ", ".join(la.inputs), ", ".join(la.outputs)) for la in self.layers]
         return html_table(repr(self)[1:-1], ("layer", "primitive", "reads", "makes"), rows)
 

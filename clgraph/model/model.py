@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from clgraph.core.notebook import html_table
+from clgraph.core.log import Log
 from clgraph.engines.option_checks import idle_notes
 from clgraph.errors import UnknownValueError
 from clgraph.graph.batch_slices import whole_shape
-from clgraph.graph.open_batch import with_batches
 from clgraph.graph.program import Program
 from clgraph.graph.signature import Dimension, Signature
 from clgraph.graph.topology import Topology
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from clgraph.model.explain import Explanation
 
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 class Model(Running):
@@ -122,6 +120,8 @@ class Model(Running):
             ClosedError: The model was closed.
         """
         self._check_open()
+        from clgraph.graph.open_batch import with_batches
+
         twin = self._of(with_batches(self.topology, shapes))
         twin.prepare_fixed()
         return twin
@@ -210,6 +210,8 @@ class Model(Running):
         return f"<Model ({inputs}) -> ({', '.join(name for name, _ in self.topology.outputs)}) on {self.device.name}>"
 
     def _repr_html_(self) -> str:
+        from clgraph.core.notebook import html_table
+
         values = [("input", s) for s in self.inputs] + [("output", s) for s in self.outputs]
         return html_table(f"Model on {self.device.name}", ("", "name, type and shape"), values)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 import numpy as np
 
 from clgraph.errors import ClosedError, InputError
-from clgraph.graph.overriding import opened
 from clgraph.graph.primitive import Array
 from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
 from clgraph.graph.topology import Topology
@@ -175,6 +174,8 @@ class Running(Remembering):
         self._check_open()
         with self._lock:
             if names not in self._others:
+                from clgraph.graph.overriding import opened
+
                 self._others[names] = self._of(opened(self.topology, names))
             return self._others[names]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-
+from clgraph.core.log import Log
 from clgraph.errors import DeviceError
 from clgraph.network.tiles import TileExecutor
 from clgraph.runtime import executor as executors
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 class Joining:

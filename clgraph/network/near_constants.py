@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterable
 
 from clgraph.core.large_pages import chunks, has_large_pages, replace
+from clgraph.core.log import Log
 from clgraph.core.mapped import MappedFile, files_of, place_in
 from clgraph.graph.primitive import Array
 from clgraph.runtime.at_exit import GATE
@@ -16,7 +16,7 @@ LEAST_BYTES = 1 << 22
 MOST_BYTES = 1 << 30
 """Of the weights of one model: a GiB takes .15 s to copy, and memory that other processes do not share."""
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _Part = tuple[MappedFile, int, int]
 

@@ -14,7 +14,6 @@ from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.subgraph import Subgraph
-from clgraph.network.batch_slices import feeds_of_slices, in_turn
 from clgraph.network.borrowed_buffers import borrowed_buffer
 from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.boundary import Feed, Held, Result, check_planned, wrong_names
@@ -236,6 +235,8 @@ class Network:
     ) -> dict[str, Array]:
         if self.program.batch_slices == 1:
             return self._run(feeds, steps(), targets)
+        from clgraph.network.batch_slices import in_turn
+
         empty = self._workspace.results.empty
         return in_turn(self.program, feeds, targets, lambda given, to: self._run(given, steps(), to), empty)
 
@@ -302,6 +303,7 @@ class Network:
     @faults("a profiled run of the model")
     def profile(self, feeds: Mapping[str, Array]) -> Profile:
         """Run once with the clock on every command, whose time is that in all batch slices. Raises as :meth:`run`."""
+        from clgraph.network.batch_slices import feeds_of_slices
         from clgraph.network.profile import sum_of
 
         whole = self._whole()

@@ -7,9 +7,8 @@ import functools
 import pkgutil
 from collections.abc import Iterable, Mapping
 
-from clgraph.errors import UnsupportedError
 from clgraph.graph.importing import IMPORTERS, MICROSOFT, NHWC, QONNX
-from clgraph.graph.primitive import PRIMITIVES, Primitive
+from clgraph.graph.primitive import PRIMITIVES
 from clgraph.ops import index
 
 _TABLES = {MICROSOFT: "MICROSOFT", NHWC: "NHWC", **dict.fromkeys(QONNX, "QONNX_OPERATORS")}
@@ -21,18 +20,6 @@ def modules_of(kind: str | None, room: str | None = None) -> Iterable[str]:
     modules = _modules()
     name = _by_name("KINDS").get(kind or "", kind)
     return [f"{__name__}.{name}"] if name in modules else [f"{__name__}.{module}" for module in modules]
-
-
-def primitive_of(kind: str) -> type[Primitive]:
-    """Return the primitive called *kind*.
-
-    Raises:
-        UnsupportedError: There is none, here or in a plugin that is loaded.
-    """
-    found = PRIMITIVES.get(kind)
-    if found is None:
-        raise UnsupportedError(f"no operator is called {kind!r}: it is a plugin's that is not installed or not loaded")
-    return found
 
 
 def _importers_of(operator: str | None, room: str | None = None) -> Iterable[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import clgraph.implementations  # noqa: F401  # fills the registries on use
 from clgraph.core.dtype import DType
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import re
 import warnings
 from pathlib import Path
 from typing import Any
 
 from clgraph.core import cache_folder
+from clgraph.core.log import Log
 from clgraph.errors import KernelBuildError
 from clgraph.runtime import driver, pocl_binary
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 LOG_LINES = 12
 """How much of a build log an error shows."""

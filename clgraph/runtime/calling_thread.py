@@ -8,18 +8,18 @@ Other code of the process sees its device, too, behind the usual one.
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from clgraph.core.log import Log
 from clgraph.errors import DeviceError
 from clgraph.runtime import pocl
 from clgraph.runtime.identity import library_of
 from clgraph.runtime.wheel import impose, is_wheel, wheel_decision
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 VARIABLE = "POCL_DEVICES"
 _BOTH = "basic pthread"

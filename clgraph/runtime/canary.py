@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import logging
 import warnings
 from collections.abc import Sequence
 from itertools import chain
@@ -18,12 +17,12 @@ from typing import Any
 
 from clgraph.core import cache_folder
 from clgraph.core.frozen import frozen
-from clgraph.core.turns import in_turn
+from clgraph.core.log import Log
 from clgraph.runtime.instruction_sets import InstructionSet, cpu_identity
 from clgraph.selector.costs import Rates
 from clgraph.selector.sources import kernel_text
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 FORMAT = 1
 """Of the verdicts, and of everything that is compiled: a higher number makes all that was kept before unknown."""
@@ -113,6 +112,8 @@ def verdict(subject: Subject, record: InstructionSet, folder: Path) -> Verdict:
     path = folder / f"{key}.json"
     known = _read(path, key)
     if known is None:
+        from clgraph.core.turns import in_turn
+
         with contextlib.suppress(OSError):  # without a folder there are no turns
             cache_folder.make_folder(folder)
         with in_turn(folder / f"{key}.turn", _TURN_SECONDS):

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import clgraph.implementations  # noqa: F401  # what a library is composed of
 from clgraph.errors import ClgraphError, KernelBuildError
 from clgraph.runtime import child, driver, process
 from clgraph.runtime.device import Device, find_device

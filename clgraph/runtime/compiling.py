@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from pathlib import Path
 
+from clgraph.core.log import Log
 from clgraph.errors import KernelBuildError
 from clgraph.runtime import child
 from clgraph.runtime.binaries import ProgramCache, first_lines
@@ -13,7 +13,7 @@ from clgraph.runtime.device import Device
 from clgraph.runtime.instruction_sets import of_host
 from clgraph.runtime.process import chosen_options
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _MODULE = "clgraph.runtime.compile_child"
 _CPU_SECONDS = 1200

@@ -8,17 +8,18 @@ import sys
 import warnings
 from dataclasses import field, replace
 from platform import machine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clgraph.core.frozen import frozen
-from clgraph.core.notebook import html_table
 from clgraph.errors import DeviceError
 from clgraph.runtime import driver
-from clgraph.runtime.callers_queue import CallersQueue, adopted
 from clgraph.runtime.cpus import usable_cores
 from clgraph.runtime.instruction_sets import InstructionSet
 from clgraph.selector.costs import class_of, rated, shipped
 from clgraph.selector.query import VIRTUAL_DEVICES, DeviceInfo
+
+if TYPE_CHECKING:
+    from clgraph.runtime.callers_queue import CallersQueue
 
 _ORDER_ACQ_REL, _SCOPE_DEVICE = 1 << 1, 1 << 5
 """Bits of CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES."""
@@ -75,6 +76,8 @@ class Devices(list[Device]):
         return "\n".join(map(str, self))
 
     def _repr_html_(self) -> str:
+        from clgraph.core.notebook import html_table
+
         notes = ["; ".join(filter(None, [*d.notes, d.refusal])) for d in self]
         rows = [
             (d.info.name, d.info.kind, d.label, d.record.name, d.info.workers, note)
@@ -119,6 +122,8 @@ def find_device(text: str = "auto") -> Device:
     if slash:
         return part_of(find_device(whole), part)
     if "@" in whole:
+        from clgraph.runtime.callers_queue import adopted
+
         return _as_adopted(adopted(whole))
     wanted = whole
     cpus = sorted((d for d in there if d.info.kind == "cpu"), key=lambda d: not d.info.name.startswith("pocl"))

@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import ctypes
 import functools
-import logging
 import os
 import re
 import threading
@@ -17,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from clgraph.core.log import Log
 from clgraph.core.part import folder_of
 from clgraph.errors import DeviceError
 from clgraph.runtime import calling_thread, intel, opencl, pocl, pocl_cache, pocl_headers, process
@@ -28,7 +28,7 @@ from clgraph.runtime.process import chosen_options, own, pocl_was_loaded, served
 from clgraph.runtime.wheel import impose, is_wheel, pocl_folder, stamps, wheel, wheel_decision
 from clgraph.settings import Settings
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _PREFIXES = (
     ("portable computing language", "pocl"),

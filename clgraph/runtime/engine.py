@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import copy
-import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clgraph.core.turns import in_turn
+from clgraph.core.log import Log
 from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.primitive import Array
 from clgraph.runtime import binaries, calling_thread, driver, memory, pocl_binary, process
 from clgraph.runtime.at_exit import GATE
-from clgraph.runtime.callers_queue import CallersQueue
 from clgraph.runtime.device import Device, with_workers
 from clgraph.runtime.kernels import INVALID_KERNEL_NAME, Kernel
 from clgraph.runtime.memory import Memory
@@ -24,7 +22,10 @@ from clgraph.runtime.process import chosen_options
 from clgraph.runtime.stream import Stream
 from clgraph.runtime.wheel import is_wheel, pocl_folder
 
-_log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from clgraph.runtime.callers_queue import CallersQueue
+
+_log = Log(__name__)
 
 Scalar = np.int32 | np.int64 | np.float32
 KernelArgument = Memory | Scalar
@@ -259,6 +260,7 @@ class Engine:
         if cached is not None and (program := self._taken_back(text, cached, what)) is not None:
             return program
         # Imported where it is needed, once on a machine.
+        from clgraph.core.turns import in_turn
         from clgraph.runtime.compiling import COMPILE_SECONDS, compile_library
 
         with in_turn(self._cache.turn_path(key), COMPILE_SECONDS):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from clgraph.errors import DeviceError, DeviceMemoryError
 from clgraph.graph.primitive import Array
-from clgraph.runtime import command_buffers, driver
+from clgraph.runtime import driver
 from clgraph.runtime.kernels import Kernel
 from clgraph.runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from clgraph.runtime.command_buffers import Launched
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,14 +74,18 @@ class Stream:
             return functools.partial(kernel.launch_after(self.queue, grid, group), ())
         return kernel.launch(self.queue, grid, group)
 
-    def recorded(self, launches: Sequence[command_buffers.Launched]) -> Step:
+    def recorded(self, launches: Sequence[Launched]) -> Step:
         """Return the step that enqueues *launches*, recorded now; raises ``DeviceError`` when the driver refuses."""
-        return command_buffers.CommandBuffer(self.queue.device, self.queue, launches)
+        from clgraph.runtime.command_buffers import CommandBuffer
+
+        return CommandBuffer(self.queue.device, self.queue, launches)
 
     @property
     def records(self) -> str | None:
         """Why it runs no recorded launches; ``None`` when it does."""
-        return command_buffers.refusal(self.queue.device, out_of_order=self.out_of_order)
+        from clgraph.runtime.command_buffers import refusal
+
+        return refusal(self.queue.device, out_of_order=self.out_of_order)
 
     def launch_after(
         self,

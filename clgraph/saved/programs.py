@@ -13,7 +13,6 @@ from typing import Any
 from clgraph.core.layout import Layout
 from clgraph.errors import ModelError, ProgramError
 from clgraph.graph.buffer import Arena, Buffer
-from clgraph.graph.integers import Integers
 from clgraph.graph.node import Fused, Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Milestone, Program
@@ -144,6 +143,8 @@ def decode_program(data: Json, array: Find, devices: Mapping[str, DeviceInfo], p
         for number, other in data.get("conflicts", ()):
             buffers[number].add_conflict(buffers[other])
         for number, whole, scale, zero, axis in data.get("integers", ()):
+            from clgraph.graph.integers import Integers
+
             zeros = None if zero is None else array(zero)
             values[number].integers = Integers(array(whole), array(scale), zeros, axis)
         program = Program(

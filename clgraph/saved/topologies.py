@@ -13,7 +13,6 @@ from clgraph.core.dtype import DType
 from clgraph.errors import ModelError
 from clgraph.graph.about import About
 from clgraph.graph.host_types import has_strings
-from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_primitive, encode, make_primitive, well_formed
@@ -150,6 +149,8 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
 
 def _encode(primitive: Primitive, add: Callable[[Array], Json]) -> Json:
     """Return *primitive*, the bodies of control flow as topologies of their own."""
+    from clgraph.graph.interpret import ControlFlow
+
     if not isinstance(primitive, ControlFlow):
         return encode(primitive)
     values = {f.name: getattr(primitive, f.name) for f in fields(primitive)}  # type: ignore[arg-type]  # a dataclass

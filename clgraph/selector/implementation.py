@@ -217,6 +217,7 @@ IMPLEMENTATIONS: Registry[str, type[Implementation[Any]]] = Registry(
     "implementation",
     group=lambda name, entry: entry.primitive.kind if entry else name.rpartition(".")[0],
     room=lambda entry, device_kind: device_kind in entry.serves.kinds,
+    home="clgraph.implementations",
 )
 
 WINOGRAD = "winograd"

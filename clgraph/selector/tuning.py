@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -14,10 +13,11 @@ from typing import Any
 
 from clgraph.core.cache_folder import write
 from clgraph.core.frozen import frozen
+from clgraph.core.log import Log
 from clgraph.errors import OptionError
 from clgraph.selector.costs import CostModel
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 FORMAT = 1
 """Of the file; one of another number is not read."""

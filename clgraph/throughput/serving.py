@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Sequence
 from typing import Any, cast
 
 from clgraph.core.frozen import mutable
+from clgraph.core.log import Log
 from clgraph.errors import ClgraphError, DeviceError, DeviceMemoryError
 from clgraph.graph.primitive import Array
 from clgraph.model.model import Model
@@ -16,7 +16,7 @@ from clgraph.throughput.batching import Batching, Joinable, cut, join
 from clgraph.throughput.figures import Figures
 from clgraph.throughput.requests import Request, RequestQueue
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 @mutable

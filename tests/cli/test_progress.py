@@ -23,7 +23,7 @@ def _screen(monkeypatch: pytest.MonkeyPatch, patience: float) -> io.StringIO:
 
 def test_what_takes_long_is_shown_with_what_is_told_and_logged_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = _screen(monkeypatch, 0.0)
-    log, before = logging.getLogger("clgraph.test"), LOG.level
+    log, before = logging.getLogger("clgraph.test"), LOG.logger.level
     with progress.working("compiling"):
         log.info("library core")
         for text in ("library core", "kernel 3 of 9: softmax"):
@@ -32,7 +32,7 @@ def test_what_takes_long_is_shown_with_what_is_told_and_logged_meanwhile(monkeyp
                 time.sleep(0.02)
             assert f"compiling: {text}" in screen.getvalue()
             tell("kernel", 3, 9, "softmax")
-    assert (log.isEnabledFor(logging.INFO), LOG.level) == (False, before)
+    assert (log.isEnabledFor(logging.INFO), LOG.logger.level) == (False, before)
 
 
 def test_what_is_over_soon_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_a_part_of_the_work_is_shown_behind_what_it_is_a_part_of_until_that_is_o
     shown = Progress(console=Console(file=io.StringIO()))
     handler = progress._Handler(shown, "m")
     caplog.set_level(logging.DEBUG, LOG.name)
-    LOG.addHandler(handler)
+    LOG.logger.addHandler(handler)
     try:
         found = []
         for told in (
@@ -72,7 +72,7 @@ def test_a_part_of_the_work_is_shown_behind_what_it_is_a_part_of_until_that_is_o
             told()
             found.append(shown.tasks[0].description)
     finally:
-        LOG.removeHandler(handler)
+        LOG.logger.removeHandler(handler)
     inside = r"m: pass 4 of 45, kernel 2 of 2: \[two]"
     assert found == ["m: pass 4 of 45: fuse", inside, inside, inside, "m: pass 5 of 45: place"]
 

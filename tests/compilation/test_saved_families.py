@@ -18,8 +18,8 @@ import clgraph
 from clgraph.families.family import Family
 from clgraph.families.rules import Guards, Rule
 from clgraph.families.schema import Given, Schema
+from clgraph.graph.primitive import primitive_of
 from clgraph.model.specialisations import MEMBERS
-from clgraph.ops import primitive_of
 from clgraph.passes.base import Context
 from clgraph.saved.container import Contents
 from clgraph.saved.families import decode_families, encode_families

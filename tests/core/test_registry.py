@@ -143,3 +143,23 @@ def test_another_thread_waits_until_the_table_is_filled(table, modules) -> None:
         second = pool.submit(table.of, "a")
         go.set()
         assert first.result(20) == second.result(20) == (int,)
+
+
+def test_a_table_is_found_by_what_its_home_says_when_it_is_imported(tmp_path, monkeypatch) -> None:
+    told = "import homely_things as here\nfrom clgraph.core.registry import Registry\n"
+    (tmp_path / "homely_things.py").write_text("TABLE = None\nASKED = []\n")
+    (tmp_path / "homely_home.py").write_text(
+        f"{told}here.TABLE.found_by(lambda group, room: here.ASKED.append(group) or ['homely_entries'])\n"
+    )
+    (tmp_path / "homely_entries.py").write_text("import homely_things as here\nhere.TABLE.register('a', int)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import homely_things as here
+
+    here.TABLE = table = Registry("thing", home="homely_home")
+    try:
+        assert "homely_home" not in sys.modules
+        assert (table["a"], table.at("a", "room"), here.ASKED) == (int, int, ["a"])
+    finally:
+        Registry._all.remove(table)
+        for name in ("homely_things", "homely_home", "homely_entries"):
+            sys.modules.pop(name, None)

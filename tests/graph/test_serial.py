@@ -11,9 +11,8 @@ from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.graph.node import Fused
-from clgraph.graph.primitive import PRIMITIVES
+from clgraph.graph.primitive import PRIMITIVES, primitive_of
 from clgraph.graph.serial import decode, encode
-from clgraph.ops import primitive_of
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantized_sum import QuantizedSum

@@ -199,7 +199,6 @@ def test_a_model_without_a_kernel_is_refused_by_a_strict_device() -> None:
 
 
 def _all() -> frozenset[str]:
-    import clgraph.implementations  # noqa: F401  # registers the implementations
     from clgraph.selector.implementation import IMPLEMENTATIONS
 
     return frozenset(IMPLEMENTATIONS)

@@ -6,7 +6,6 @@ from collections import defaultdict
 
 import onnx
 
-import clgraph.implementations  # noqa: F401
 from clgraph.graph.importing import IMPORTERS
 
 OLDEST, NEWEST = 1, 28

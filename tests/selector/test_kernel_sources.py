@@ -7,7 +7,6 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-import clgraph.implementations  # noqa: F401
 from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.library import EXECUTOR, FAMILIES, tile_text
 from clgraph.selector.sources import includes, kernel_files, kernel_text

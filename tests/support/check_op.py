@@ -14,7 +14,6 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-import clgraph.implementations  # noqa: F401
 from clgraph.core.dtype import STORED, DType
 from clgraph.core.layout import Layout
 from clgraph.graph.check import check

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import clgraph.implementations  # noqa: F401  # registers the primitives
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.registry import Registry

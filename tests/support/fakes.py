@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 
-import clgraph.implementations  # noqa: F401  # registers the primitives
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Halo

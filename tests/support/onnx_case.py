@@ -10,7 +10,6 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-import clgraph.implementations  # noqa: F401
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.program import Program
 

@@ -18,7 +18,6 @@ from typing import Any
 import onnx
 from onnx import TensorProto, defs, numpy_helper
 
-import clgraph.implementations  # noqa: F401
 from clgraph.compilation.entry import compile_model
 from clgraph.errors import ClgraphError, ModelError, UnknownValueError, UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx

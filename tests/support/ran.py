@@ -57,7 +57,6 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         or not RAN
     ):
         return
-    import clgraph.implementations  # noqa: F401
     from clgraph.selector.implementation import IMPLEMENTATIONS
 
     emulated = {"nvidia_ptx", "intel_dpas", "amd_matrix"} if why_no_machine() else set()

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import clgraph.implementations  # noqa: F401
 from clgraph.core.layout import Halo, Layout, pack, unpack
 from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Primitive

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-import clgraph.implementations  # noqa: F401
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused, Node, Value
