@@ -16,8 +16,18 @@
 // Error and order of the sums as in micro_matmul.cl. Post-operations follow on each run of rows; batch, row and 16-column
 // vector are n, y and x.
 #include "element_types.clh"
+#include "narrow_floats.clh"
 
 #define PANEL 1024  // rows of b, a multiple of what micro_matmul adds up at a time
+
+// Write count rows of 64 elements as floats.
+static void widen_rows(const int type, __global const ushort* from, __global float* to, const int count) {
+  __global float16* panel = (__global float16*)to;
+  if (type == TYPE_F16)
+    for (int i = 0; i < count * 4; i++) panel[i] = halves_at(from + i * 16);
+  else
+    for (int i = 0; i < count * 4; i++) panel[i] = bfloats_at(from + i * 16);
+}
 
 static void matmul_narrow(__global const matmul_narrow_desc* d, __global char** banks, __global char* scratch,
                           const int ticket, __global const post_step* post, const int posts) {
@@ -30,19 +40,24 @@ static void matmul_narrow(__global const matmul_narrow_desc* d, __global char** 
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     const int columns = min(64, d->columns - g * 64);
     __global const ushort* b = AT(const ushort, banks, d->b) + (long)g * d->b_group;
-    __global float* to = c + (long)first_row * d->c_row + g * 64;
-    if (d->rows == 1) micro_narrow_row(d->row_id, a, d->a_step, b, to, columns, d->depth);
-    for (int k = 0; d->rows > 1 && k < d->depth; k += PANEL) {
+    if (d->rows == 1) {
+      __global float* to = c + g * 64;
+      micro_narrow_row(d->row_id, a, d->a_step, b, to, columns, d->depth);
+      post_group(post, posts, banks, to, d->c_row, n, 0, 1, g, columns);
+      continue;
+    }
+    for (int k = 0; k < d->depth; k += PANEL) {
       const int depth = min(PANEL, d->depth - k);
-      as_floats(d->type, (__global const char*)(b + k * 64), panel, depth * 64);
+      widen_rows(d->type, b + k * 64, panel, depth);
       for (int y = first_row; y < last_row;) {
         const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
+        __global float* to = c + (long)y * d->c_row + g * 64;
         for (int j = 0; j < columns; j += nb * 16)
           micro_matmul(d->first_id + count - 1, a + (long)y * d->a_row + (long)k * d->a_step, d->a_row, d->a_step, panel + j,
-                       64, c + (long)y * d->c_row + g * 64 + j, d->c_row, columns - j, depth, k > 0, panel, 0);
+                       64, to + j, d->c_row, columns - j, depth, k > 0, panel, 0);
+        if (k + depth == d->depth) post_group(post, posts, banks, to, d->c_row, n, y, count, g, columns);
         y += count;
       }
     }
-    post_group(post, posts, banks, to, d->c_row, n, first_row, last_row - first_row, g, columns);
   }
 }

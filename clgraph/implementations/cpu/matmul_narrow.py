@@ -7,12 +7,15 @@ from dataclasses import replace
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
+from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import TILE
-from clgraph.implementations.cpu.cost import step_seconds
+from clgraph.implementations.cpu.cost import TicketRanges, spread_seconds, step_seconds
 from clgraph.implementations.cpu.elements import TYPES
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.matmul import (
     GROUP,
+    MatMulTickets,
+    StridedProduct,
     matmul_limits,
     matmul_posts,
     matmul_tickets,
@@ -67,9 +70,38 @@ class MatMulNarrowDesc(Descriptor):
     row_id: Int
 
 
-def _widening(q: Query[MatMul], tickets: int) -> float:
-    """Return one worker's time for the floats that the tickets of *tickets* runs of rows make of the right side."""
-    return tickets * q.inputs[1].count / LANES * q.device.costs.unit("copy.vector")
+def _group_seconds(q: Query[MatMul], p: StridedProduct) -> float:
+    """Return one worker's time for the floats that a ticket makes of a group of columns."""
+    return p.depth * GROUP / LANES * q.device.costs.unit("copy.vector") if p.rows.size > 1 else 0.0
+
+
+def _seconds(q: Query[MatMul], p: StridedProduct, t: MatMulTickets) -> float:
+    """Return one worker's time for all tickets: every run of rows makes the floats anew."""
+    groups = -(-p.columns // GROUP)
+    return (row_seconds(q, p) * p.rows.size + _group_seconds(q, p) * t.rows.count) * groups * p.batch.size
+
+
+@remembered
+def _tickets(q: Query[MatMul]) -> MatMulTickets:
+    """Return how the product is cut into tickets: as one of floats, but into the runs of rows that take least."""
+    p = strided_product(q)
+    found = matmul_tickets(q, p)
+    if found.rows.count == 1:
+        return found
+    most, groups = widest_instance(q.device).rows, -(-p.columns // GROUP)
+    blocks = -(-p.rows.size // most)
+    able = {-(-blocks // parts) * most for parts in range(1, min(blocks, 4 * q.device.workers) + 1)}
+    cut = [MatMulTickets(TicketRanges(-(-p.rows.size // each), each), TicketRanges(groups, 1)) for each in able]
+    return min(cut, key=lambda t: (_spread(q, p, t), t.rows.count))
+
+
+def _count(p: StridedProduct, t: MatMulTickets) -> int:
+    """Return how many tickets there are."""
+    return t.rows.count * t.groups.count * p.batch.size
+
+
+def _spread(q: Query[MatMul], p: StridedProduct, t: MatMulTickets) -> float:
+    return spread_seconds(_seconds(q, p, t), _count(p, t), q.device.workers, q.device.crowding)
 
 
 @implements(
@@ -95,18 +127,14 @@ class MatMulNarrow(Implementation[MatMul]):
     @classmethod
     def cost(cls, q: Query[MatMul]) -> float:
         p = strided_product(q)
-        t = matmul_tickets(q, p)
-        work = row_seconds(q, p) * p.rows.size * -(-p.columns // GROUP) * p.batch.size
-        if p.rows.size > 1:
-            work += _widening(q, t.rows.count * p.batch.size)
-        tickets = t.rows.count * t.groups.count * p.batch.size
+        t = _tickets(q)
         moved = q.inputs[0].nbytes + q.outputs[0].nbytes
-        return step_seconds(q.device, work, moved, tickets, weights=q.inputs[1].nbytes)
+        return step_seconds(q.device, _seconds(q, p, t), moved, _count(p, t), weights=q.inputs[1].nbytes)
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
         p, widest = strided_product(q), widest_instance(q.device)
-        b, t = q.inputs[1], matmul_tickets(q, p)
+        b, t = q.inputs[1], _tickets(q)
         desc = MatMulNarrowDesc(
             a=Ref("in0", 4 * q.inputs[0].origin),
             b=Ref("in1"),
@@ -132,5 +160,4 @@ class MatMulNarrow(Implementation[MatMul]):
             row_id=NARROW.index(b.dtype),
         )
         scratch = 4 * GROUP * min(PANEL, p.depth) if p.rows.size > 1 else 0
-        tickets = t.rows.count * t.groups.count * p.batch.size
-        return Plan((Tile("matmul_narrow", desc, tickets, scratch=scratch, post=matmul_posts(q, p)),))
+        return Plan((Tile("matmul_narrow", desc, _count(p, t), scratch=scratch, post=matmul_posts(q, p)),))

@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.matmul import MatMulRows
 from clgraph.implementations.cpu.matmul_narrow import MatMulNarrow
@@ -94,3 +95,20 @@ def test_other_right_sides_are_refused():
     assert "constant matrix" in reason(((3, 4), single), ((4, 5), single))
     assert "constant matrix" in reason(((2, 3, 4), single), ((2, 4, 5), half))
     assert "float32 beside it" in reason(((3, 4), half), ((4, 5), half))
+
+
+def cut(workers, rows, columns, depth):
+    device = DeviceInfo(simd=16, workers=workers)
+    layouts = [Layout(DType.F32, (rows, depth)), Layout(DType.F16, (depth, columns))]
+    q = pose(device, MatMulNarrow, MatMul(), layouts, arity=2, constant=(1,))
+    (step,) = MatMulNarrow.plan(q).steps
+    return step.descriptor.spans, step.descriptor.tiers, step.tickets
+
+
+def test_rows_are_cut_only_where_that_saves_more_than_making_the_floats_again():
+    assert cut(2, 128, 384, 1536) == (1, 6, 6)  # three groups of columns for each worker
+    assert cut(2, 512, 384, 384) == (1, 6, 6)
+    assert cut(1, 512, 64, 384) == (1, 1, 1)
+    assert cut(2, 512, 64, 384)[:2] == (2, 1)  # one worker would have nothing to do
+    spans, tiers, count = cut(16, 512, 384, 1536)
+    assert (spans, tiers, count) == (8, 6, 48)
