@@ -149,7 +149,7 @@ def _try(subject: Subject, record: InstructionSet) -> tuple[dict[str, Any], bool
         _log.info("the canary on %s with %s: %s\n%s", subject.device, record.name, ended.why, ended.log)
         why = f"a trial of it failed: {ended.why}{f', saying {said[:200]!r}' if said else ''}"
         return {"why": why}, ended.died and not ended.hung
-    return dict(ended.result), True
+    return {name: value for name, value in ended.result.items() if name != "lasts"}, ended.result.get("lasts", True)
 
 
 def _read(path: Path, key: str) -> dict[str, Any] | None:

@@ -271,7 +271,10 @@ def _long_enough(run: Callable[[int], float], rounds: int) -> int:
 
 
 def main() -> int:
-    """Print ``{"why": "", ...}`` with the rates for a device that computes rightly, else why it must not be used."""
+    """Print ``{"why": "", ...}`` with the rates for a device that computes rightly, else why it must not be used.
+
+    With ``"lasts": false`` where the next trial may say something else.
+    """
     work = json.load(sys.stdin)
     child.limit(work["cpu_seconds"])
     record = InstructionSet.from_data(work["record"])
@@ -279,7 +282,10 @@ def main() -> int:
     driver.choose_options(settings().with_(cache_dir=work["folder"]))
     cl = driver.load()
     try:
-        handle = driver.named_handles()[work["device"]]
+        handle = driver.named_handles().get(work["device"])
+        if handle is None:
+            print(json.dumps({"why": f"OpenCL shows no {work['device']} there", "lasts": False}))
+            return 0
         if driver.kind(handle) == "cpu":
             child.limit_memory()
         impose(handle, record)

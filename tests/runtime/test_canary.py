@@ -222,6 +222,13 @@ def test_what_a_busy_machine_did_to_a_trial_is_not_kept(children, tmp_path):
     assert verdict(SUBJECT, SSE2, tmp_path).why == ""
 
 
+def test_a_device_that_was_not_there_is_tried_again(tmp_path, monkeypatch):
+    """``OCL_ICD_VENDORS`` names a folder that is gone: whoever sets it right has the device."""
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "gone"))
+    assert "OpenCL shows no pocl:0 there" in verdict(SUBJECT, SSE2, tmp_path).why
+    assert not list(tmp_path.glob("*.json"))
+
+
 def test_rates_that_no_core_has_are_not_believed(children, tmp_path):
     """A driver that ends a wait before the work is done is timed at next to nothing."""
     children[0]["avx2"] = Outcome({**GOOD, "worker_flops": 5.5e12})
