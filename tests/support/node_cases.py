@@ -1,6 +1,6 @@
 """ONNX's test cases of single nodes: whichever process of the tests comes first makes them, and the others read them.
 
-Making them takes seconds, because onnx computes what is expected in Python, pooling of volumes among it.
+Making them takes a second, because onnx computes what is expected in Python; four more if it pooled volumes itself.
 """
 
 from __future__ import annotations
@@ -40,10 +40,15 @@ def node_cases() -> Sequence[Any]:
 
 def _made(path: Path) -> Sequence[Any]:
     """Make the cases, and keep them in *path*."""
+    import pytest
     from onnx.backend.test.case.node import collect_testcases
+    from onnx.reference.ops import op_pool_common
 
-    with warnings.catch_warnings():
+    from tests.support.pooled import pool
+
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")  # cases that overflow on purpose
+        patch.setattr(op_pool_common, "pool", pool)
         made = tuple(collect_testcases(None))
     with contextlib.suppress(OSError), replacing(path) as file:
         pickle.dump(made, file, pickle.HIGHEST_PROTOCOL)
