@@ -141,30 +141,49 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         assert not OPENING & set(getattr(item, "fixturenames", ())), UNMARKED
 
 
-UNMARKED = "a test that opens a device has the mark opencl"
+UNMARKED = "a test that opens a device or has a driver tried has the mark opencl"
 
 
-def refuse_to_open(*args: object, **named: object) -> NoReturn:
-    """Fail the test that has made an engine."""
+NO_DRIVERS = str(TESTS / "no drivers")
+"""A folder that is not there: OpenCL's loaders show no platform then, pyopencl's not even the wheel's PoCL."""
+
+
+def refuse(*args: object, **named: object) -> NoReturn:
+    """Fail the test that has made an engine or asks what a driver computes."""
     pytest.fail(UNMARKED)
+
+
+def without_drivers(patch: pytest.MonkeyPatch) -> None:
+    """Let a test see no OpenCL device: what ``-m "not opencl"`` runs is to pass where no driver is installed."""
+    from clgraph.engines import opening
+    from clgraph.runtime import device, driver, opencl, wheel
+    from clgraph.runtime.engine import Engine
+
+    patch.setattr(Engine, "__init__", refuse)
+    patch.setattr(device, "_opencl_devices", list)
+    # pyopencl's constants are there; what drivers need of the environment is left for tests that have drivers.
+    patch.setattr(driver, "load", opencl.load)
+    patch.setattr(opening, "loading", contextlib.nullcontext)
+    for module in (driver, wheel):
+        patch.setattr(module, "decide", refuse)
+    patch.setenv("OCL_ICD_VENDORS", NO_DRIVERS)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Surround a test and the fixtures that it is the first or last to use: an autouse fixture costs 0.1 ms a test.
 
-    Tests without the mark ``opencl`` open no device. Models that PoCL runs as a GPU have kernels that LLVM does not
+    Tests without the mark ``opencl`` have no driver. Models that PoCL runs as a GPU have kernels that LLVM does not
     optimise, which takes a fifth of the time, but in ``OPTIMISED``, where they are as users have them. Under
     ``TOGETHER`` no program is run in the calling thread because that is sooner.
     """
     from clgraph.engines import opening
     from clgraph.network import waking
-    from clgraph.runtime.engine import Engine
     from tests.support import quick_engine
 
     with pytest.MonkeyPatch.context() as patch:
         if item.get_closest_marker("opencl") is None:
-            patch.setattr(Engine, "__init__", refuse_to_open)
+            without_drivers(patch)
         if QUICK and not item.nodeid.startswith(OPTIMISED):
             patch.setattr(opening, "_open", quick_engine.opened)
         if item.nodeid.startswith(TOGETHER):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from clgraph.runtime import wheel
+from clgraph.runtime.device import devices
 from clgraph.runtime.engine import Engine
 from tests.support import told
 from tests.support.told import is_read
@@ -32,6 +36,15 @@ def test_a_test_without_the_mark_opens_no_device_nor_does_what_it_shares_with_ot
 @pytest.mark.opencl
 def test_a_test_with_the_mark_may() -> None:
     assert Engine.__init__.__qualname__ == "Engine.__init__"
+
+
+def test_a_test_without_the_mark_sees_no_driver_nor_do_processes_that_it_starts() -> None:
+    assert [d.info.name for d in devices() if d.handle is not None] == []
+    with pytest.raises(pytest.fail.Exception, match="has the mark opencl"):
+        wheel.wheel_decision.__wrapped__()
+    code = "from clgraph.runtime.driver import load; print(load().get_platforms())"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "PLATFORM_NOT_FOUND_KHR" in ended.stderr
 
 
 def report(**of: Any) -> dict[str, Any]:

@@ -38,10 +38,19 @@ def test_passes_are_listed_with_their_numbers_and_a_sentence(clgraph_command: Co
     assert all(line.endswith(".") for line in lines)
 
 
-def test_devices_lists_the_host(clgraph_command: Command) -> None:
+def test_devices_lists_the_host_where_there_is_nothing_else(clgraph_command: Command) -> None:
     status, out, _ = clgraph_command("devices")
     assert status == 0
-    assert "host" in out
+    assert out.splitlines()[1].split()[:3] == ["0", "host", "host"]
+    assert "no OpenCL driver was found" in out
+
+
+@pytest.mark.opencl
+def test_devices_lists_the_host_behind_devices_of_opencl(clgraph_command: Command) -> None:
+    status, out, _ = clgraph_command("devices")
+    assert status == 0
+    names = [line.lstrip("* ").split()[1] for line in out.splitlines()[1:] if line.lstrip("* ")[:1].isdigit()]
+    assert names.index("host") == len(names) - 1 > 0
 
 
 @pytest.mark.parametrize(

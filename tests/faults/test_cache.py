@@ -78,6 +78,7 @@ def test_seals_that_cannot_be_written_are_no_matter(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.opencl
 def test_a_full_file_system_gets_no_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PoCL ends the process when it cannot write."""
     options = settings({"CLGRAPH_CACHE_DIR": str(new_cache(tmp_path / "cache"))})
