@@ -61,18 +61,29 @@ class Named:
         return self.name
 
 
+def _after_many() -> type[Any]:
+    """Return a class of so many instances that its ``__init__`` is compiled."""
+    cls = _declare(frozen)
+    for x in range(frozen_module.FEW + 1):
+        cls(x)
+    return cls
+
+
 OURS, THEIRS = _declare(frozen), _declare(_standard)
+EACH = pytest.mark.parametrize("make", [lambda: _declare(frozen), _after_many], ids=["first", "after many"])
 
 
+@EACH
 @pytest.mark.parametrize(
     "arguments", [((3,), {}), ((-3, (5,)), {"note": "m"}), ((), {"x": 1, "tags": ["t"]}), ((1, (), ["a"], "k"), {})]
 )
-def test_an_instance_has_what_the_standard_one_has(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+def test_an_instance_has_what_the_standard_one_has(arguments: tuple[tuple[Any, ...], dict[str, Any]], make) -> None:
     positional, named = arguments
-    ours, theirs = OURS(*positional, **named), THEIRS(*positional, **named)
+    cls = make()
+    ours, theirs = cls(*positional, **named), THEIRS(*positional, **named)
     assert asdict(ours) == asdict(theirs)
     assert repr(ours) == repr(theirs)
-    assert ours == OURS(*positional, **named)
+    assert ours == cls(*positional, **named)
     assert ours == replace(ours, note="other")
     assert (ours != replace(ours, x=100)) == (theirs != replace(theirs, x=100)) == True  # noqa: E712
     assert asdict(replace(ours, x=-9)) == asdict(replace(theirs, x=-9))
@@ -92,13 +103,16 @@ def test_each_has_a_list_of_its_own() -> None:
     assert second.tags == []
 
 
+@EACH
 @pytest.mark.parametrize("wrong", [(), (1, (), [], "n", "more")])
-def test_wrong_arguments_are_a_type_error(wrong: tuple[Any, ...]) -> None:
-    for cls in (OURS, THEIRS):
+def test_wrong_arguments_are_a_type_error(wrong: tuple[Any, ...], make) -> None:
+    for cls in (make(), THEIRS):
         with pytest.raises(TypeError):
             cls(*wrong)
     with pytest.raises(TypeError, match="unexpected keyword argument 'norm'"):
-        OURS(1, norm=2)
+        make()(1, norm=2)
+    with pytest.raises(TypeError, match="multiple values for argument 'x'"):
+        make()(1, x=2)
 
 
 def test_nothing_is_changed_added_or_deleted() -> None:
@@ -149,7 +163,18 @@ def test_values_are_copied_pickled_matched_and_described() -> None:
     assert str(inspect.signature(Pair)) == str(inspect.signature(_standard(type("Pair", (), dict(_body())))))
 
 
+def test_the_first_instances_take_no_compiled_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    of_fields = frozen_module._compile
+    monkeypatch.setattr(frozen_module, "_compile", lambda made, name: compiled.append(name) or of_fields(made, name))
+    cls, few = _declare(frozen), frozen_module.FEW
+    assert [cls(x).norm for x in range(few)] == list(range(few))
+    assert not compiled
+    assert (cls(few).norm, cls(few).norm, compiled) == (few, few, ["__init__"])
+
+
 def test_a_method_is_compiled_when_it_is_called_first_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frozen_module, "FEW", 0)
     compiled: list[str] = []
     of_fields = frozen_module._compile
     monkeypatch.setattr(frozen_module, "_compile", lambda made, name: compiled.append(name) or of_fields(made, name))
