@@ -17,7 +17,14 @@ from clgraph.graph.importing import MICROSOFT
 NCHWC = "com.microsoft.nchwc"
 
 _FOREIGN: Mapping[str, str] = {
+    "Affine": "T -> T | alpha:f beta:f",
+    "Crop": "T -> T | border:I scale:I",
+    "DynamicSlice": "T Tind Tind Tind? -> T",
+    "ImageScaler": "T -> T | bias:F scale:f",
     "LayerNormalization": "T V V? -> V U? U? | axis:i epsilon:f stash_type:i",
+    "ParametricSoftplus": "T -> T | alpha:f beta:f",
+    "Scale": "T -> T | scale:f",
+    "ScaledTanh": "T -> T | alpha:f beta:f",
     "SimplifiedLayerNormalization": "T V -> V U? | axis:i epsilon:f stash_type:i",
 }
 """Operators that ONNX Runtime has in ONNX's domain, whatever the version of the operator set."""

@@ -33,6 +33,7 @@ ONNX: Mapping[str, str] = {
     "einsum": "Einsum",
     "eltwise": "Add And BitwiseAnd BitwiseOr BitwiseXor Clip Div Equal Greater GreaterOrEqual Less LessOrEqual Max "
     "Mean Min Mod Mul Or PRelu Pow Sub Sum Xor",
+    "experimental": "Affine Crop DynamicSlice ImageScaler ParametricSoftplus Scale ScaledTanh",
     "expand": "Expand Tile",
     "feature_vectorizer": "FeatureVectorizer",
     "fill": "ConstantOfShape",

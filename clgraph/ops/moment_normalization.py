@@ -66,15 +66,18 @@ class GroupNormalization(Composite):
 @primitive
 @frozen
 class MeanVarianceNormalization(Composite):
-    """``y = (x - mean) / (deviation + 1e-9)`` over *axes*."""
+    """``y = (x - mean) / (deviation + 1e-9)`` over *axes*, ``x - mean`` where it is not *scaled*."""
 
     axes: tuple[int, ...] = (0, 2, 3)
+    scaled: bool = True
 
     kind: ClassVar[str] = "mean_variance_normalization"
 
     def compose(self, c: Composition) -> Sequence[str]:
         (x,) = c.inputs
         centred = c.add(Eltwise("sub"), x, c.add(Reduce("mean", self.axes), x))
+        if not self.scaled:
+            return (centred,)
         variance = c.add(Reduce("mean", self.axes), c.add(Activation("square"), centred))
         deviation = c.add(Activation("linear", 1.0, 1e-9), c.add(Activation("sqrt"), variance))
         return (c.add(Eltwise("div"), centred, deviation),)
@@ -85,6 +88,9 @@ def import_group_normalization(node: OnnxNode) -> Primitive:
     return GroupNormalization(node.attribute("num_groups", 1), node.attribute("epsilon", 1e-5), node.since == 18)
 
 
-@onnx("MeanVarianceNormalization", since=(9, 13))
+@onnx("MeanVarianceNormalization", since=(1, 9, 13))
 def import_mean_variance_normalization(node: OnnxNode) -> Primitive:
+    if node.since == 1:
+        axes = (0, 1, 2, 3) if node.attribute("across_channels", 0) else (0, 2, 3)
+        return MeanVarianceNormalization(axes, bool(node.attribute("normalize_variance", 1)))
     return MeanVarianceNormalization(tuple(node.attribute("axes", (0, 2, 3))))

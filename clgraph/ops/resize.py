@@ -53,7 +53,7 @@ class Resize(Primitive):
         scales: Output elements an input element along each axis, as they map coordinates.
         mode: ``nearest``, ``linear`` or ``cubic``.
         coordinates: ONNX's ``coordinate_transformation_mode``.
-        nearest: ONNX's ``nearest_mode``.
+        nearest: ONNX's ``nearest_mode``, or ``simple``, that of operator set 10.
         cubic: The coefficient a of the cubic kernel.
         exclude_outside: Whether taps outside of x count nothing, the others more; else they repeat the border.
         antialias: Whether a result that is smaller averages over all of x: the kernel is stretched by the scale.
@@ -106,6 +106,7 @@ class Resize(Primitive):
         for i, axis in enumerate(axes if roi else ()):
             starts[axis], ends[axis] = roi[i], roi[i + len(roi) // 2]
         bound = replace(self, shape=tuple(shape), scales=tuple(factors), axes=None, policy="stretch", reads=())
+        bound = replace(bound, nearest=_rule(self.nearest, factors))
         return Bound(replace(bound, roi=(*starts, *ends) if roi else ()), (0,))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
@@ -213,7 +214,7 @@ def _coordinate(rule: str, i: int, scale: float, size: int, out: int) -> float:
 
 def _tap(one: Resize, at: float, size: int) -> tuple[tuple[int, float], ...]:
     if one.mode == "nearest":
-        return ((min(max(_nearest(one.nearest, at), 0), size - 1), 1.0),)
+        return ((min(max(_nearest(_rule(one.nearest, one.scales), at), 0), size - 1), 1.0),)
     low = floor(at)
     part = at - low
     stretch = min(one.scales[0], 1.0) if one.antialias else 1.0
@@ -245,6 +246,13 @@ def _cubic(a: float, d: float) -> float:
     if d <= 1:
         return ((a + 2) * d - (a + 3)) * d * d + 1
     return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+
+def _rule(rule: str, scales: Sequence[float]) -> str:
+    """Return what ``simple`` means where *scales* go one way: down to the element behind a place, up before it."""
+    if rule != "simple" or min(scales, default=1.0) < 1 < max(scales, default=1.0):
+        return rule
+    return "ceil" if min(scales, default=1.0) < 1 else "floor"
 
 
 def _nearest(rule: str, at: float) -> int:
@@ -298,7 +306,7 @@ def import_resize(node: OnnxNode) -> Sequence[str]:
     wanted = Resize(
         mode,
         rule,
-        node.attribute("nearest_mode", "floor" if old else "round_prefer_floor"),
+        node.attribute("nearest_mode", "simple" if old else "round_prefer_floor"),
         node.attribute("cubic_coeff_a", -0.75),
         bool(node.attribute("exclude_outside", 0)),
         axes=None if axes is None else tuple(axes),

@@ -13,8 +13,8 @@ from clgraph.errors import InputError
 from clgraph.graph.host_types import STRINGS, has_strings, tensor_type
 from clgraph.graph.primitive import Array, OfHostValues, primitive
 
-_DIGITS = {"float16": 9, "float32": 9, "float64": 17}
-"""Significant digits after which reading a number again gives the same one."""
+_DIGITS = range(8, 18)
+"""Significant digits of floats: eight, as ONNX Runtime has them, or as many as tell them from all others."""
 
 
 @primitive
@@ -22,7 +22,8 @@ _DIGITS = {"float16": 9, "float32": 9, "float64": 17}
 class StringCast(OfHostValues):
     """x as strings, or strings as numbers of *dtype*.
 
-    Floats are written with as many digits as tell them apart, ``NaN``, ``INF`` and ``-INF``, bools as ``1`` and ``0``.
+    Floats are written with eight digits, or with as many as tell them apart, ``NaN``, ``INF`` and ``-INF``; bools as
+    ``1`` and ``0``.
     """
 
     dtype: DType | None = None
@@ -38,22 +39,29 @@ class StringCast(OfHostValues):
             return (x,)
         y = np.empty(x.shape, object if self.dtype is None else self.dtype.numpy)
         for at, element in enumerate(x.flat):
-            y.flat[at] = _text(element, x.dtype.name) if self.dtype is None else _number(element, self.dtype)
+            y.flat[at] = _text(element, DType.of(x.dtype)) if self.dtype is None else _number(element, self.dtype)
         return (y,)
 
 
-def _text(number: Any, name: str) -> str:
-    if name not in _DIGITS:
+def _has_fractions(dtype: DType) -> bool:
+    """Whether a type is floating-point, or has 8 or 4 bits that are stored so."""
+    return dtype.floating or dtype.numpy.name.startswith("float")
+
+
+def _text(number: Any, dtype: DType) -> str:
+    if not _has_fractions(dtype):
         return str(int(number))
-    if np.isfinite(number):
-        return f"{float(number):.{_DIGITS[name]}g}"
-    return "NaN" if np.isnan(number) else "INF" if number > 0 else "-INF"
+    exact = float(number)
+    if not np.isfinite(exact):
+        return "NaN" if np.isnan(exact) else "INF" if exact > 0 else "-INF"
+    texts = (f"{exact:.{digits}g}" for digits in _DIGITS)
+    return next(text for text in texts if _number(text, dtype) == number)
 
 
 def _number(text: str, dtype: DType) -> Any:
     try:
-        number = float(text) if dtype.floating else int(text)
+        number = float(text) if _has_fractions(dtype) else int(text)
         with np.errstate(over="ignore"):
-            return np.array(number).astype(dtype.numpy) if dtype.floating else dtype.numpy.type(number)
+            return np.array(number).astype(dtype.numpy) if _has_fractions(dtype) else dtype.numpy.type(number)
     except (ValueError, OverflowError) as error:
         raise InputError(f"the text {text!r:.40} is no {dtype} number") from error

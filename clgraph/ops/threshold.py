@@ -44,6 +44,6 @@ def import_shrink(node: OnnxNode) -> Primitive:
     return Threshold(limit, -limit, node.attribute("bias", 0.0))
 
 
-@onnx("ThresholdedRelu", since=(10, 22))
+@onnx("ThresholdedRelu", since=(1, 10, 22))
 def import_thresholded_relu(node: OnnxNode) -> Primitive:
     return Threshold(node.attribute("alpha", 1.0), float("-inf"))

@@ -11,12 +11,18 @@ from clgraph.graph.importing import IMPORTERS
 OLDEST, NEWEST = 1, 28
 """Opsets that the front end reads."""
 
-FOREIGN = {"SimplifiedLayerNormalization"}
-"""What ONNX Runtime has in ONNX's domain, and ONNX has not."""
+FOREIGN = {
+    *("SimplifiedLayerNormalization", "Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale"),
+    "ScaledTanh",
+}
+"""What ONNX Runtime has in ONNX's domain, and ONNX has not, or no longer."""
+
+EXPERIMENTS = {("MeanVarianceNormalization", 1), ("ThresholdedRelu", 1)}
+"""Versions that ONNX has no longer."""
 
 CLAIMED: dict[str, set[int]] = defaultdict(set)
 for _domain, _op_type, _version in IMPORTERS:
-    if _domain == "" and _op_type not in FOREIGN:
+    if _domain == "" and _op_type not in FOREIGN and (_op_type, _version) not in EXPERIMENTS:
         CLAIMED[_op_type].add(_version)
 
 SCHEMAS: dict[str, dict[int, bool]] = defaultdict(dict)

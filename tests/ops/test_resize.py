@@ -110,6 +110,11 @@ def test_old_resize_and_upsample_agree_with_onnxruntime(mode, x):
     agree("Upsample", [x], opset=7, scales=[1.0, 1.0, 2.0, 3.0], mode=mode, atol=1e-5)
 
 
+@pytest.mark.parametrize("scales", [(1, 1, 0.6, 0.3), (1, 1, 2, 2.5), (1, 1, 0.6, 2.5), (1, 1, 1, 0.7)])
+def test_the_nearest_of_operator_set_10_lies_behind_where_the_result_is_smaller(scales, x):
+    agree("Resize", [x, np.array(scales, np.float32)], opset=10, constant=(1,))
+
+
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_antialias_averages_over_all_pixels_of_a_smaller_result(mode, x):
     """ONNX Runtime rounds its weights in another way; ONNX's own reference is the oracle."""

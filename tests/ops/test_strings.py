@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 import clgraph
+from clgraph.core.dtype import DType
 from clgraph.errors import InputError, ModelError, ShapeError, UnsupportedError
+from clgraph.ops.string_cast import StringCast
 
 TEXT = TensorProto.STRING
 CODES = {
@@ -68,6 +71,15 @@ def test_numbers_become_strings_that_read_back() -> None:
         (back,) = computed("Cast", [found], CODES[x.dtype], to=CODES[x.dtype])
         np.testing.assert_array_equal(back, x)
         assert found.tolist()[-3:] == ["NaN", "INF", "-INF"]
+    short = np.array([0, -0.0, 1, 0.1, -2.5, 1e-7, 1e8, 1.25e20, 0.333, np.nan, np.inf, -np.inf])
+    for dtype in (np.float16, np.float32, np.float64):
+        with np.errstate(over="ignore"):
+            check("Cast", [short.astype(dtype)], TEXT, to=TEXT)
+    for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn):
+        found = StringCast().reference(np.array([0.5, -1.25, 3, np.nan], dtype))[0]
+        assert found.tolist() == ["0.5", "-1.25", "3", "NaN"]
+        (back,) = StringCast(DType.of(dtype)).reference(found)
+        np.testing.assert_array_equal(back.astype(np.float32), np.array([0.5, -1.25, 3, np.nan], np.float32))
     for x in (np.array([[1, -7, 2**60]]), np.array([3, 250], np.uint8), np.array(5, np.int32)):
         check("Cast", [x], TEXT, to=TEXT)
     assert computed("Cast", [np.array([True, False])], TEXT, to=TEXT)[0].tolist() == ["1", "0"]
