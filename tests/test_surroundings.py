@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from clgraph.core.part import folder_of
 from clgraph.runtime import wheel
 from clgraph.runtime.device import devices
 from clgraph.runtime.engine import Engine
@@ -42,8 +44,10 @@ def test_a_test_without_the_mark_sees_no_driver_nor_do_processes_that_it_starts(
     assert [d.info.name for d in devices() if d.handle is not None] == []
     with pytest.raises(pytest.fail.Exception, match="has the mark opencl"):
         wheel.wheel_decision.__wrapped__()
-    code = "from clgraph.runtime.driver import load; print(load().get_platforms())"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    code = "from clgraph.runtime.opencl import load; print(load().get_platforms())"
+    # Where the loader of pyopencl looks for drivers of its own.
+    environment = {**os.environ, "PYOPENCL_HOME": str(folder_of("pyopencl"))}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert "PLATFORM_NOT_FOUND_KHR" in ended.stderr
 
 

@@ -18,17 +18,20 @@ DEBUG, INFO, WARNING = 10, 20, 30
 class Log:
     """The logger of a name."""
 
-    __slots__ = ("name",)
+    __slots__ = ("_logger", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._logger: Logger | None = None
 
     @property
     def logger(self) -> Logger:
-        """Python's own."""
-        import logging
+        """Python's own; to look it up takes 3 us, and a compilation says a hundred things."""
+        if self._logger is None:
+            import logging
 
-        return logging.getLogger(self.name)
+            self._logger = logging.getLogger(self.name)
+        return self._logger
 
     def shows(self, level: int) -> bool:
         """Whether somebody is told of messages of *level*."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clgraph.cli import measuring
 from clgraph.cli.measuring import Budget, Latencies, at_once, interleaved
 from clgraph.errors import DeviceError
 from tests.support.models import image
@@ -27,8 +28,12 @@ def test_percentiles_are_of_all_runs_or_of_those_with_one_set_of_inputs() -> Non
 
 
 @pytest.mark.parametrize("iterations", [1, 7, 10, 25])
-def test_every_runtime_has_its_runs_in_turn_and_cycles_through_the_inputs(iterations: int) -> None:
+def test_every_runtime_has_its_runs_in_turn_and_cycles_through_the_inputs(
+    iterations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[tuple[str, int]] = []
+    pauses: list[float] = []
+    monkeypatch.setattr(measuring.time, "sleep", pauses.append)
     runs = [lambda i: calls.append(("a", i)), lambda i: calls.append(("b", i))]
     (a, b), blocks = interleaved(runs, 3, Budget(0, iterations), _silent)
     assert len(a.seconds) == len(b.seconds) == iterations
@@ -39,6 +44,7 @@ def test_every_runtime_has_its_runs_in_turn_and_cycles_through_the_inputs(iterat
     # Each block has a run before it that does not count; every second round begins with the other runtime.
     assert order.startswith("aabb" + "bbaa" if 10 >= iterations > 1 else "aa")
     assert order.count("a") == iterations + len(blocks[0])
+    assert pauses == [0.05] * len([*blocks[0], *blocks[1]])
 
 
 def test_seconds_bound_the_measurement_but_one_run_a_block_there_is() -> None:

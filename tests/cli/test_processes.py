@@ -20,7 +20,7 @@ def _environment() -> dict[str, str]:
 
 
 def test_a_missing_model_is_one_line_and_status_1(tmp_path: Path) -> None:
-    done = _run("run", "nothing.onnx", cwd=tmp_path)
+    done = _run("run", "nothing.onnx", "--device", "host", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: there is no file nothing.onnx\n")
 
 

@@ -141,7 +141,7 @@ def test_a_closed_gate_has_waited_for_who_was_inside_and_keeps_others_out() -> N
     inside = _daemon(stay)
     assert entered.wait(10)
     closing = _daemon(gate.close)
-    closing.join(0.2)
+    closing.join(0.05)
     assert closing.is_alive()
     leave.set()
     inside.join(10)
@@ -149,7 +149,7 @@ def test_a_closed_gate_has_waited_for_who_was_inside_and_keeps_others_out() -> N
     assert not inside.is_alive()
     assert not closing.is_alive()
     late = _daemon(gate.__enter__)
-    late.join(0.2)
+    late.join(0.05)
     assert late.is_alive()
     with gate:
         """Threads that are no daemons are never held up."""

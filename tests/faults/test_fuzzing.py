@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -176,9 +177,14 @@ NEVER_STARTS = "raise SystemExit(3)"
 
 
 def test_children_that_crash_or_hang_are_noticed_and_ended() -> None:
-    plan = Plan(count=1, level="load", seconds=1.0)
-    for program, kind in ((CRASHES, "crashed"), (PEER_CRASHES, "peer crashed"), (HANGS, "hung")):
-        child = Child(plan, ("-c", program))
+    plan = Plan(count=1, level="load", seconds=60.0)
+    short = replace(plan, seconds=0.1)
+    for of, program, kind in (
+        (plan, CRASHES, "crashed"),
+        (plan, PEER_CRASHES, "peer crashed"),
+        (short, HANGS, "hung"),
+    ):
+        child = Child(of, ("-c", program))
         assert child.judge(0)["kind"] == kind
         assert child.process is None
     with pytest.raises(RuntimeError, match="status 3 before any case"):

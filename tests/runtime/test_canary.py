@@ -282,7 +282,7 @@ def test_of_several_that_want_a_verdict_at_once_one_tries(tmp_path, monkeypatch)
     threads = [threading.Thread(target=lambda: found.append(verdict(SUBJECT, SSE2, tmp_path))) for _ in range(2)]
     for thread in threads:
         thread.start()
-    threads[1].join(0.5)  # it would be over by then if it waited for nobody
+    threads[1].join(0.1)  # it would be over by then if it waited for nobody
     ended.set()
     for thread in threads:
         thread.join(60)

@@ -39,8 +39,8 @@ def test_a_child_that_computes_for_ever_ends_at_its_limit_whatever_its_threads_d
 
 
 def test_a_child_that_waits_for_ever_is_ended(run, monkeypatch):
-    monkeypatch.setattr(child, "_IDLE_SECONDS", 0.5)
-    monkeypatch.setattr(child, "_POLL_SECONDS", 0.2)
+    monkeypatch.setattr(child, "_IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(child, "_POLL_SECONDS", 0.05)
     ended = run("time.sleep(60)")
     assert ended.died
     assert "waited" in ended.why
@@ -49,7 +49,7 @@ def test_a_child_that_waits_for_ever_is_ended(run, monkeypatch):
 def test_a_child_that_starts_slowly_gets_all_of_its_work(tmp_path, monkeypatch):
     monkeypatch.setattr(child, "_POLL_SECONDS", 0.05)
     monkeypatch.setattr(child, "_IDLE_SECONDS", 3.0)
-    body = "import json, sys, time\ntime.sleep(0.5)\nprint(len(json.load(sys.stdin)['text']))\n"
+    body = "import json, sys, time\ntime.sleep(0.2)\nprint(len(json.load(sys.stdin)['text']))\n"
     (tmp_path / f"{MODULE}.py").write_text(body, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     # More than a pipe holds.

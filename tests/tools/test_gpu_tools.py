@@ -185,15 +185,16 @@ def test_what_is_measured_are_the_networks_and_the_products():
 
 def test_parts_of_a_long_measurement_stop_no_other_and_go_on_where_they_were_cut_off(tmp_path, capsys):
     def part(name, text, **more):
-        return Part(name, (sys.executable, "-c", text), **more)
+        # Isolated and without packages, an interpreter is there soon on a busy machine, too.
+        return Part(name, (sys.executable, "-I", "-S", "-c", text), **more)
 
-    half = f"import pathlib, time; p = pathlib.Path({str(tmp_path / 'half')!r})"
-    goes_on = f"{half}\nif not p.exists(): p.touch(); time.sleep(60)"
+    half = str(tmp_path / "half")
+    goes_on = f"import os, time\nif not os.path.exists({half!r}): open({half!r}, 'w').close(); time.sleep(60)"
     parts = [
-        part("hangs", "import time; print('begun', flush=True); time.sleep(60)", seconds=0.5),
+        part("hangs", "import time; print('begun', flush=True); time.sleep(60)", seconds=0.2),
         part("fails", "import sys; print('why'); sys.exit(3)"),
         part("asked", "import os; print(os.environ['WORD'])", variables={"WORD": "a word"}),
-        part("goes_on", goes_on, seconds=1.0, resumes=True),
+        part("goes_on", goes_on, seconds=0.4, resumes=True),
         part("last", "print('last')"),
     ]
     assert run_parts(parts, tmp_path, "gpu", None) == (["hangs", "fails"], ["goes_on"])

@@ -83,7 +83,7 @@ def test_a_table_stands_between_its_marks():
 
 
 def test_what_hangs_or_crashes_is_an_answer():
-    slept = run(MACHINE, [sys.executable, "-c", "import time; time.sleep(60)"], 0.5)
+    slept = run(MACHINE, [sys.executable, "-c", "import time; time.sleep(60)"], 0.1)
     assert slept.why.startswith("did not end in")
     crashed = run(MACHINE, [sys.executable, "-c", "import os; os.abort()"], 60)
     assert crashed.why == "died (SIGABRT)"
