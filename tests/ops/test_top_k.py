@@ -74,19 +74,25 @@ def test_lines_keep_the_best_with_ties(largest, dtype, engine):
 
 @pytest.mark.opencl
 @WAYS
-def test_lines_of_up_to_32_bits_are_kept_or_sorted(largest, engine):
+def test_lines_of_every_element_type_are_kept_or_sorted(largest, engine):
     """A heap across runs of 512 elements, all digits sorted; lines that are apart; every element type."""
-    full = {0: lambda rng, shape: rng.integers(-(1 << 31), 1 << 31, shape)}
+    every_bit = {
+        DType.I32: {0: lambda rng, shape: rng.integers(-(1 << 31), 1 << 31, shape)},
+        DType.U32: {0: lambda rng, shape: rng.integers(0, 1 << 32, shape)},
+        DType.I64: {0: lambda rng, shape: rng.integers(-(1 << 63), (1 << 63) - 1, shape)},
+        DType.U64: {0: lambda rng, shape: rng.integers(0, (1 << 64) - 1, shape, np.uint64)},
+        DType.F64: {0: lambda rng, shape: rng.standard_normal(shape) * np.exp2(rng.integers(-1000, 1000, shape))},
+    }
     some = {0: lambda rng, shape: rng.integers(0, 120, shape)}
-    for dtype in (DType.F32, DType.F16, DType.I32, DType.I16, DType.I8, DType.U32, DType.U16, DType.U8):
-        draw = {0: lambda rng, shape: rng.integers(0, 1 << 32, shape)} if dtype == DType.U32 else some
+    narrow = (DType.F32, DType.F16, DType.I16, DType.I8, DType.U16, DType.U8)
+    for dtype, draw in (*every_bit.items(), *((d, some) for d in (DType.F64, DType.I64, DType.I32, *narrow))):
         for axis, k, shape in (*CASES[:4], (1, 20, (2, 1100)), (1, 300, (2, 600, 3))):
             check_op(
                 engine,
                 TopK(axis, largest, k),
                 shape,
                 dtype=dtype,
-                draw=full if dtype == DType.I32 else draw,
+                draw=draw,
                 families=("normal",),
                 only=["top_k.elements"],
             )
@@ -96,10 +102,14 @@ def test_lines_of_up_to_32_bits_are_kept_or_sorted(largest, engine):
 @WAYS
 def test_nan_and_both_zeros_are_sorted_by_their_digits(largest, engine):
     odd = [np.nan, -np.nan, np.inf, -np.inf, 1.0, 0.0, -0.0, 1e-42, -1e-42]
-    draw = {0: lambda rng, shape: rng.choice(np.array(odd, np.float32), shape)}
-    for k in (30, 300):
-        found = check_op(engine, TopK(0, largest, k), (300,), draw=draw, families=("normal",), only=["top_k.elements"])
-        assert "top_k.elements" in found
+    for dtype in (DType.F32, DType.F64):
+        draw = {0: lambda rng, shape, d=dtype: rng.choice(np.array(odd, d.numpy), shape)}
+        for k in (30, 300):
+            found = check_op(
+                engine, TopK(0, largest, k), (300,), dtype=dtype, draw=draw, families=("normal",),
+                only=["top_k.elements"],
+            )  # fmt: skip
+            assert "top_k.elements" in found
 
 
 @pytest.mark.opencl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
-from clgraph.implementations.cpu.elements import RUN, RUN_BYTES, TYPES
+from clgraph.implementations.cpu.elements import RUN, RUN_BYTES, TYPES, signed
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
 from clgraph.implementations.cpu.rows import Columns
 from clgraph.ops.top_k import TopK
@@ -17,10 +17,13 @@ _ORDERS = {
     **dict.fromkeys((DType.F32, DType.F16), 0),
     **dict.fromkeys((DType.I32, DType.I16, DType.I8), 1),
     **dict.fromkeys((DType.U32, DType.U16, DType.U8), 2),
+    DType.F64: 3,
+    DType.I64: 4,
+    DType.U64: 5,
 }
-"""How the bits of elements ascend: as floats', as signed, as unsigned integers'."""
+"""How the bits of elements ascend: as floats', as signed, as unsigned integers', and those of 64 bits."""
 
-_DIGITS = 4 * 256
+_DIGITS = 8 * 256
 """Counters of the digits of a key."""
 SORTED_SHARE, SORTED_COUNT = 4, 256
 """All are sorted where more than one in so many is wanted, of at least so many."""
@@ -50,15 +53,15 @@ class TopKElementsDesc(Descriptor):
 @implements(
     TopK,
     name="top_k.elements",
-    serves=Serves(dtypes=frozenset(_ORDERS) | {DType.I64}, mixed=True, kinds=frozenset({"cpu"})),
+    serves=Serves(dtypes=frozenset(_ORDERS), mixed=True, kinds=frozenset({"cpu"})),
 )
 class TopKElements(Implementation[TopK]):
-    """A line at a time, of elements of up to 32 bits."""
+    """A line at a time."""
 
     @classmethod
     def limits(cls, q: Query[TopK]) -> str | None:
-        if q.inputs[0].dtype not in _ORDERS:
-            return "orders elements of up to 32 bits"
+        if q.inputs[0].dtype == DType.F64 and "fp64" not in q.device.features:
+            return "needs fp64 for doubles"
         if not all(v.is_dense_plain for v in (*q.inputs, *q.outputs)):
             return "serves dense plain tensors"
         return count_refusal(q) if q.outputs[0].count else "keeps at least one element"
@@ -78,7 +81,7 @@ class TopKElements(Implementation[TopK]):
             inp=Ref("in0"),
             out=Ref("out0"),
             places=Ref("out1"),
-            type=TYPES[x],
+            type=TYPES[signed(x)],
             itemsize=x.itemsize,
             order=_ORDERS[x],
             largest=int(q.primitive.largest),
@@ -90,7 +93,7 @@ class TopKElements(Implementation[TopK]):
             ticket_lines=tickets.each,
         )
         keys = 2 * columns.count if everything else q.primitive.k or 0
-        scratch = 3 * RUN * RUN_BYTES + 4 * _DIGITS + 8 * keys
+        scratch = 3 * RUN * RUN_BYTES + 4 * _DIGITS + (16 if x.itemsize == 8 else 8) * keys
         return Plan((Tile("top_k_elements", desc, tickets.count, scratch=scratch),))
 
 
@@ -105,7 +108,8 @@ def _is_sorted(q: Query[TopK], columns: Columns) -> bool:
 def _line_seconds(q: Query[TopK], columns: Columns) -> float:
     each = _SORTED if _is_sorted(q, columns) else _KEPT * (1 + (columns.inner > 1))
     kept = 0 if _is_sorted(q, columns) else 4 * (q.primitive.k or 0)
-    return (-(-columns.count // LANES) * each + kept) * q.device.costs.unit("copy.vector")
+    wide = 1 + (q.inputs[0].dtype.itemsize == 8)
+    return wide * (-(-columns.count // LANES) * each + kept) * q.device.costs.unit("copy.vector")
 
 
 def _tickets(q: Query[TopK], columns: Columns) -> TicketRanges:
