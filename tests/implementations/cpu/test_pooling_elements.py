@@ -1,0 +1,33 @@
+"""Maxima of windows of elements of several types: windows that stand apart, overlap, and reach beyond the input."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.ops.pooling import Pooling
+from tests.support.check_op import check_op
+
+pytestmark = pytest.mark.opencl
+
+PROBLEMS = [
+    ((2, 3, 9, 530), Pooling("max", (3, 3), (2, 2), (1, 1), ((1, 1), (1, 1)))),
+    ((1, 2, 11, 40), Pooling("max", (2, 2), (1, 1), (1, 1), ((0, 0), (0, 0)))),
+    ((1, 2, 13, 37), Pooling("max", (3, 2), (3, 3), (2, 4), ((2, 0), (1, 2)), ceil_mode=True)),
+    ((1, 1, 2, 3), Pooling("max", (5, 4), (1, 2), (1, 1), ((4, 2), (3, 3)))),
+    ((3, 2, 70), Pooling("max", (4,), (5,), (1,), ((0, 0),))),
+]
+
+
+@pytest.mark.parametrize(("shape", "primitive"), PROBLEMS, ids=str)
+def test_maxima_of_windows_are_exact(engine, shape, primitive):
+    for dtype in (DType.F64, DType.F16, DType.I8, DType.U8):
+        if dtype.floating:
+            odd = lambda rng, of: rng.choice([np.nan, np.inf, -np.inf, 1.0, -2.0], of, p=[0.02, 0.02, 0.4, 0.28, 0.28])  # noqa: E731
+        else:
+            least, most = np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
+            odd = lambda rng, of, a=least, b=most: rng.integers(a, b + 1, of)  # noqa: E731
+        for draw in (odd, lambda rng, of: rng.integers(0, 100, of)):
+            found = check_op(
+                engine, primitive, shape, dtype=dtype, draw={0: draw}, families=("normal",), only=["pooling.elements"]
+            )
+            assert found == {"pooling.elements": 0.0}, dtype
