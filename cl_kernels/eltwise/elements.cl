@@ -7,7 +7,7 @@
 // a, b, c, out               c is the condition of a choice; inputs that the function has not are CLGRAPH_NULL
 // a_n, a_y, a_x, ...         elements from one image, row, element to the next
 // a_type, b_type, out_type   element types (element_types.clh);  a_size, b_size, out_size: bytes of an element
-// domain                     what is computed with: 0 float, 1 double, 2 int, 3 long, 4 bytes
+// domain                     what is computed with: 0 float, 1 double, 2 int, 3 long, 4 bytes, 5 bits of halves
 // direct                     1: the result is of that type, or a comparison's
 // operation                  FUNCTION_...; from FUNCTION_ANGLE on the function of double_angles.clh, from FUNCTION_POST on the post-operation of that code, of floats or doubles
 // first, second              its parameters, or the bounds of a clip: the bits of numbers that are computed with; a mask, and
@@ -53,7 +53,6 @@
 #define FUNCTION_SHIFT_RIGHT 28
 #define FUNCTION_BITS_EQUAL 29
 #define FUNCTION_BITS_ABOVE 30
-#define FUNCTION_SIGN_OF_HALF 31
 #define FUNCTION_ANGLE 40
 #define FUNCTION_POST 64
 
@@ -94,15 +93,6 @@ static long divided_long(const long a, const long b) {
 REST(int, divided_int)
 REST(long, divided_long)
 
-// Of bits of a half; zeros and NaN are left as they are.
-#define HALF_SIGN(T) \
-  static T sign_of_half_##T(const T bits) { \
-    const T size = bits & 0x7fff; \
-    return size == 0 || size > 0x7c00 ? bits : (bits & 0x8000) | 0x3c00; \
-  }
-HALF_SIGN(int)
-HALF_SIGN(long)
-
 #define INTEGERS(NAME, T, divided) \
   NOINLINE static void NAME(const int function, const T low, const T high, __global const T* restrict a, \
                             __global const T* restrict b, __global const uchar* restrict c, __global T* restrict y, \
@@ -130,11 +120,18 @@ HALF_SIGN(long)
     case FUNCTION_SHIFT_RIGHT: ALL(a[i] >> ((u##T)b[i] < 8 * sizeof(T) ? b[i] : 8 * sizeof(T) - 1)) \
     case FUNCTION_BITS_EQUAL: TESTS((a[i] & low) == high) \
     case FUNCTION_BITS_ABOVE: TESTS((a[i] & low) > high) \
-    case FUNCTION_SIGN_OF_HALF: ALL(sign_of_half_##T(a[i])) \
     } \
   }
 INTEGERS(of_ints, int, divided_int)
 INTEGERS(of_longs, long, divided_long)
+
+NOINLINE static void of_halves(const int function, const ushort mask, const ushort value, __global const ushort* restrict a,
+                               __global uchar* restrict y, const int n) {
+  switch (function) {
+  case FUNCTION_BITS_EQUAL: ALL((a[i] & mask) == value)
+  case FUNCTION_BITS_ABOVE: ALL((a[i] & mask) > value)
+  }
+}
 
 NOINLINE static void of_bytes(const int function, const uchar low, const uchar high, __global const uchar* restrict a,
                               __global const uchar* restrict b, __global const uchar* restrict c,
@@ -167,6 +164,32 @@ NOINLINE static void of_bytes(const int function, const uchar low, const uchar h
   }
 }
 
+// fmod(a, b): |a| - q |b| for q the quotient, rounded and then towards zero, which may so be one too many. Where q has at most
+// so many bits that q |b| is exact, or fused, so is that difference: a multiple of what |b| is one of, and not above |b|.
+#ifdef cl_khr_fp64
+#define RESTS(T, MOST, less) \
+  NOINLINE static void rests_##T(__global const T* restrict a, __global const T* restrict b, __global T* restrict y, \
+                                 const int n) { \
+    int far = 0; \
+    for (int i = 0; i < n; i++) { \
+      const double size = double_size(a[i]), by = double_size(b[i]), quotient = size / by; \
+      const double r = less(size, double_floor(quotient), by), rest = r < 0.0 ? r + by : r; \
+      y[i] = (T)double_signed(size < by ? size : rest, a[i]); \
+      far |= quotient >= MOST; \
+    } \
+    for (int i = 0; far && i < n; i++) y[i] = fmod(a[i], b[i]); \
+  }
+#define LESS_PRODUCT(a, q, b) ((a) - (q) * (b))
+#define LESS_FUSED(a, q, b) fma(-(q), b, a)
+RESTS(float, 536870912.0, LESS_PRODUCT)
+RESTS(double, 4503599627370496.0, LESS_FUSED)
+#else
+static void rests_float(__global const float* restrict a, __global const float* restrict b, __global float* restrict y,
+                        const int n) {
+  for (int i = 0; i < n; i++) y[i] = fmod(a[i], b[i]);
+}
+#endif
+
 // A NaN of either side is the result of a minimum and a maximum.
 #define FLOATS(NAME, T) \
   NOINLINE static void NAME(const int function, __global const T* restrict a, __global const T* restrict b, \
@@ -181,6 +204,7 @@ NOINLINE static void of_bytes(const int function, const uchar low, const uchar h
     case FUNCTION_EQUAL: TESTS(a[i] == b[i]) \
     case FUNCTION_LESS: TESTS(a[i] < b[i]) \
     case FUNCTION_LESS_EQUAL: TESTS(a[i] <= b[i]) \
+    case FUNCTION_FMOD: rests_##T(a, b, y, n); return; \
     case FUNCTION_NEG: ALL(-a[i]) \
     case FUNCTION_ABS: ALL(a[i] < 0 ? -a[i] : a[i]) \
     } \
@@ -259,6 +283,9 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
     case 4:
       of_bytes(function, (uchar)d->first, (uchar)d->second, (__global const uchar*)a, (__global const uchar*)b, c,
                (__global uchar*)out, n);
+      break;
+    case 5:
+      of_halves(function, (ushort)d->first, (ushort)d->second, (__global const ushort*)a, (__global uchar*)out, n);
     }
     if (!posts) continue;
     __global float* made = (__global float*)out;

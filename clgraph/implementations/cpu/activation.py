@@ -11,13 +11,11 @@ from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.elements import (
     ANGLE_SLOW,
     ANGLES,
-    BITS,
     BYTES,
     DOUBLE,
     DOUBLE_FUNCTIONS,
     ELEMENTS,
     FUNCTIONS,
-    INT,
     INTEGERS,
     POST,
     SIGNED,
@@ -68,8 +66,6 @@ def _of_floats(q: Query[Activation]) -> Computation | str:
     own = DType.F64 if dtype == DType.F64 else DType.F32
     if dtype == DType.F64 and name in ANGLES:
         return Computation(ANGLES[name], DOUBLE, (0,), dtype, dtype, slow=ANGLE_SLOW)
-    if dtype == DType.F16 and name == "sign":
-        return Computation(BITS["sign_of_half"], INT, (0,), bits_of(dtype), bits_of(dtype))
     slow = DOUBLE_FUNCTIONS.get(name) if own == DType.F64 else 4.0
     if name in ("neg", "abs") and dtype != DType.F16:
         return Computation(FUNCTIONS[name], domain_of(dtype), (0,), dtype, dtype)

@@ -35,10 +35,10 @@ TYPES = {
 }
 """Codes of ``element_types.clh``. Of U64 there are the functions for which it is an I64."""
 
-FLOAT, DOUBLE, INT, LONG, BYTES = range(5)
+FLOAT, DOUBLE, INT, LONG, BYTES, HALVES = range(6)
 """What is computed with."""
 
-_OWN = {FLOAT: DType.F32, DOUBLE: DType.F64, INT: DType.I32, LONG: DType.I64}
+_OWN = {FLOAT: DType.F32, DOUBLE: DType.F64, INT: DType.I32, LONG: DType.I64, HALVES: DType.U16}
 
 FUNCTIONS = {
     name: code
@@ -58,13 +58,11 @@ INTEGERS = {
 """Of integers alone; of bytes in the domain ``BYTES``, unsigned ones."""
 BITS = {
     name: code
-    for code, name in enumerate(
-        ("bits_equal", "bits_above", "sign_of_half"), start=len(FUNCTIONS) + len(SIGNED) + len(INTEGERS)
-    )
+    for code, name in enumerate(("bits_equal", "bits_above"), start=len(FUNCTIONS) + len(SIGNED) + len(INTEGERS))
 }
-"""Of the bits of floats, as integers: tests of those under a mask, the sign of a half."""
+"""Tests of the bits of floats under a mask."""
 COMPARISONS = ("equal", "less", "less_equal")
-_TESTS = frozenset({*(FUNCTIONS[name] for name in COMPARISONS), BITS["bits_equal"], BITS["bits_above"]})
+_TESTS = frozenset({*(FUNCTIONS[name] for name in COMPARISONS), *BITS.values()})
 POST = 64
 """From here on the codes of post-operations, of floats and doubles."""
 DOUBLE_FUNCTIONS = {
@@ -149,7 +147,7 @@ class Computation:
 
     Attributes:
         function: Code.
-        domain: ``FLOAT`` to ``BYTES``.
+        domain: ``FLOAT`` to ``HALVES``.
         slots: Of the inputs a, b and c, as many as there are.
         read: The types in which a and b are read, ``write`` in which the result is written.
         first, second: Bits of the parameters of a post-operation, or of a clip's bounds (:func:`number_bits`).

@@ -67,9 +67,10 @@ class EltwiseElements(Elements):
         if a.dtype != b.dtype or name not in FUNCTIONS:
             return f"computes no {name} of {a.dtype} and {b.dtype}"
         if a.dtype.floating:
-            if name in (*_BITS[:3], "mod", "fmod"):
+            if name in (*_BITS[:3], "mod"):
                 return f"computes no {name} of {a.dtype}"
-            return Computation(FUNCTIONS[name], domain_of(a.dtype), slots, a.dtype, q.outputs[0].dtype)
+            slow = SLOW["fmod"] if name == "fmod" else 0.0
+            return Computation(FUNCTIONS[name], domain_of(a.dtype), slots, a.dtype, q.outputs[0].dtype, slow=slow)
         if a.dtype == DType.U64 and name not in _WRAPPING:
             return f"computes no {name} of u64"
         read, write = signed(a.dtype), signed(q.outputs[0].dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.elements import BITS, ELEMENTS, INT, LONG, Computation, Elements, bits_of
+from clgraph.implementations.cpu.elements import BITS, ELEMENTS, HALVES, INT, LONG, Computation, Elements, bits_of
 from clgraph.ops.is_special import IsSpecial
 from clgraph.selector.implementation import implements
 from clgraph.selector.query import Query
@@ -19,7 +19,7 @@ class IsSpecialElements(Elements):
         if not dtype.floating:
             return f"tests no {dtype}"
         test, read = q.primitive.bits(dtype), bits_of(dtype)
-        domain = LONG if read == DType.I64 else INT
+        domain = {2: HALVES, 4: INT, 8: LONG}[dtype.itemsize]
         # A descriptor's fields are signed.
         mask, value = (v - (v >> 63 << 64) for v in (test.mask, test.value))
         code = BITS["bits_above" if test.above else "bits_equal"]

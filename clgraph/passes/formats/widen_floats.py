@@ -34,6 +34,9 @@ _MOVES = frozenset(
 )
 """Kinds that read elements and write the same; scatters where nothing is added up."""
 
+_STORED = frozenset({"is_special"})
+"""Kinds that ask what a value is as the model stores it: one that is too large is infinite."""
+
 _SMALL = 1 << 20
 """Bytes of constants that may become twice as many, so that nothing is widened at every run."""
 
@@ -44,8 +47,8 @@ class WidenFloats(Pass):
     Their tiles compute in float32, and rounding every result costs more than it saves. What is in memory for long stays
     narrow: constant matrices on the right of products, which become floats as they are read; constants that only some
     rows are picked of, as embeddings; caches. So do the inputs and results of the graph, what only moves between them,
-    nodes that round because the model casts, and those that nothing serves in float32; a value that becomes an integer
-    is rounded before. Counts the nodes that compute in float32 now.
+    nodes that round because the model casts, and those that nothing serves in float32; a value that becomes an integer,
+    or is asked whether it is infinite, is rounded before. Counts the nodes that compute in float32 now.
     """
 
     name: ClassVar[str] = "widen_floats"
@@ -157,6 +160,8 @@ class _Wide:
     def _kept(self, node: Node) -> tuple[frozenset[int], ...]:
         """Return the slots that stay narrow, the most first."""
         kept = node.primitive.updates
+        if node.primitive.kind in _STORED:
+            return ()
         if isinstance(node.primitive, MatMul):
             weights = node.inputs[_WEIGHTS]
             if _narrow(weights) and (weights.constant is not None or weights in self._still):

@@ -44,6 +44,29 @@ def test_floats_are_rounded_once(engine, shapes, dtype):
         check_op(engine, Eltwise(name), *shapes, dtype=dtype, ulps=ROUNDING[dtype], only=["eltwise.elements"])
 
 
+def _multiples(rng, shape):
+    """Return what is next to a multiple of 0.1, so that quotients by it are rounded up and down to integers."""
+    return np.nextafter(np.rint(rng.uniform(-1e6, 1e6, shape)) * 0.1, rng.choice([-np.inf, np.inf], shape))
+
+
+@pytest.mark.parametrize("dtype", list(ROUNDING), ids=str)
+def test_remainders_of_floats_are_exact(engine, dtype):
+    edges = np.array([0.0, 1e-42, 0.5, 1.0, 3.0, 2.0**28, 2.0**52 + 1, 1e30, np.inf, np.nan])
+    either = lambda rng, shape: rng.choice([*edges, *-edges], shape)  # noqa: E731
+    most = {DType.F16: 15, DType.F32: 127, DType.F64: 1023}[dtype]
+    spread = lambda rng, shape: np.exp2(rng.uniform(-most, most, shape)) * rng.choice([-1, 1], shape)  # noqa: E731
+    few = lambda rng, shape: rng.uniform(-9, 9, shape)  # noqa: E731
+    draws = ((either, either), (spread, spread), (few, few), (_multiples, lambda rng, shape: np.full(shape, 0.1)))
+    for shapes in (((3, 1100), (3, 1100)), ((700,), (1,))):
+        for first, second in draws:
+            with np.errstate(over="ignore"):
+                found = check_op(
+                    engine, Eltwise("fmod"), *shapes, dtype=dtype, draw={0: first, 1: second}, families=("normal",),
+                    only=["eltwise.elements"],
+                )  # fmt: skip
+            assert found == {"eltwise.elements": 0.0}
+
+
 def test_the_smallest_integers_divided_by_minus_one_wrap(engine):
     for dtype in (DType.I64, DType.I32, DType.I8):
         least = np.iinfo(dtype.numpy).min
@@ -101,15 +124,6 @@ def test_signs_and_opposites(engine):
         engine, Activation("not"), (3, 701), dtype=DType.BOOL, draw=opposite, families=("normal",),
         only=["activation.elements"],
     )  # fmt: skip
-
-
-def test_signs_of_halves_are_those_of_their_bits(engine):
-    edges = np.array([0.0, 6e-8, 1.0, 65504.0, np.inf, np.nan])
-    families = {**FAMILIES, "edges": lambda rng, shape: np.resize(np.array([*edges, *-edges]), shape)}
-    found = check_op(
-        engine, Activation("sign"), (5, 530), dtype=DType.F16, families=families, only=["activation.elements"]
-    )
-    assert found == {"activation.elements": 0.0}
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "tanh", "gelu", "exp", "clip"])

@@ -10,6 +10,7 @@ from clgraph.core.dtype import DType
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.gather import Gather
+from clgraph.ops.is_special import IsSpecial
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.scatter import ScatterElements
@@ -106,6 +107,16 @@ def test_what_becomes_an_integer_is_rounded_before() -> None:
     program = run(net.program("y"), WidenFloats())
     assert program["y"].inputs[0].layout.dtype == DType.F16
     assert types(program)["a"] == DType.F32
+
+
+def test_what_is_asked_whether_it_is_infinite_is_rounded_before() -> None:
+    net = Net()
+    net.add("a", Activation("linear", 4.0), net.input("x", (4,), DType.F16))
+    net.add("y", IsSpecial(positive=True), "a")
+    net.add("z", IsSpecial(nan=True), "x")
+    program = run(net.program("y", "z"), WidenFloats())
+    assert types(program)["a"] == DType.F32
+    assert [program[name].inputs[0].layout.dtype for name in ("y", "z")] == [DType.F16] * 2
 
 
 def test_what_nothing_serves_in_float32_stays() -> None:
