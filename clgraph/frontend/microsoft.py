@@ -61,6 +61,7 @@ _MICROSOFT: Mapping[str, str] = {
     "kv_num_heads:i! local_window_size:i num_heads:i! q_norm_epsilon:f qk_norm_epsilon:f qk_output:i "
     "rotary_interleaved:i scale:f sliding_window_cache:i smooth_softmax:i softcap:f v_quant_type:s",
     "Inverse": "T -> T",
+    "MatMulBnb4": "T1 T2 T1 -> T1 | K:i! N:i! block_size:i! quant_type:i! training_mode:i transB:i",
     "MatMulIntegerToFloat": "T1 T2 T3 T3 T1? T2? T3? -> T3",
     "MatMulNBits": "T1 T2 T1 T3? T4? T1? -> T1 | K:i! N:i! accuracy_level:i bits:i block_size:i! weight_prepacked:i",
     "MultiHeadAttention": "T T? T? T? M? T? T? T? M? M? -> T T? T? QK? | mask_filter_value:f num_heads:i! scale:f "

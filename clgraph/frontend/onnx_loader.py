@@ -15,6 +15,7 @@ import numpy as np
 
 from clgraph.errors import ClgraphError, InternalError, ModelError, UnsupportedError
 from clgraph.frontend.about import about_of
+from clgraph.frontend.adopted import adopted, as_onnx
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.functions import expand, type_of
 from clgraph.frontend.graph_names import check_names
@@ -164,6 +165,8 @@ class GraphLoader:
         """
         if importers.get(proto.op_type, proto.domain) is not None:
             return None
+        if (version := adopted(proto.op_type, proto.domain)) is not None:
+            proto, importers = as_onnx(proto, label.name, version), importers.under({"": version.opset})
         if (schema := importers.function(proto.op_type, proto.domain)) is None:
             raise UnsupportedError(
                 f"node {label.name!r}: clgraph does not have {importers.describe(proto.op_type, proto.domain)}"

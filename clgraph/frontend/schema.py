@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from clgraph.frontend.adopted import adopted
 from clgraph.frontend.functions import has_function
 from clgraph.frontend.microsoft import advice, is_foreign, microsoft_signature
 from clgraph.frontend.opsets import domain_of
@@ -48,8 +49,9 @@ class Importers:
         return schema if has_function(schema) else None
 
     def knows(self, op_type: str, domain: str) -> bool:
-        """Return whether a node is read, by an importer or by the function of its schema."""
-        return self.get(op_type, domain) is not None or self.function(op_type, domain) is not None
+        """Return whether a node is read, by an importer, by the function of its schema, or as another operator."""
+        read = self.get(op_type, domain) is not None or self.function(op_type, domain) is not None
+        return read or adopted(op_type, domain) is not None
 
     def under(self, opsets: Mapping[str, int]) -> Importers:
         """Return what finds importers under *opsets*; a domain that has none there keeps the model's."""

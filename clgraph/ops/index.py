@@ -122,6 +122,7 @@ MICROSOFT: Mapping[str, str] = {
     "microsoft.activation": "BiasAdd BiasGelu BiasSplitGelu FastGelu Gelu QuickGelu",
     "microsoft.attention": "MultiHeadAttention",
     "microsoft.block_quantised": "MatMulNBits",
+    "microsoft.bnb4": "MatMulBnb4",
     "microsoft.convolution": "ConvTransposeWithDynamicPads FusedConv NhwcConv NhwcFusedConv NhwcMaxPool",
     "microsoft.distance": "CDist",
     "microsoft.embedding": "EmbedLayerNormalization QEmbedLayerNormalization",

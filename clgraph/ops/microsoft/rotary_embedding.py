@@ -58,8 +58,6 @@ class RotaryHeads(Composite):
 def import_rotary_embedding(node: OnnxNode) -> Sequence[str]:
     if node.attribute("is_packed_batching", 0):
         raise node.unsupported("is_packed_batching=1, texts of several lengths in one, is not there")
-    if node.attribute("scale", 1.0) != 1:
-        raise node.unsupported(f"a scale of {node.attribute('scale', 1.0):g} is not there, only 1")
     x, positions, *tables = node.inputs
     heads, size = node.attribute("num_heads", 0), node.attribute("rotary_embedding_dim", 0)
     interleaved = bool(node.attribute("interleaved", 0))

@@ -104,7 +104,8 @@ def test_heads_are_turned_as_onnxruntime_does(rng):
         agree("RotaryEmbedding", [normal(rng, 2, 5, 16), positions, *tables], **turned)
         agree("RotaryEmbedding", [normal(rng, 2, 3, 5, 8), positions, *tables], **turned)
         part = {"num_heads": 2, "rotary_embedding_dim": 8}
-        agree("RotaryEmbedding", [normal(rng, 2, 5, 24), positions, *tables], **turned, **part)
+        # ONNX Runtime reads no scale, whatever a file says.
+        agree("RotaryEmbedding", [normal(rng, 2, 5, 24), positions, *tables], **turned, **part, scale=2.0)
 
 
 def test_what_is_not_there_is_refused_by_name(rng):
