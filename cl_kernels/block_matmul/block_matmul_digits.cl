@@ -1,37 +1,81 @@
 // Product of rows in digits and a matrix of 2, 4 or 8 bits that has a scale a block. A ticket is a run of rows by a run of
-// column groups, 64 columns each; a group's records are read from the first to the last, one forward stream.
+// column groups, 64 columns each; a group's records are read from the first to the last, one forward stream. Many rows
+// take the weights of a block and of 32 columns as bytes in scratch, and keep their sums there, STRIP rows at a time.
 //
-// digits, sums, scales         of a, as block_digits.cl writes them; count bytes of a number
+// digits, sums, scales         of a, as block_digits.cl writes them; count bytes of a number, for `pitch` rows
 // records, group               as in clgraph/ops/block_records.py; ints from one group to the next
 // c                            the result, rows of `columns` floats side by side
 // rows, columns, blocks, block M, N, blocks along K and weights in one
-// pieces, zeros                as in micro_digits.cl
+// pieces, zeros, bits          as in micro_digits.cl
 // groups, ticket_groups, tiers column groups in all, of a ticket, tickets side by side
 // ticket_rows, spans           rows of a ticket, tickets below one another
-// widest, first_id             rows of the widest instance, 1, 3 or 8; id of that with one row, the other follows
+// many                         rows of a ticket from which on they are computed together; 0: never
+// row_id, rows_id              instances for a row, and for many
 //
 // Error as in micro_digits.cl. Post-operations follow on each run of rows; row and 16-column vector are y and x.
-#include "vnni.clh"
 #include "post_tile.clh"
+#include "records.clh"
+
+#define STRIP 128  // rows whose sums, and digits of a block, the cache next to the core holds
+
+// The weights of 32 columns of a record as words of four bytes: to[4 * word][32].
+static void block_bytes(__global const uint* w, const int pieces, const int bits, __global uint* to) {
+  const uint16 mask = 0x01010101 * ((1u << bits) - 1);
+  for (int p = 0; p < pieces; p++, w += 64) {
+    FETCH_RECORD(w, STRIP);
+    FETCH_RECORD(w + 16, STRIP);
+    const uint16 low = as_uint16(LOAD_LOOSE((__global const float*)w));
+    const uint16 high = as_uint16(LOAD_LOOSE((__global const float*)w + 16));
+    for (int shift = 0; shift < 8; shift += bits, to += 32) {
+      *(__global uint16*)to = low >> (uint16)(shift) & mask;
+      *(__global uint16*)(to + 16) = high >> (uint16)(shift) & mask;
+    }
+  }
+}
+
+// Rows [first, first + count) times a group of columns, of which the first `columns` exist.
+static void digit_strip(__global const block_matmul_digits_desc* d, __global char** banks, __global char* scratch,
+                        __global const uint* w, const int first, const int count, __global float* c, const int columns) {
+  const int pieces = d->pieces, blocks = d->blocks, record = d->group / blocks, each = d->count, pitch = d->pitch;
+  const long block_digits = (long)pitch * d->block * each;
+  __global float* sums = (__global float*)scratch;
+  __global uint* bytes = (__global uint*)(sums + (STRIP + 8) * 32);
+  for (int j = 0; j < columns; j += 32) {
+    __global const char* x = AT(const char, banks, d->digits) + (long)first * d->block * each;
+    __global const int* sum_of = AT(const int, banks, d->sums) + first * each;
+    __global const float* scale_of = AT(const float, banks, d->scales) + first;
+    __global const uint* from = w + j;
+    for (int b = 0; b < blocks; b++, from += record, x += block_digits, sum_of += pitch * each, scale_of += pitch) {
+      __global const uchar* points = (__global const uchar*)(from + 64 * (pieces + 1)) - j * 3;
+      block_bytes(from, pieces, d->bits, bytes);
+      micro_digit_rows(d->rows_id, x, sum_of, scale_of, count, d->block / 16, (__global const int*)bytes,
+                       (__global const float*)from + 64 * pieces, d->zeros ? points : 0, b > 0, sums);
+    }
+    for (int y = 0; y < count; y++)
+      for (int i = j; i < min(j + 32, columns); i += 16)
+        store_lanes(c + (long)y * d->columns + i, LOAD16(sums + y * 32 + i - j), min(16, columns - i));
+  }
+}
 
 static void block_matmul_digits(__global const block_matmul_digits_desc* d, __global char** banks, __global char* scratch,
                                 const int ticket, __global const post_step* post, const int posts) {
-  const int span = ticket % d->spans, tier = ticket / d->spans, blocks = d->blocks, padded = blocks * d->block;
-  const int last_row = min((span + 1) * d->ticket_rows, d->rows);
+  const int span = ticket % d->spans, tier = ticket / d->spans, row = d->block * d->count;
+  const int first_row = span * d->ticket_rows, last_row = min(first_row + d->ticket_rows, d->rows);
+  const int strip = d->many && last_row - first_row >= d->many ? STRIP : 1;
   const int last_group = min((tier + 1) * d->ticket_groups, d->groups);
-  const long x_row = (long)padded * d->count;
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     const int columns = min(64, d->columns - g * 64);
     __global const uint* w = AT(const uint, banks, d->records) + (long)g * d->group;
-    for (int y = span * d->ticket_rows; y < last_row;) {
-      const int count = last_row - y >= d->widest ? d->widest : 1;
+    for (int y = first_row; y < last_row; y += strip) {
+      const int count = min(strip, last_row - y);
       __global float* to = AT(float, banks, d->c) + (long)y * d->columns + g * 64;
-      micro_digits(d->first_id + (count > 1), AT(const char, banks, d->digits) + y * x_row, x_row, padded,
-                   AT(const int, banks, d->sums) + (long)y * blocks * d->count,
-                   AT(const float, banks, d->scales) + (long)y * blocks, blocks, w, d->pieces, d->zeros, to, d->columns,
-                   columns);
+      if (strip > 1) {
+        digit_strip(d, banks, scratch, w, y, count, to, columns);
+      } else {
+        micro_digits(d->row_id, AT(const char, banks, d->digits) + (long)y * row, AT(const int, banks, d->sums) + y * d->count,
+                     AT(const float, banks, d->scales) + y, d->pitch, d->blocks, w, d->pieces, d->zeros, to, columns);
+      }
       post_group(post, posts, banks, to, d->columns, 0, y, count, g, columns);
-      y += count;
     }
   }
 }

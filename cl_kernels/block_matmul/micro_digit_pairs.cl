@@ -14,24 +14,24 @@
 #endif
 #define PIECES 4
 
-NOINLINE static void micro_digit_pairs(__global const char* restrict x, const long x_row, const int digit,
-                                       __global const int* restrict sums, __global const float* restrict scales,
-                                       const int blocks, __global const uint* restrict w, const int pieces, const int zeros,
-                                       __global float* restrict c, const int c_row, const int columns) {
+NOINLINE static void micro_digit_pairs(__global const char* restrict x, __global const int* restrict sums,
+                                       __global const float* restrict scales, const int rows, const int blocks,
+                                       __global const uint* restrict w, const int pieces, const int zeros,
+                                       __global float* restrict c, const int columns) {
   const int record = 64 * (pieces + 1) + 16 * zeros, mask = 0x0f0f0f0f;
   float16 sum[4];
   #pragma unroll
   for (int j = 0; j < 4; j++) sum[j] = 0.0f;
   #pragma unroll 1
-  for (int b = 0; b < blocks; b++, w += record, x += pieces * 8, sums += DIGITS) {
+  for (int b = 0; b < blocks; b++, w += record, x += (long)rows * pieces * 8 * DIGITS, sums += rows * DIGITS) {
     #pragma unroll
     for (int j = 0; j < 4; j++) {
-      const int16 point = zeros ? convert_int16(((__global const uchar16*)(w + 64 * (pieces + 1)))[j]) : (int16)(8);
+      const int16 point = zeros ? convert_int16(((__global const uchar16*)(w + 64 * (pieces + 1)))[j]) : (int16)(1);
       int8 low[DIGITS], high[DIGITS];
       #pragma unroll
       for (int d = 0; d < DIGITS; d++) {
-        low[d] = point.lo * -sums[d];
-        high[d] = point.hi * -sums[d];
+        low[d] = point.lo * sums[d];
+        high[d] = point.hi * sums[d];
       }
       #pragma unroll 1
       for (int first = 0; first < pieces; first += PIECES) {
@@ -43,14 +43,14 @@ NOINLINE static void micro_digit_pairs(__global const char* restrict x, const lo
         for (int p = first; p < last; p++) {
           FETCH_RECORD(w + p * 64 + j * 16, 1);
           const int16 words = as_int16(LOAD_LOOSE((__global const float*)w + p * 64 + j * 16));
-          __global const char* xs = x + p * 8;
+          __global const char* xs = x + (p / 2 * DIGITS * 2 + p % 2) * 8;
           #pragma unroll
           for (int f = 0; f < 2; f++) {
             const int8 one = as_int8(as_uint8(words.lo) >> (uint8)(f * 4)) & mask;
             const int8 two = as_int8(as_uint8(words.hi) >> (uint8)(f * 4)) & mask;
             #pragma unroll
             for (int d = 0; d < DIGITS; d++) {
-              const int8 v = (int8)(*(__global const int*)(xs + f * 4 + d * digit));
+              const int8 v = (int8)(*(__global const int*)(xs + f * 4 + d * 16));
               pairs[d][0] = pair_sums(pairs[d][0], one, v);
               pairs[d][1] = pair_sums(pairs[d][1], two, v);
             }
@@ -70,7 +70,7 @@ NOINLINE static void micro_digit_pairs(__global const char* restrict x, const lo
       }
       FETCH_RECORD(w + 64 * pieces + j * 16, 1);
       const float16 scale = LOAD_LOOSE((__global const float*)w + 64 * pieces + j * 16);
-      sum[j] = fma((float16)(one, two) * scales[b], scale, sum[j]);
+      sum[j] = fma((float16)(one, two) * scales[b * rows], scale, sum[j]);
     }
   }
   #pragma unroll
@@ -83,6 +83,6 @@ NOINLINE static void micro_digit_pairs(__global const char* restrict x, const lo
 #ifndef CLGRAPH_LIBRARY
 __kernel void micro_digit_pairs_alone(__global const char* x, __global const int* sums, __global const float* scales,
                                       __global const uint* w, __global float* c, const int blocks) {
-  micro_digit_pairs(x, blocks * 32, blocks * 32, sums, scales, blocks, w, 4, 0, c, 64, 64);
+  micro_digit_pairs(x, sums, scales, 1, blocks, w, 4, 0, c, 64);
 }
 #endif

@@ -37,16 +37,25 @@ _WIDTHS = (4, 8, 2)
 _DIRECT = {16: {1: 4, 2: 4, 4: 4, 8: 2}, 8: {1: 2, 2: 1, 4: 1}}
 """Vectors of 16 columns by the rows that read weights as they lie in memory, by the floats in a vector."""
 
-_MANY = 8
+_MANY_DIRECT = 8
 """Rows for which it costs little to make floats of the same weights again for the next ones."""
 
-_ROWS = {3: {1: 4, 3: 2}, 1: {1: 4, 8: 2}}
-"""Vectors of 16 columns by the rows of the instances, by digits: what the registers hold."""
+_TOGETHER = {3: 4, 1: 8}
+"""Rows that are multiplied by weights in bytes at a time, by digits: what the registers hold beside 32 columns."""
+
+_MANY = {3: 4, 1: 6}
+"""Rows from which on they are multiplied together in less time than one by one, by digits."""
+
+_STRIP = 128
+"""Rows whose sums lie in scratch, as in ``block_matmul_digits.cl``."""
 
 
-def _micro(bits: int, digits: int, rows: int) -> Micro:
-    nb = _ROWS[digits][rows]
-    return Micro.of("block_matmul/micro_digits.cl", BITS=bits, DIGITS=digits, UR=rows, NB=nb)
+def _micro(bits: int, digits: int) -> Micro:
+    return Micro.of("block_matmul/micro_digits.cl", BITS=bits, DIGITS=digits)
+
+
+def _rows_micro(digits: int) -> Micro:
+    return Micro.of("block_matmul/micro_digit_rows.cl", DIGITS=digits, UR=_TOGETHER[digits])
 
 
 def _paired_micro(digits: int) -> Micro:
@@ -65,14 +74,17 @@ ROW_MICROS = micro_family(
     },
 )
 
-_PAIRS = [_paired_micro(digits) for digits in _ROWS]
+_PAIRS = [_paired_micro(digits) for digits in _TOGETHER]
 
 MICROS = micro_family(
     "micro_digits",
-    {
-        16: [*(_micro(bits, digits, rows) for bits in _WIDTHS for digits in _ROWS for rows in _ROWS[digits]), *_PAIRS],
-        8: _PAIRS,
-    },
+    {16: [*(_micro(bits, digits) for bits in _WIDTHS for digits in _TOGETHER), *_PAIRS], 8: _PAIRS},
+)
+
+MANY_MICROS = micro_family(
+    "micro_digit_rows",
+    # Narrow devices have the function, and do not call it.
+    {16: [_rows_micro(digits) for digits in _TOGETHER], 8: [_rows_micro(1)]},
 )
 
 _PANEL = 64
@@ -90,13 +102,15 @@ class BlockDigitsDesc(Descriptor):
     sums: Pointer
     scales: Pointer
     rows: Int
+    pitch: Int
     depth: Int
     block: Int
     count: Int
+    factor: Int
     ticket_rows: Int
 
 
-@descriptor("block_matmul_digits", micros=("micro_digits",))
+@descriptor("block_matmul_digits", micros=("micro_digits", "micro_digit_rows"))
 class BlockMatMulDigitsDesc(Descriptor):
     """Fields as in ``block_matmul_digits.cl``."""
 
@@ -108,18 +122,21 @@ class BlockMatMulDigitsDesc(Descriptor):
     group: Int
     count: Int
     rows: Int
+    pitch: Int
     columns: Int
     blocks: Int
     block: Int
     pieces: Int
     zeros: Int
+    bits: Int
     groups: Int
     ticket_groups: Int
     tiers: Int
     ticket_rows: Int
     spans: Int
-    widest: Int
-    first_id: Int
+    many: Int
+    row_id: Int
+    rows_id: Int
 
 
 @descriptor("block_matmul_rows", micros=("micro_block_row", "micro_matmul"))
@@ -212,14 +229,14 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
     """The rows as fixed-point numbers of three bytes a block (of one where the model allows it), products of bytes."""
 
     @classmethod
-    def first(cls, q: Query[BlockMatMul]) -> Micro:
-        """Return the instance for one row."""
-        return _micro(q.primitive.bits, digits_of(q), 1)
+    def many(cls, q: Query[BlockMatMul]) -> int:
+        """Return the rows of a ticket from which on they are computed together; 0: never."""
+        return _MANY[digits_of(q)]
 
     @classmethod
-    def widest(cls, q: Query[BlockMatMul]) -> int:
-        """Return the rows of the widest instance."""
-        return max(_ROWS[digits_of(q)])
+    def micro(cls, q: Query[BlockMatMul]) -> Micro:
+        """Return the instance for one row."""
+        return _micro(q.primitive.bits, digits_of(q))
 
     @classmethod
     def row_seconds(cls, q: Query[BlockMatMul]) -> float:
@@ -251,15 +268,19 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
         groups, blocks, nbytes = q.inputs[1].shape
         spans, tiers = _tickets(q, cls.row_seconds(q))
         first = runs(rows, _row_digits(q), q.device)
+        many, together = cls.many(q), _TOGETHER[count] if cls.many(q) else 1
+        pitch = -(-rows // together) * together
         digits = BlockDigitsDesc(
             x=Ref("in0"),
             digits=Ref("scratch0"),
             sums=Ref("scratch1"),
             scales=Ref("scratch2"),
             rows=rows,
+            pitch=pitch,
             depth=p.depth,
             block=p.block,
             count=count,
+            factor=-1 if p.zeros else -p.records.middle,
             ticket_rows=first.each,
         )
         product = BlockMatMulDigitsDesc(
@@ -271,24 +292,29 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
             group=blocks * nbytes // 4,
             count=count,
             rows=rows,
+            pitch=pitch,
             columns=p.columns,
             blocks=blocks,
             block=p.block,
             pieces=p.records.pieces,
             zeros=int(p.zeros),
+            bits=p.bits,
             groups=groups,
             ticket_groups=tiers.each,
             tiers=tiers.count,
             ticket_rows=spans.each,
             spans=spans.count,
-            widest=cls.widest(q),
-            first_id=MICROS.id(q.device.simd, cls.first(q)),
+            many=many,
+            row_id=MICROS.id(q.device.simd, cls.micro(q)),
+            rows_id=MANY_MICROS.id(q.device.simd, _rows_micro(count)) if many else 0,
         )
+        # The sums of a strip, of as many rows as are computed, and a block's weights.
+        scratch = 128 * (_STRIP + 8 + p.block // 4) if many and rows >= many else 0
         steps = (
             Tile("block_digits", digits, first.count),
-            Tile("block_matmul_digits", product, spans.count * tiers.count, post=_posts(q)),
+            Tile("block_matmul_digits", product, spans.count * tiers.count, scratch=scratch, post=_posts(q)),
         )
-        return Plan(steps, (rows * blocks * p.block * count, 4 * rows * blocks * count, 4 * rows * blocks))
+        return Plan(steps, (pitch * blocks * p.block * count, 4 * pitch * blocks * count, 4 * pitch * blocks))
 
 
 @implements(
@@ -304,12 +330,12 @@ class BlockMatMulPairs(BlockMatMulDigits):
         return super().limits(q)
 
     @classmethod
-    def first(cls, q: Query[BlockMatMul]) -> Micro:
-        return _paired_micro(digits_of(q))
+    def many(cls, q: Query[BlockMatMul]) -> int:
+        return 0
 
     @classmethod
-    def widest(cls, q: Query[BlockMatMul]) -> int:
-        return 1
+    def micro(cls, q: Query[BlockMatMul]) -> Micro:
+        return _paired_micro(digits_of(q))
 
     @classmethod
     def row_seconds(cls, q: Query[BlockMatMul]) -> float:
@@ -331,7 +357,7 @@ def _most(q: Query[BlockMatMul]) -> int:
     rows, most = rows_of(q), max(_direct(q))
     if rows == 1:
         return 1
-    return most if q.primitive.depth % q.primitive.block == 0 and (most == _MANY or rows <= most) else 0
+    return most if q.primitive.depth % q.primitive.block == 0 and (most == _MANY_DIRECT or rows <= most) else 0
 
 
 def _direct(q: Query[BlockMatMul]) -> Mapping[int, int]:

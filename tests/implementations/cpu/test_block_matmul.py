@@ -102,10 +102,15 @@ def test_rows_that_read_weights_as_they_lie_have_the_bits_of_one_alone(engine, b
 
 @pytest.mark.opencl
 def test_rows_in_digits_have_the_bits_of_one_alone(engine):
-    """Whatever passes they come in: three rows at once, eight where a number is one digit, and what is left."""
-    for bits, zeros, rough in ((4, True, False), (8, False, False), (2, True, True), (4, False, True)):
+    """Whatever passes they come in: four rows at once, eight where a number is one digit, in strips of 128."""
+    for bits, block, zeros, rough, rows in (
+        (4, 32, True, False, 11),
+        (8, 16, False, False, 133),
+        (2, 64, True, True, 11),
+        (4, 128, False, True, 129),
+    ):
         rng = np.random.default_rng(bits)
-        primitive, (a, records) = problem(rng, bits, 32, (11,), 96, 70, zeros=zeros, rough=rough)
+        primitive, (a, records) = problem(rng, bits, block, (rows,), 256, 118, zeros=zeros, rough=rough)
         got, *_ = computed(engine, BlockMatMulDigits, primitive, [a, records])
         alone = [computed(engine, BlockMatMulDigits, primitive, [row[None], records])[0] for row in a]
         np.testing.assert_array_equal(got, np.concatenate(alone), f"{bits} bits, rough {rough}")
