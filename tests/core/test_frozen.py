@@ -270,3 +270,29 @@ def _bare(cls: type[Any]) -> Any:
 
 def _body() -> dict[str, Any]:
     return {"__annotations__": {"first": "int", "second": "str"}, "second": "b"}
+
+
+def test_classes_whose_fields_differ_in_their_names_alone_share_compiled_code() -> None:
+    first, second = (frozen(type(name, (), {"__annotations__": {a: "int", b: "int"}})) for name, a, b in _NAMES)
+    for cls in (first, second):
+        for x in range(frozen_module.FEW + 1):
+            assert (cls(x, 2) == cls(x, 2), hash(cls(x, 2))) == (True, hash((x, 2)))
+    made = frozen_module._code.cache_info().misses
+    third = frozen(type("C", (), {"__annotations__": {"e": "int", "f": "int"}}))
+    assert [third(x, f=2).e for x in range(frozen_module.FEW + 1)] == list(range(frozen_module.FEW + 1))
+    assert frozen_module._code.cache_info().misses == made
+    with pytest.raises(TypeError, match=r"C\.__init__\(\) missing 1 required positional argument: 'f'"):
+        third(1)
+
+
+_NAMES = (("A", "a", "b"), ("B", "c", "d"))
+
+
+def test_a_field_without_a_default_behind_one_with_it_is_a_type_error() -> None:
+    @frozen
+    class Wrong:
+        size: int = 1
+        name: str
+
+    with pytest.raises(TypeError, match=r"'name' of .*Wrong has no default"):
+        Wrong(1)
