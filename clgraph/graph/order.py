@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
 
 from clgraph.errors import ProgramError
 from clgraph.graph.node import Node
@@ -73,6 +72,8 @@ def topological(nodes: Sequence[Node]) -> list[Node]:
     Raises:
         ProgramError: The graph has a cycle.
     """
+    from heapq import heappop, heappush
+
     sources = [{id(v.producer) for v in node.inputs if v.producer is not None} for node in nodes]
     readers: dict[int, list[int]] = {}
     for i, made_by in enumerate(sources):

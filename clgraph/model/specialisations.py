@@ -15,8 +15,6 @@ from clgraph.core.dtype import named, spelled
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import UnknownValueError
-from clgraph.families.notes import BOUND
-from clgraph.families.notes import NOTE as FAMILY
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -315,6 +313,9 @@ class Specialisations:
 
 def _story(specialisation: Specialisation) -> str:
     """Return how *specialisation* came about, and what it takes."""
+    from clgraph.families.notes import BOUND
+    from clgraph.families.notes import NOTE as FAMILY
+
     notes = specialisation.notes
     loaded, family = notes.get("load", ""), notes.get(FAMILY, "")
     parts = [loaded]

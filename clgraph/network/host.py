@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from clgraph.core.layout import Layout
-from clgraph.core.strides import same_places
 from clgraph.errors import ProgramError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
@@ -82,5 +81,10 @@ class Host:
 
 def _lie_alike(first: Layout, second: Layout) -> bool:
     """Whether memory of the *first* layout is memory of the second as it is, and nothing lies between its elements."""
-    without_halo = not first.halo and not second.halo and first.format == second.format
-    return covers_span(first) and (first == second or (without_halo and same_places(first, second)))
+    if not covers_span(first):
+        return False
+    if first == second or first.halo or second.halo or first.format != second.format:
+        return first == second
+    from clgraph.core.strides import same_places
+
+    return same_places(first, second)

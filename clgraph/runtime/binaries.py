@@ -33,8 +33,8 @@ _DEFINED = (
     "vbmi",
 )
 """Features that libraries know by a macro of that name."""
-_PLACE = re.compile(r"(?P<file>[^:]+):(?P<line>\d+):(?:\d+:)? *(?P<what>.+)")
-_NEWER = re.compile(r"^#define OPENCL_C ([23])0$", re.MULTILINE)
+_PLACE = r"(?P<file>[^:]+):(?P<line>\d+):(?:\d+:)? *(?P<what>.+)"
+_NEWER = r"(?m)^#define OPENCL_C ([23])0$"
 
 
 class ProgramCache:
@@ -111,7 +111,7 @@ def options_for(features: frozenset[str], library: bool, text: str = "") -> str:
         version = "3.0" if "acq_rel" in features else "1.2"
         known = "".join(f" -DCLGRAPH_{feature.upper()}" for feature in _DEFINED if feature in features)
         return f"-cl-std=CL{version} -cl-mad-enable{known}" + " -DCLGRAPH_NO_FMA" * ("fma" not in features)
-    newer = _NEWER.search(text)
+    newer = re.search(_NEWER, text)
     return f"-cl-std=CL{newer[1]}.0 -cl-mad-enable" if newer else "-cl-std=CL1.2 -cl-mad-enable"
 
 
@@ -170,7 +170,8 @@ def first_error(log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     for line in lines:
         # clang writes "file:1:2: error: message", PoCL "error: file:1:2: message".
-        if "error: " in line and (found := _PLACE.fullmatch(line.replace("fatal error: ", "").replace("error: ", ""))):
+        place = line.replace("fatal error: ", "").replace("error: ", "")
+        if place != line and (found := re.fullmatch(_PLACE, place)):
             return f"{found['file']}:{found['line']}: {found['what']}"
     return next(iter(lines), "the compiler says nothing")
 

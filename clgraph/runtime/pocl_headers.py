@@ -20,11 +20,11 @@ HEADER = "opencl-c.h"
 CHOSEN = "CLGRAPH_BUILTINS"
 """Macro that says that the functions needed are named; with a function's stem behind it, that this one is needed."""
 
-_DECLARED = re.compile(r"(\w+)\s*\(")
-_ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)")
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_CONVERSION = re.compile(r"convert_[a-z]+")
-_GUARD = re.compile(rf"^#if .*{CHOSEN}_(\w+)\)$", re.MULTILINE)
+_DECLARED = r"(\w+)\s*\("
+_ATTRIBUTE = r"__attribute__\s*\(\(.*?\)\)"
+_NAME = r"[A-Za-z_]\w*"
+_CONVERSION = r"convert_[a-z]+"
+_GUARD = rf"(?m)^#if .*{CHOSEN}_(\w+)\)$"
 
 
 def make(folder: Path, source: Path, *, anew: bool = False) -> None:
@@ -56,7 +56,7 @@ def stems(folder: Path, source: Path) -> frozenset[str]:
         if last:
             return frozenset()
         make(folder, source, anew=True)
-    return frozenset(_GUARD.findall(text))
+    return frozenset(re.findall(_GUARD, text))
 
 
 def options(text: str, declared: frozenset[str]) -> str:
@@ -64,7 +64,7 @@ def options(text: str, declared: frozenset[str]) -> str:
 
     A name that ends in ``_``, to which a macro pastes the rest, stands for all that begin with it.
     """
-    names = frozenset(_NAME.findall(text))
+    names = frozenset(re.findall(_NAME, text))
     parts = tuple(name for name in names if name.endswith("_"))
     wanted = declared & {_stem(name) for name in names} | {stem for stem in declared if stem.startswith(parts)}
     return " ".join((f"-D{CHOSEN}", *(f"-D{CHOSEN}_{stem}" for stem in sorted(wanted))))
@@ -86,7 +86,7 @@ def _statements(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield "", begun.pop()
         elif ";" in line:
             statement = "\n".join(begun)
-            found = _DECLARED.search(_ATTRIBUTE.sub("", statement))
+            found = re.search(_DECLARED, re.sub(_ATTRIBUTE, "", statement))
             yield _stem(found[1]) if found else "", statement
             begun.clear()
     yield from (("", line) for line in begun)
@@ -94,7 +94,7 @@ def _statements(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def _stem(name: str) -> str:
     """Return what the names of a function for several types have in common: ``convert_int``, ``vload``."""
-    conversion = _CONVERSION.match(name)
+    conversion = re.match(_CONVERSION, name)
     return conversion[0] if conversion else name.rstrip("0123456789")
 
 

@@ -35,8 +35,7 @@ def digest_of(folders: Iterable[Path], kept: Path | None = None) -> str:
 
 @functools.cache
 def _remembered(folders: tuple[str, ...], kept: Path) -> str:
-    states = [(folder, state) for folder in folders for state in _states(folder)]
-    state = hashlib.sha256(repr(states).encode()).hexdigest()
+    state = hashlib.sha256("".join(map(_state, folders)).encode()).hexdigest()
     # One file for the same folders: sources that change leave none behind.
     path = kept / f"{hashlib.sha256(repr(folders).encode()).hexdigest()[:32]}.sources"
     with contextlib.suppress(OSError, ValueError):
@@ -44,7 +43,7 @@ def _remembered(folders: tuple[str, ...], kept: Path) -> str:
         if then == state:
             return digest
     digest = _of_content(folders)
-    latest = max((max(times) for _, (_, _, _, *times) in states), default=0)
+    latest = max((max(times) for folder in folders for _, _, _, *times in _states(folder)), default=0)
     if time.time() - latest * 1e-9 > SETTLED_SECONDS:
         # A folder that cannot be written costs the time of reading, no more.
         with contextlib.suppress(OSError):
@@ -65,6 +64,12 @@ def _digest(folder: str) -> str:
         digest.update(f"{name} {len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()
+
+
+@functools.cache
+def _state(folder: str) -> str:
+    """Return what stands for the states of the files in *folder*: several digests are about the same folders."""
+    return hashlib.sha256(repr((folder, _states(folder))).encode()).hexdigest()
 
 
 @functools.cache

@@ -51,7 +51,7 @@ BANKS = 8
 _Instances = tuple[str, "tuple[Micro, ...]"]
 """A family as compiled for one device: its name and its instances."""
 
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?!__)(\w+)", re.MULTILINE)
+_DEFINE = r"(?m)^[ \t]*#[ \t]*define[ \t]+(?!__)(\w+)"
 
 
 @frozen
@@ -211,7 +211,7 @@ class _Body:
     @staticmethod
     def of(file: str, seen: set[str]) -> _Body:
         text = expand(file, set(seen))
-        return _Body(file, text, tuple(_DEFINE.findall(text)))
+        return _Body(file, text, tuple(re.findall(_DEFINE, text)))
 
 
 def _between(body: _Body, before: Mapping[str, int | str]) -> str:

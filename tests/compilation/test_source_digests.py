@@ -27,7 +27,12 @@ def digest(sources, tmp_path, monkeypatch):
     monkeypatch.setattr(source_digests, "SETTLED_SECONDS", -60.0)
 
     def find() -> tuple[str, list[str]]:
-        for cached in (source_digests._remembered, source_digests._digest, source_digests._states):
+        for cached in (
+            source_digests._remembered,
+            source_digests._digest,
+            source_digests._state,
+            source_digests._states,
+        ):
             cached.cache_clear()
         read: list[str] = []
 
@@ -39,7 +44,7 @@ def digest(sources, tmp_path, monkeypatch):
         return digest_of([sources], tmp_path / "kept"), read
 
     yield find
-    for cached in (source_digests._remembered, source_digests._digest, source_digests._states):
+    for cached in (source_digests._remembered, source_digests._digest, source_digests._state, source_digests._states):
         cached.cache_clear()
 
 

@@ -12,8 +12,7 @@ from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.blocked import operand_proposals
 from clgraph.implementations.cpu.byte_ends import ByteEnd, end_numbers, listed_refusal, lookup_of, operand_ref
-from clgraph.implementations.cpu.byte_products import BYTE_TILE
-from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     blocked_posts,
@@ -33,9 +32,6 @@ PLANES, BLOCKS, BYTES, PLACES = 0, 1, 2, 3
 """What ``bytes_fsv16.cl`` reads: planes or blocks of floats, blocks of bytes, or of places in a table."""
 PIECE = 64
 """Pixels that are staged at once."""
-
-HANDS_ON = replace(BYTE_TILE, dtypes=frozenset({DType.U8}), mixed=False, fuses=frozenset())
-"""What tiles serve that make no other bytes than those they read."""
 
 
 @descriptor("bytes_fsv16")
@@ -109,25 +105,6 @@ def between_seconds(q: Query[Any]) -> float:
     moved = sum(x.nbytes for x in (*q.inputs, *q.outputs))
     work = vectors * q.device.costs.unit("copy.vector") * (2 + len(q.post))
     return step_seconds(q.device, work, moved, 8 * q.device.workers)
-
-
-def blocked_bytes(q: Query[Any]) -> tuple[Formats, ...]:
-    """Return the proposal of all inputs and the result in blocks."""
-    rank = q.outputs[0].rank
-    return (Formats((feature_blocked(rank),) * q.arity, (feature_blocked(rank),)),) if rank in (3, 4) else ()
-
-
-def copied_seconds(q: Query[Any], reads: int = 1) -> float:
-    """Estimate the time of a step that makes each vector of bytes of *reads* others."""
-    work = prod(q.outputs[0].shape) / LANES * q.device.costs.unit("copy.vector") * reads
-    return step_seconds(q.device, work, sum(x.nbytes for x in (*q.inputs, *q.outputs)), 8 * q.device.workers)
-
-
-def strips_of(q: Query[Any], reads: int = 1) -> TicketRanges:
-    """Cut the rows of such a step's result."""
-    y = planes(q.outputs[0])
-    row, blocks = y.width * q.device.costs.unit("copy.vector") * reads, y.batch * y.blocks
-    return row_strips(y.height, row, blocks, ticket_seconds(row * y.height * blocks, q.device), q.device)
 
 
 def looked_up(q: Query[Any]) -> Plan:

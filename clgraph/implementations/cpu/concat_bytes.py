@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clgraph.implementations.cpu.byte_moves import HANDS_ON, blocked_bytes, copied_seconds
+from clgraph.implementations.cpu.byte_copies import HANDS_ON, blocked_bytes, copied_seconds
 from clgraph.implementations.cpu.copies import PIECE
 from clgraph.implementations.cpu.geometry import (
     LANES,

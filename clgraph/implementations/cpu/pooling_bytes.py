@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from clgraph.implementations.cpu.blocked import square
-from clgraph.implementations.cpu.byte_moves import HANDS_ON, blocked_bytes, copied_seconds, strips_of
+from clgraph.implementations.cpu.byte_copies import HANDS_ON, blocked_bytes, copied_seconds, strips_of
 from clgraph.implementations.cpu.geometry import (
     InPlanes,
     OutPlanes,
