@@ -55,12 +55,18 @@ def datatype(array: Array) -> str:
     return name
 
 
+_MOST_AXES = 64
+"""Of an array of NumPy's."""
+
+
 def checked_shape(shape: Any, what: str) -> tuple[int, ...]:
     """Return a request's shape; raises ``InputError`` where it is no list of sizes."""
     if not isinstance(shape, Sequence) or isinstance(shape, str | bytes):
         raise InputError(f"the shape of {what} is to be a list of sizes, not {type(shape).__name__}")
     if wrong := [d for d in shape if type(d) is not int or d < 0]:
         raise InputError(f"the shape of {what} holds {wrong[0]!r}, which is no size")
+    if len(shape) > _MOST_AXES:
+        raise InputError(f"the shape of {what} has {len(shape)} axes; {_MOST_AXES} are the most")
     return tuple(shape)
 
 

@@ -120,6 +120,7 @@ _BINARY = {"name": "x", "datatype": "FP32", "shape": [1, 2], "parameters": {"bin
         (called(tensor([[1.0, 2.0]], datatype="FP31")), {}, 400, "the datatype of input 'x' is 'FP31'"),
         (called(tensor([[1.0, 2.0]], shape=[1, 3])), {}, 400, "3 elements are wanted, 2 were given"),
         (called(tensor([[1.0, 2.0]], shape=[1, -2])), {}, 400, "holds -2, which is no size"),
+        (called(tensor([[1.0, 2.0]], shape=[1] * 64 + [2])), {}, 400, "has 65 axes; 64 are the most"),
         (called(tensor([[1.0, 2.0]], shape="12")), {}, 400, "a list of sizes, not str"),
         (called({"name": "x", "shape": [1, 2], "data": [1, 2]}), {}, 400, "input 'x' has no 'datatype'"),
         (called({"name": "x", "datatype": "FP32", "shape": [1, 2]}), {}, 400, "either 'data' or"),
