@@ -22,6 +22,10 @@ from tests.support.selected import is_left_out, left_out, pytest_ignore_collect,
         ("not opencl or not slow", set()),
         ("not slow and not of_another_name", set()),
         ("", set()),
+        ("not (slow or opencl)", {"opencl", "slow"}),
+        ("not slow(seconds=60)", set()),
+        ("not slow or", set()),
+        ("not slow opencl()", set()),
     ],
 )
 def test_a_mark_leaves_out_what_no_other_mark_brings_back(expression: str, marks: set[str]) -> None:

@@ -47,7 +47,7 @@ def test_a_line_at_an_angle_is_found_at_that_angle() -> None:
     assert side_lengths(corners)[0] > 4 * side_lengths(corners)[1]
 
 
-@pytest.mark.parametrize("size", [(1, 1), (3, 700), (40, 30), (999, 777), (5000, 4000)])
+@pytest.mark.parametrize("size", [(1, 1), (3, 700), (40, 30), (999, 777), (2500, 2000)])
 def test_pictures_of_any_size_become_multiples_of_32(size: tuple[int, int]) -> None:
     pixels = scaled(Image.new("RGB", size, (255, 0, 128)))
     assert pixels.shape[:2] == (1, 3)

@@ -62,6 +62,10 @@ class GraphWriter:
         """Add normal values of variance *gain* / *fan_in* (2: He's for relu, 1: what keeps a linear layer's scale)."""
         return self.constant(self.random.normal(0, math.sqrt(gain / fan_in), shape).astype(np.float32))
 
+    def zeros(self, *shape: int, **_: float) -> str:
+        """Add zeros, in place of :meth:`weight` where a model's sizes are all that is asked for: drawing takes long."""
+        return self.constant(np.zeros(shape, np.float32))
+
     def bias(self, size: int) -> str:
         """Add a vector of small values."""
         return self.constant(self.random.normal(0, 0.1, size).astype(np.float32))

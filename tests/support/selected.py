@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import re
@@ -10,21 +11,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.mark.expression import Expression
 
 MARKS = ("opencl", "slow")
+OF_MARKS = (ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.Name, ast.Load)
 OF_THE_FILE = re.compile(rb"^pytestmark = \[?\s*pytest\.mark\.(\w+)", re.MULTILINE)
 
 
 @functools.cache
 def left_out(expression: str) -> frozenset[str]:
-    """Return which of ``MARKS`` leave a test out by themselves, whatever else it is marked with."""
-    names = set(re.findall(r"\w+", expression)) - {"and", "or", "not"}
-    if not names or not names <= set(MARKS):
+    """Return which of ``MARKS`` leave a test out by themselves, whatever else it is marked with.
+
+    An expression of nothing but marks, ``and``, ``or``, ``not`` and parentheses means the same to pytest and to Python.
+    Others leave out nothing here, nor do wrong ones, of which pytest tells.
+    """
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+    except SyntaxError:
         return frozenset()
-    compiled = Expression.compile(expression)
+    for part in ast.walk(tree):
+        if not isinstance(part, OF_MARKS) or (isinstance(part, ast.Name) and part.id not in MARKS):
+            return frozenset()
+    compiled = compile(tree, "marks", "eval")
     every = map(set, chain.from_iterable(combinations(MARKS, n) for n in range(len(MARKS) + 1)))
-    selected = [marks for marks in every if compiled.evaluate(lambda name, marks=marks, **_: name in marks)]
+    selected = [marks for marks in every if eval(compiled, {mark: mark in marks for mark in MARKS})]
     return frozenset(MARKS).difference(*selected)
 
 
