@@ -12,14 +12,14 @@ from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.pipeline import default_pipeline
-from tests.support.models import HEAVY, light_model, light_names
+from tests.support.models import FEW, HEAVY, light_model, light_names
 from tests.support.programs import Net
 from tests.support.zoo_detection import yolov8n
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in HEAVY)) for n in light_names()])
 def test_no_elementwise_node_and_at_most_one_reorder_are_left(name: str) -> None:
-    program = load_onnx(light_model(name, hidden=256)).build({})
+    program = load_onnx(light_model(name, hidden=256, drawn=FEW)).build({})
     passes = default_pipeline()
     last = next(i for i, p in enumerate(passes) if p.name == "add_required_reorders")
     PassManager(passes[: last + 1]).run(program, Context())
@@ -38,7 +38,7 @@ def test_shufflenet_on_a_gpu_copies_more_without_remove_redundant_reorders() -> 
     moved = {}
     for disabled in ((), ("remove_redundant_reorders",)):
         config = {"device_class": "gpu", "disable_passes": list(disabled), "split_batch": 0}
-        found = _reorders(clgraph.compile(light_model("shufflenet"), "null", config=config).program)
+        found = _reorders(clgraph.compile(light_model("shufflenet", drawn=FEW), "null", config=config).program)
         moved[disabled] = len(found), sum(n.output.layout.nbytes for n in found)
     (without, more), (with_it, fewer) = moved["remove_redundant_reorders",], moved[()]
     # One of 272 channels of 7 x 7 floats.

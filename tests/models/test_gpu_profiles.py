@@ -18,7 +18,7 @@ from clgraph.ops.matmul import MatMul
 from clgraph.passes.chosen import choice_of
 from clgraph.selector.plan import Launch
 from clgraph.selector.query import DeviceInfo
-from tests.support.models import light_model, light_names, without_repeats
+from tests.support.models import FEW, light_model, light_names, without_repeats
 from tests.support.zoo import ZOO, Made
 
 
@@ -74,7 +74,7 @@ CASES = [
 @functools.lru_cache(maxsize=1)
 def made(name: str) -> Made:
     """Return a model, one for all profiles, of which a block more of the same sizes tells nothing."""
-    return (without_repeats(light_model(name)), {}) if name in light_names() else ZOO[name].make()
+    return (without_repeats(light_model(name, drawn=FEW)), {}) if name in light_names() else ZOO[name].make()
 
 
 def planned(name: str, profile: DeviceInfo, precision: str, monkeypatch: pytest.MonkeyPatch) -> Program:

@@ -16,6 +16,9 @@ HEAVY = ("vgg19", "zfnet512")
 DRAWN = (1 << 20) + 7
 """How many different numbers a weight has at most, a prime: the largest of AlexNet would take half a second to draw."""
 
+FEW = 4099
+"""The same where nothing is computed with the weights."""
+
 HIDDEN = 4096
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -27,7 +30,7 @@ def light_names() -> list[str]:
 
 
 def light_model(
-    name: str, seed: int = 0, *, logits: bool = True, picture: int = 224, hidden: int = HIDDEN
+    name: str, seed: int = 0, *, logits: bool = True, picture: int = 224, hidden: int = HIDDEN, drawn: int = DRAWN
 ) -> onnx.ModelProto:
     """Return architecture *name* with random weights in place of its constant ones.
 
@@ -40,6 +43,7 @@ def light_model(
             224 x 224, it does of these, too. Networks with matrices or reshapes behind other layers take no other.
         hidden: Length of the vectors between the matrices of AlexNet, VGG and ZFNet, of whose weights nine in ten are
             in these matrices.
+        drawn: How many different numbers a weight has at most.
     """
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     graph = model.graph
@@ -62,7 +66,7 @@ def light_model(
     graph.initializer.extend(kept)
     for weight, shape in wanted.items():  # one at a time: some have a hundred million elements
         tensor = graph.initializer.add(name=weight, data_type=TensorProto.FLOAT, dims=shape)
-        tensor.raw_data = _weights(random, *roles.get(weight, ("", 0)), shape).tobytes()
+        tensor.raw_data = _weights(random, *roles.get(weight, ("", 0)), shape, drawn).tobytes()
     graph.node.extend(nodes)
     graph.input.extend(inputs)
     softmax = next((n for n in reversed(nodes) if n.op_type == "Softmax"), None)
@@ -173,7 +177,9 @@ def _roles(graph: onnx.GraphProto) -> dict[str, tuple[str, int]]:
     return roles
 
 
-def _weights(random: np.random.Generator, op_type: str, slot: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
+def _weights(
+    random: np.random.Generator, op_type: str, slot: int, shape: tuple[int, ...], drawn: int
+) -> NDArray[np.float32]:
     match op_type, slot:
         case ("BatchNormalization" | "residual", 4):
             return random.uniform(0.5, 1.5, shape).astype(np.float32)
@@ -187,6 +193,6 @@ def _weights(random: np.random.Generator, op_type: str, slot: int, shape: tuple[
             deviation = math.sqrt(1 / shape[-1])
         case _:
             deviation = math.sqrt(2 / math.prod(shape[1:]))
-    values = random.standard_normal(min(math.prod(shape), DRAWN), np.float32)
+    values = random.standard_normal(min(math.prod(shape), drawn), np.float32)
     values *= np.float32(deviation)
     return np.resize(values, shape)
