@@ -60,6 +60,7 @@ def test_preparations_are_told_of_that_failed_printed_or_took_long() -> None:
     assert not is_read("testreport", report())
     assert not is_read("testreport", report(when="teardown"))
     assert not is_read("logstart", {})
+    assert not is_read("logfinish", {})
     assert is_read("runtest_protocol_complete", {})
     for of in ({"when": "call"}, {"outcome": "failed"}, {"outcome": "skipped"}, {"duration": 0.1}):
         assert is_read("testreport", report(**of))

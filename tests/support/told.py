@@ -13,7 +13,7 @@ SHOWN_SECONDS = 0.005
 def is_read(name: str, data: dict[str, Any]) -> bool:
     """Whether a message says what the terminal shows: a preparation or an end that went well and soon does not."""
     if name != "testreport":
-        return name != "logstart"
+        return name not in ("logstart", "logfinish")
     return bool(
         data["when"] == "call"
         or data["outcome"] != "passed"
