@@ -18,6 +18,7 @@ from clgraph.ops.cumulative_sum import CumulativeSum
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand, Repeat
 from clgraph.ops.gather import Gather
+from clgraph.ops.is_special import IsSpecial
 from clgraph.ops.pad import Pad
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.quantized_sum import QuantizedSum
@@ -59,6 +60,7 @@ CASES: list[tuple[Primitive, list[np.ndarray]]] = [
     (Expand((2, 3, 4, 5)), [_floats(2, 1, 4, 1)]),
     (Repeat((1, 2, 3, 1)), [_floats(*X)]),
     (CumulativeSum(2), [_floats(*X)]),
+    (IsSpecial(positive=True), [np.where(_floats(*X) > 1, np.float32(np.inf), _floats(*X))]),
     (Gather(2), [_floats(*X), np.array([3, 0, -1])]),
     (Gather(1), [_floats(*X), np.array(2)]),
     (Reshape((2, 1, 12, 1)), [_floats(2, 12, 1, 1)]),
