@@ -19,7 +19,6 @@ from clgraph.graph.host_types import STRINGS
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.primitive import Array, OfHostValues, Primitive
 from clgraph.graph.topology import Topology
-from clgraph.ops.on_strings import on_strings
 
 
 @frozen
@@ -138,6 +137,8 @@ class ModelNode:
     def leave_strings_to_the_host(self) -> None:
         """Let the host compute what operators that are not about strings make of them."""
         if STRINGS in self.types:
+            from clgraph.ops.on_strings import on_strings
+
             self.emitted = [replace(layer, primitive=on_strings(layer.primitive)) for layer in self.emitted]
 
     def random_key(self) -> tuple[str, int]:

@@ -25,7 +25,6 @@ from clgraph.frontend.opsets import marked, opsets_of
 from clgraph.frontend.order import ordered, reads_of
 from clgraph.frontend.protobuf import onnx
 from clgraph.frontend.schema import Importers
-from clgraph.frontend.sparse import read_sparse_tensor
 from clgraph.frontend.value_types import completed, declared_shape, declared_type, made_of, signature_of, tensor_of
 from clgraph.frontend.weights import code_of, read_tensor
 from clgraph.graph.faults import faults
@@ -287,7 +286,7 @@ class GraphLoader:
             if attribute.name in ("value_string", "value_strings"):
                 return _frozen(attribute_value(attribute, what), "object")
             if attribute.name == "sparse_value":
-                return read_sparse_tensor(attribute.sparse_tensor, what, self.folder)
+                return self._read_sparse(attribute.sparse_tensor, what)
             if attribute.name in ("value_float", "value_floats", "value_int", "value_ints"):
                 dtype = "float32" if "float" in attribute.name else "int64"
                 return _frozen(attribute_value(attribute, what), dtype)
@@ -298,11 +297,16 @@ class GraphLoader:
         self.topology.scattered |= tensor.data_location == onnx.TensorProto.EXTERNAL
         return read_tensor(tensor, what, self.folder, raw)
 
+    def _read_sparse(self, tensor: onnx.SparseTensorProto, what: str) -> Array:
+        from clgraph.frontend.sparse import read_sparse_tensor
+
+        return read_sparse_tensor(tensor, what, self.folder)
+
     def _find_constant(self, name: str) -> Array | None:
         if name not in self.data and name in self.tensors:
             self.data[name] = self._read_tensor(self.tensors[name], f"constant {name!r}", self.mapped.get(name))
         if name not in self.data and name in self.sparse:
-            self.data[name] = read_sparse_tensor(self.sparse[name], f"constant {name!r}", self.folder)
+            self.data[name] = self._read_sparse(self.sparse[name], f"constant {name!r}")
         if name in self.data or self.outer is None or name in self.made:
             return self.data.get(name)
         return self.outer._find_deciding(name)  # a body holds it as a constant of its own

@@ -13,7 +13,6 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.ops.batch_statistics import BatchStatistics
 from clgraph.selector.general import (
     REALS,
     General,
@@ -86,6 +85,8 @@ def import_batch_normalization(node: OnnxNode) -> Primitive | Sequence[str]:
         raise node.unsupported("statistics are results in training only, and the node says that it does not train")
     if not training and spatial:
         return BatchNormalization(epsilon)
+    from clgraph.ops.batch_statistics import BatchStatistics
+
     statistics = BatchStatistics(epsilon, node.attribute("momentum", 0.9), spatial, training)
     return node.emit(statistics, *node.inputs, outputs=5)
 

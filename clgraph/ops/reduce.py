@@ -18,7 +18,6 @@ from clgraph.graph.attributes import ints, positive_axes, present, read_values
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, without
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
-from clgraph.ops.fill import Fill
 from clgraph.selector.general import (
     INTEGERS,
     REALS,
@@ -120,6 +119,8 @@ class Reduce(Primitive):
             axes = () if self.no_axes_is_none else tuple(range(rank))
         bound = positive_axes(axes, rank)
         if inputs[0].count == 0 and any(inputs[0].shape[a] == 0 for a in bound):
+            from clgraph.ops.fill import Fill
+
             dtype, shape = inputs[0].dtype, reduced_shape(inputs[0].shape, bound, keepdims=self.keepdims)
             return Bound(Fill(_of_nothing(self.function, dtype.numpy), dtype, shape), ())
         return Bound(replace(self, axes=bound, spatial=False, no_axes_is_none=False, reads=()), (0,))

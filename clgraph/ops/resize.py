@@ -19,7 +19,6 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, held
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
-from clgraph.ops.where import Where
 from clgraph.selector.general import (
     INTEGERS,
     REALS,
@@ -279,6 +278,8 @@ class Extrapolate(Composite):
     kind: ClassVar[str] = "extrapolate"
 
     def compose(self, c: Composition) -> Sequence[str]:
+        from clgraph.ops.where import Where
+
         y, x = c.add(self.resize, *c.inputs), c.layout(c.inputs[0])
         bound = self.resize.bind([c.layout(n) for n in c.inputs], c.values).primitive
         assert isinstance(bound, Resize)
