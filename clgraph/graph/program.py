@@ -10,7 +10,6 @@ from typing import Literal
 from clgraph.core.layout import Layout
 from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Arena, Buffer
-from clgraph.graph.inheritance import inherited
 from clgraph.graph.node import Fused, Node, Value, print_node, print_value
 from clgraph.graph.order import Order, topological
 from clgraph.graph.primitive import Array, Primitive
@@ -173,6 +172,8 @@ class Program:
         """
         if not sources:
             raise ProgramError(f"inserting {primitive} needs the node it stems from")
+        from clgraph.graph.inheritance import inherited
+
         annotation, placement, partitioned_by, origin = inherited(sources)
         label = self.unique(name or f"{sources[0].name}/{primitive.kind}")
         layouts = primitive.infer([v.layout for v in inputs])
@@ -216,6 +217,8 @@ class Program:
             ProgramError: The two are not neighbours, their annotations or placements differ, or the result between them
                 is read elsewhere (so that no other input of *peer* can depend on *into*).
         """
+        from clgraph.graph.inheritance import inherited
+
         annotation, placement, partitioned_by, origin = inherited((into, peer))
         post = into.output in peer.inputs
         inner = into.output if post else peer.output

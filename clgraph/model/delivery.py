@@ -12,7 +12,6 @@ from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Signature
 from clgraph.model.feeds import is_literal, literal, names
-from clgraph.model.host_feeds import take
 from clgraph.model.tensor import Tensor, new_tensor, taken
 from clgraph.runtime.callers_buffer import is_array
 from clgraph.runtime.memory import Memory
@@ -53,6 +52,8 @@ def as_arrays(feeds: Mapping[str, Any], wanted: Sequence[tuple[str, np.dtype[Any
             arrays[name] = given
             continue
         if isinstance(dtype, str):
+            from clgraph.model.host_feeds import take
+
             arrays[name] = take(given, dtype, f"input {name!r}")
             continue
         if dtype is not None and is_literal(given):

@@ -14,9 +14,8 @@ from clgraph.errors import DeviceMemoryError, InputError, UnsupportedError
 from clgraph.graph.primitive import Array
 from clgraph.model.torch_tensors import is_bfloat16, is_torch, plain
 from clgraph.network.tensors import empty
-from clgraph.runtime import callers_buffer, callers_image
+from clgraph.runtime import callers_buffer
 from clgraph.runtime.at_exit import GATE
-from clgraph.runtime.callers_queue import adopt
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.runtime.memory import Memory
@@ -111,6 +110,9 @@ class Tensor:
             InputError: The buffer is none, too small, or of an element type that clgraph does not hold.
             DeviceError: It belongs to another context than the queue, or to no device that clgraph finds.
         """
+        from clgraph.runtime import callers_image
+        from clgraph.runtime.callers_queue import adopt
+
         if callers_buffer.is_array(buffer):
             shape, dtype = buffer.shape, buffer.dtype
             buffer, offset, own = callers_buffer.part_of_array(buffer, "the array")
@@ -145,6 +147,9 @@ class Tensor:
             InputError: It is none, or holds something else.
             DeviceError: The device has no images, or it belongs to another context than the queue.
         """
+        from clgraph.runtime import callers_image
+        from clgraph.runtime.callers_queue import adopt
+
         if not callers_image.is_image(image):
             raise InputError(f"an image is pyopencl's, not {type(image).__name__}")
         callers = adopt(image.context, queue)
@@ -307,10 +312,12 @@ def taken(given: Any, what: str) -> Array | Tensor:
     Raises:
         InputError: It is a buffer without shape and type.
     """
-    if isinstance(given, Tensor):
+    if type(given) is np.ndarray or isinstance(given, Tensor):
         return given
     if callers_buffer.is_array(given):
         return Tensor.from_buffer(given)
+    from clgraph.runtime import callers_image
+
     if callers_image.is_image(given):
         raise InputError(f"{what} is an image: clgraph.Tensor.from_image makes a tensor of it")
     if callers_buffer.is_buffer(given):
