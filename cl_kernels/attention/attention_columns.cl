@@ -14,7 +14,8 @@
 //                bias_column at most 1
 // ticket_rows, spans              queries of a ticket, tickets of one batch element
 // nb, widest, first_id            as in matmul_rows.cl
-// narrow_id                       instance of 6 rows and 32 columns; -1: none
+// narrow_id                       instance of 6 rows and 32 columns, the next one of 12; -1: none
+// scores_id                       instance of micro_scores of one key; that of 6 keys and j vectors of queries has j more
 //
 // Error: a score s is off by (depth + 2) * 2^-24 * (scale * sum |q k| + |bias|), the weights by that and by
 // (|s - max| + 8) * 2^-24 relative, their sum by keys, the result by keys * 2^-24, relative to sum weight |v|.
@@ -29,15 +30,17 @@ static int attention_columns_read(__global const attention_columns_desc* d, cons
   return (columns + step - 1) / step * step;
 }
 
-// A product with a right side of at most 64 columns. Narrow ones go in blocks of 6 rows, the last of which begins so that it
+// A product with a right side of at most 64 columns. Narrow ones go in blocks of 12 and 6 rows, the last of which begins so that it
 // is full: rows that it has in common with the one before are computed twice, with the same result.
 static void attention_columns_product(__global const attention_columns_desc* d, __global const float* a, const long a_row,
                                       const int a_step, __global const float* b, const int b_row, __global float* c,
                                       const long c_row, const int columns, const int depth, const int rows) {
   if (d->narrow_id >= 0 && columns <= 32 && rows >= 6) {
-    for (int i = 0; i < rows; i += 6) {
-      const int y = min(i, rows - 6);
-      micro_matmul(d->narrow_id, a + y * a_row, a_row, a_step, b, b_row, c + y * c_row, c_row, columns, depth, 0, b, 0);
+    for (int i = 0, count; i < rows; i += count) {
+      count = rows >= 12 && rows - i > 6 ? 12 : 6;
+      const int y = min(i, rows - count);
+      micro_matmul(d->narrow_id + count / 12, a + y * a_row, a_row, a_step, b, b_row, c + y * c_row, c_row, columns, depth, 0,
+                   b, 0);
     }
     return;
   }
@@ -50,24 +53,43 @@ static void attention_columns_product(__global const attention_columns_desc* d, 
   }
 }
 
-// Turn the scores of 16 queries into their weights but for the sums, which are returned. `bias` is that of the first of the
-// queries; `tile` has room for 256 floats.
-static float16 attention_columns_weights(__global const attention_columns_desc* d, __global float* scores,
-                                         __global const float* bias, const int rows, __global float* tile) {
-  const int keys = d->keys, by_key = bias && d->bias_column, by_query = bias && d->bias_row;
-  float16 top = -INFINITY, added = 0.0f, sum = 0.0f;
-  if (bias && !by_key) added = by_query ? load_lanes(bias, d->bias_row, rows) : (float16)(*bias);
+// Scores of all keys and as many vectors of queries as there are rows, with a bias that all queries have in common, and the
+// largest score of each query.
+static void attention_columns_scores(__global const attention_columns_desc* d, __global const float* k,
+                                     __global const float* queries, __global const float* bias, const int rows,
+                                     __global float* scores, __global float* top) {
+  const int vectors = (rows + 15) / 16;
+  for (int j = 0, count; j < vectors; j += count) {
+    count = d->keys < 6 ? 1 : min(vectors - j, d->nb);
+    micro_scores(d->scores_id + (d->keys < 6 ? 0 : count), k, d->k_row, d->k_column, queries + j * 16, d->depth, d->keys,
+                 scores + j * 16, d->scale, bias, d->bias_column, top + j * 16);
+  }
+}
+
+// Add the bias of 16 queries, each of which has its own, to their scores; return the largest. `bias` is that of the first of
+// the queries; `tile` has room for 256 floats.
+static float16 attention_columns_biased(__global const attention_columns_desc* d, __global float* scores,
+                                        __global const float* bias, const int rows, __global float* tile) {
+  const int keys = d->keys, by_key = d->bias_column;
+  float16 top = -INFINITY, added = 0.0f;
+  if (!by_key) added = load_lanes(bias, d->bias_row, rows);
   for (int first = 0; first < keys; first += 16) {
     const int count = min(16, keys - first);
-    if (by_key && by_query) transpose_tile(bias + first, d->bias_row, tile, 16, rows, count, 1);
+    if (by_key) transpose_tile(bias + first, d->bias_row, tile, 16, rows, count, 1);
     for (int i = 0; i < count; i++) {
       __global float* at = scores + (first + i) * ATTENTION_LANES;
-      if (by_key) added = by_query ? LOAD16(tile + i * 16) : (float16)(bias[first + i]);
-      const float16 v = LOAD16(at) * d->scale + added;
+      if (by_key) added = LOAD16(tile + i * 16);
+      const float16 v = LOAD16(at) + added;
       STORE16(at, v);
       top = v > top ? v : top;
     }
   }
+  return top;
+}
+
+// Turn the scores of 16 queries, at most `top`, into their weights but for the sums, which are returned.
+static float16 attention_columns_weights(__global float* scores, const int keys, const float16 top) {
+  float16 sum = 0.0f;
   for (int i = 0; i < keys; i++) {
     const float16 e = post_exp(LOAD16(scores + i * ATTENTION_LANES) - top);
     STORE16(scores + i * ATTENTION_LANES, e);
@@ -83,7 +105,7 @@ static void attention_columns(__global const attention_columns_desc* d, __global
   const int rows = min(d->ticket_rows, d->rows - first), keys = d->keys, depth = d->depth, width = d->width;
   __global float* scores = (__global float*)scratch;
   __global float* queries = scores + (long)keys * ATTENTION_LANES;
-  __global float* packed = queries + (depth + 15) / 16 * 16 * ATTENTION_LANES;
+  __global float *top = queries + (depth + 15) / 16 * 16 * ATTENTION_LANES, *packed = top + ATTENTION_LANES;
   __global const float* q = AT(const float, banks, d->q) + outer * d->q_outer + inner * d->q_inner + first * d->q_row;
   __global const float* k = AT(const float, banks, d->k) + outer * d->k_outer + inner * d->k_inner;
   const long at = outer * d->v_outer + inner * d->v_inner;
@@ -94,12 +116,13 @@ static void attention_columns(__global const attention_columns_desc* d, __global
     bias = AT(const float, banks, d->bias) + outer * d->bias_outer + inner * d->bias_inner + (long)first * d->bias_row;
 
   pack_columns(q, d->q_column, d->q_row, depth, rows, queries);
-  attention_columns_product(d, k, d->k_row, d->k_column, queries, ATTENTION_LANES, scores, ATTENTION_LANES,
-                            attention_columns_read(d, rows, keys), depth, keys);
+  const bool own = bias && d->bias_row;
+  attention_columns_scores(d, k, queries, own ? 0 : bias, rows, scores, top);
   float scales[ATTENTION_LANES];
   for (int j = 0; j < rows; j += 16) {
-    __global const float* own = bias ? bias + (long)j * d->bias_row : 0;
-    vstore16(1.0f / attention_columns_weights(d, scores + j, own, min(16, rows - j), packed), 0, scales + j);
+    float16 most = LOAD16(top + j);
+    if (own) most = attention_columns_biased(d, scores + j, bias + (long)j * d->bias_row, min(16, rows - j), packed);
+    vstore16(1.0f / attention_columns_weights(scores + j, keys, most), 0, scales + j);
   }
   for (int g = 0; g < width; g += 64) {
     const int columns = min(64, width - g);

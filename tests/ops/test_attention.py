@@ -18,6 +18,7 @@ from clgraph.ops.softmax import Softmax
 from clgraph.ops.transpose import Transpose
 from clgraph.selector.query import DeviceInfo
 from tests.support.check_op import check_op
+from tests.support.instruction_set import check_with
 from tests.support.run_tiles import check_tiles, pose, post_list, run_tiles
 
 U32 = 2.0**-24
@@ -93,6 +94,24 @@ def test_tiles_agree_with_float64(engine, seed):
     fused, slope = post_list(("", "relu", "add")[seed % 3], (*batch, m, e), arrays, rng)
     for tiles in (AttentionRows, AttentionColumns):
         check_tiles(engine, tiles, primitive, arrays, slope, arity=arity, size=size + 8 * bool(fused), fused=fused)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("n", [1, 5, 6, 7, 13])
+def test_few_keys_and_any_number_of_queries_agree_with_float64(engine, n):
+    """Queries go in vectors of 16, at most four at a time; keys in blocks of six, the last of which begins earlier."""
+    rng = np.random.default_rng(n)
+    for m, bias in ((1, None), (16, (1, 1)), (17, (n,)), (40, (40, n)), (49, (n,)), (70, (70, 1)), (115, None)):
+        arrays = matrices(rng, (2,), m, n, 20, 24, bool(m % 2), bias)
+        primitive = Attention(0.25, bool(m % 2))
+        check_tiles(engine, AttentionColumns, primitive, arrays, 1, size=natural_size(primitive, *arrays))
+
+
+@pytest.mark.opencl
+def test_the_narrow_instances_agree_with_float64_too(engine):
+    if engine.info.simd < 16:
+        pytest.skip("runs with narrow instances already")
+    check_with("avx2", [f"{__file__}::test_few_keys_and_any_number_of_queries_agree_with_float64[pocl-7]"])
 
 
 @pytest.mark.opencl

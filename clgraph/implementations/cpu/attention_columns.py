@@ -13,6 +13,7 @@ from clgraph.implementations.cpu.matmul import GROUP, widest_instance
 from clgraph.ops.attention import Attention
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements
+from clgraph.selector.library import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
@@ -23,7 +24,21 @@ MOST_SCRATCH = 1024 * 1024
 """Bytes of scores, queries and packed values that still stay in a worker's cache."""
 
 
-@descriptor("attention_columns", micros=("micro_matmul",))
+_FILE = "attention/micro_scores.cl"
+_KEYS = 6
+"""Keys of an instance, where there are as many."""
+_SINGLE = Micro.of(_FILE, NB=1, UR=1)
+
+MICROS = micro_family(
+    "micro_scores",
+    {
+        simd: [_SINGLE, *(Micro.of(_FILE, NB=nb, UR=_KEYS) for nb in range(1, 1 + most))]
+        for simd, most in ((16, 4), (8, 1))
+    },
+)
+
+
+@descriptor("attention_columns", micros=("micro_matmul", "micro_scores"))
 class AttentionColumnsDesc(Descriptor):
     """Fields as in ``attention_columns.cl``."""
 
@@ -62,6 +77,7 @@ class AttentionColumnsDesc(Descriptor):
     widest: Int
     first_id: Int
     narrow_id: Int
+    scores_id: Int
     scale: Float
 
 
@@ -73,9 +89,9 @@ def _tickets(q: Query[Attention], batch: int) -> TicketRanges:
 
 
 def _scratch(q: Query[Attention]) -> int:
-    """Return the bytes of the scores, the queries and what is packed: values, or a tile of the bias."""
+    """Return the bytes of the scores, their maxima, the queries and what is packed: values, or a tile of the bias."""
     _, keys, depth, _ = q.primitive.sizes(q.own)
-    return 4 * GROUP * (keys + sum(-(-size // LANES) * LANES for size in (depth, keys)))
+    return 4 * GROUP * (keys + 1 + sum(-(-size // LANES) * LANES for size in (depth, keys)))
 
 
 def _seconds(q: Query[Attention]) -> float:
@@ -84,7 +100,7 @@ def _seconds(q: Query[Attention]) -> float:
     widest = widest_instance(q.device)
     nb = widest.nb
     least = NARROW if widest.narrow_id >= 0 else nb * LANES
-    lanes, columns = (-(-size // least) * least for size in (rows, width))
+    lanes, columns = (-(-size // each) * each for size, each in ((rows, LANES), (width, least)))
     blocks = keys * (depth * lanes + rows * columns) / (LANES * nb * widest.rows)
     product = blocks * half_cycles(nb, widest.rows) * 2 * LANES / worker_flops(q.device)
     return product + keys * lanes / LANES * q.device.costs.unit("softmax.vector")
@@ -160,6 +176,7 @@ class AttentionColumns(Implementation[Attention]):
             widest=widest.rows,
             first_id=widest.first_id,
             narrow_id=widest.narrow_id,
+            scores_id=MICROS.id(q.device.simd, _SINGLE),
             scale=q.primitive.scale,
         )
         post = attention_posts(q, batch)

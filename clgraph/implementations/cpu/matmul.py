@@ -32,11 +32,13 @@ _SHAPES = {16: (4, 6), 8: (1, 6)}
 NARROW_ROWS = 6
 _NARROW = Micro.of(_FILE, NB=2, UR=NARROW_ROWS)
 """What computes at most 32 columns where the others compute 64."""
+_TALL = Micro.of(_FILE, NB=2, UR=2 * NARROW_ROWS)
+"""The same, of twice the rows."""
 
 MICROS = micro_family(
     "micro_matmul",
     {
-        simd: [Micro.of(_FILE, NB=nb, UR=ur) for ur in range(1, most + 1)] + [_NARROW] * (nb > 2)
+        simd: [Micro.of(_FILE, NB=nb, UR=ur) for ur in range(1, most + 1)] + [_NARROW, _TALL] * (nb > 2)
         for simd, (nb, most) in _SHAPES.items()
     },
 )
