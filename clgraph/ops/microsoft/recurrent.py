@@ -13,7 +13,9 @@ from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import primitive
+from clgraph.ops.dynamic_quantize import DynamicQuantize
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.quantize import Dequantize
 from clgraph.ops.recurrent import emit_recurrent
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
@@ -50,8 +52,9 @@ class RecurrentWeights(Composite):
 
 @onnx("DynamicQuantizeLSTM", since=(1,), domain=MICROSOFT)
 def import_dynamic_quantize_lstm(node: OnnxNode) -> Sequence[str]:
-    """Return an LSTM whose x and hidden states stay floats, which ONNX Runtime rounds to 8 bits."""
+    """Return an LSTM of x in 8 bits, whose hidden states stay floats, which ONNX Runtime rounds, too."""
     x, w, r, *optional = node.inputs[:8]
+    (x,) = node.emit(Dequantize(), *node.emit(DynamicQuantize(), x, outputs=3))
     parameters = node.inputs[8:]
     (w,) = node.emit(RecurrentWeights(), w, *parameters[:2])
     (r,) = node.emit(RecurrentWeights(), r, *parameters[2:])

@@ -58,10 +58,10 @@ def bound_of(op_type: str) -> float:
     """Return the error, by the largest result, that another order of the same sums makes.
 
     The longest sums are of 80 products: 80 roundings of 6e-8, four times that where they cancel. ONNX Runtime rounds
-    what goes into the quantised LSTM to 8 bits: at most 4 elements of a range of 6, and 4 of a range of 2, by weights
-    of at most 1.28, move gates, whose slopes are at most 1, by half a step each, in each of at most 4 steps.
+    the states of the quantised LSTM to 8 bits: at most 4 elements of a range of 2, by weights of at most 1.28, move
+    gates, whose slopes are at most 1, by half a step each, in each of at most 4 steps.
     """
-    return 4 * (4 * 6 + 4 * 2) / 255 / 2 * 1.28 if op_type == "DynamicQuantizeLSTM" else 2e-5
+    return 4 * 4 * 2 / 255 / 2 * 1.28 if op_type == "DynamicQuantizeLSTM" else 2e-5
 
 
 @pytest.mark.parametrize("op_type", CALLS)
