@@ -25,7 +25,7 @@
 #include "rows.clh"
 
 #define CHUNK 256
-#define ROWS 24
+#define ROWS 48
 #define AHEAD 32
 
 // Keys as the right side of a product: to[i][0 .. 63] of `depth` rows, zeros behind the last of `columns` keys. A tile of 16
@@ -70,7 +70,13 @@ static float cache_weights(__global const attend_cache_desc* d, __global float* 
                            const int key, const int count, const int low, const int high, float* top, float* less) {
   float16 most = -INFINITY, sum = 0.0f;
   const int16 lanes = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  for (int i = 0; i < count; i += 16) {
+  // A row that sees all keys of a whole chunk goes without masks, whatever else is in its ticket.
+  const int plain = !bias && d->cap == 0.0f && low <= key && key + CHUNK - 1 <= high;
+  for (int i = 0; plain && i < CHUNK; i += 16) {
+    const float16 v = LOAD_LOOSE(row + i) * d->scale;
+    most = v > most ? v : most;
+  }
+  for (int i = 0; !plain && i < count; i += 16) {
     float16 v = LOAD_LOOSE(row + i) * d->scale;
     if (d->cap != 0.0f) v = post_tanh(v * (1.0f / d->cap)) * d->cap;
     if (bias) v += load_lanes(bias + key + i, 1, min(16, count - i));
@@ -82,7 +88,12 @@ static float cache_weights(__global const attend_cache_desc* d, __global float* 
   const float before = *top, now = max(before, max_lanes(most));
   *top = now;
   *less = before == now ? 1.0f : exp(before - now);
-  for (int i = 0; i < count; i += 16) {
+  for (int i = 0; plain && i < CHUNK; i += 16) {
+    const float16 e = post_exp(LOAD_LOOSE(row + i) * d->scale - now);
+    STORE_LOOSE(row + i, e);
+    sum += e;
+  }
+  for (int i = 0; !plain && i < count; i += 16) {
     const float16 v = LOAD_LOOSE(row + i);
     const float16 e = v == (float16)(-INFINITY) ? (float16)(0.0f) : post_exp(v - now);
     STORE_LOOSE(row + i, e);

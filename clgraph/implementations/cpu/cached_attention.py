@@ -17,7 +17,7 @@ from clgraph.selector.query import Query
 CHUNK = 256
 """Keys whose scores lie in scratch at a time, as in ``attend_cache.cl``."""
 
-MOST_ROWS = 24
+MOST_ROWS = 48
 """Queries of a ticket, as in ``attend_cache.cl``."""
 
 _CACHES = (DType.F32, DType.F16, DType.BF16)
