@@ -15,10 +15,11 @@
 // images, rows, width        of the result;  row_pieces: pieces of a row;  pieces, ticket_pieces: in all, of a ticket
 //
 // Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
-// once by the conversion; functions of doubles as in double_runs.clh and double_angles.clh. A shift by all bits, more, or a negative number of them
+// once by the conversion; functions of doubles as in double_runs.clh, double_angles.clh and double_power.clh. A shift by all bits, more, or a negative number of them
 // leaves 0, to the right of what is negative -1. The list follows where the result is float; n is the image, y the row, x the 16-float vector.
 #include "element_types.clh"
 #include "double_runs.clh"
+#include "double_power.clh"
 #include "double_angles.clh"
 
 #define FUNCTION_SAME 0
@@ -53,6 +54,7 @@
 #define FUNCTION_SHIFT_RIGHT 28
 #define FUNCTION_BITS_EQUAL 29
 #define FUNCTION_BITS_ABOVE 30
+#define FUNCTION_POW 31
 #define FUNCTION_ANGLE 40
 #define FUNCTION_POST 64
 
@@ -269,7 +271,8 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
 #ifdef cl_khr_fp64
     case 1:
       COMPUTE(double, as_doubles, doubles_as,
-              if (function < FUNCTION_ANGLE) of_doubles(function, first, SECOND(double, as_doubles), (__global double*)y, n);
+              if (function == FUNCTION_POW) powers_run(first, SECOND(double, as_doubles), (__global double*)y, n);
+              else if (function < FUNCTION_ANGLE) of_doubles(function, first, SECOND(double, as_doubles), (__global double*)y, n);
               else if (function < FUNCTION_POST) angles_run(function - FUNCTION_ANGLE, first, (__global double*)y, n);
               else doubles_run(function - FUNCTION_POST, as_double(d->first), as_double(d->second), first,
                                (__global double*)y, n))

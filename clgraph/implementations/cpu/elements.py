@@ -61,6 +61,8 @@ BITS = {
     for code, name in enumerate(("bits_equal", "bits_above"), start=len(FUNCTIONS) + len(SIGNED) + len(INTEGERS))
 }
 """Tests of the bits of floats under a mask."""
+POW, POW_SLOW = len(FUNCTIONS) + len(SIGNED) + len(INTEGERS) + len(BITS), 100.0
+"""A power of doubles, and what it takes as in ``SLOW``."""
 COMPARISONS = ("equal", "less", "less_equal")
 _TESTS = frozenset({*(FUNCTIONS[name] for name in COMPARISONS), *BITS.values()})
 POST = 64
@@ -70,6 +72,8 @@ DOUBLE_FUNCTIONS = {
     **dict.fromkeys(("hard_sigmoid", "hard_swish", "reciprocal", "softsign", "sqrt"), 8.0),
     "exp": 24.0,
     "log": 32.0,
+    "elu": 32.0,
+    "celu": 40.0,
     "tanh": 40.0,
     "sigmoid": 40.0,
     "swish": 40.0,

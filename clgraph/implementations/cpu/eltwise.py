@@ -8,11 +8,14 @@ from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.elements import (
     BYTES,
+    DOUBLE,
     ELEMENTS,
     FUNCTIONS,
     INT,
     INTEGERS,
     LONG,
+    POW,
+    POW_SLOW,
     SIGNED,
     SLOW,
     Computation,
@@ -64,6 +67,8 @@ class EltwiseElements(Elements):
             name, slots = _TURNED[name], (1, 0)
         if name in INTEGERS:
             return _shift(name, a.dtype)
+        if name == "pow" and a.dtype == b.dtype == DType.F64:
+            return Computation(POW, DOUBLE, slots, a.dtype, a.dtype, slow=POW_SLOW)
         if a.dtype != b.dtype or name not in FUNCTIONS:
             return f"computes no {name} of {a.dtype} and {b.dtype}"
         if a.dtype.floating:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
@@ -34,7 +35,8 @@ class Decompose(Pass):
     * What returns its input is removed: ``x + 0``, ``x * 1``, ``linear(1, 0)``, a conversion to the same type.
     * The constant of a commutative operator is its second input; so is the one that is broadcast.
     * A function of one tensor and one scalar constant is an activation: ``max(x, 0)`` is relu, ``x * c + d`` linear.
-      A division stays one unless the divisor is a power of two, because the reciprocal would round again.
+      A division stays one unless the divisor is a power of two, because the reciprocal would round again. A cube is a
+      product of the square, as in ONNX Runtime.
     * Channels become pixels by a transpose between reshapes (``pixel_shuffle``).
     * A transposed convolution with few outputs whose windows do not overlap is a convolution, and such a transpose.
     * Slices that hold every pixel, joined for a convolution (the Focus layer of detectors), are a space to depth, which
@@ -114,12 +116,20 @@ def _eltwise(program: Program, node: Node) -> bool:
     assert isinstance(node.primitive, Eltwise)
     function, (a, b) = node.primitive.function, node.inputs
     shape = node.output.layout.shape
+    if function == "pow" and _is_cube(a, b, node.output):
+        square = program.insert(Activation("square"), [a], sources=[node], name=f"{node.name}/square", before=node)
+        return _put(program, node, Eltwise("mul"), [square.output, a])
     smaller = b.constant is None and a.layout.shape != shape and b.layout.shape == shape
     if function in _COMMUTE and (smaller or (a.constant is not None and b.constant is None)):
         return _put(program, node, _activation(function, b, a, 1, shape) or node.primitive, [b, a])
     slot = 0 if a.constant is None else 1
     made = _activation(function, node.inputs[slot], node.inputs[1 - slot], slot, shape)
     return made is not None and _put(program, node, made, [node.inputs[slot]])
+
+
+def _is_cube(a: Value, b: Value, y: Value) -> bool:
+    """Whether a power is a cube that lists of post-operations serve; of doubles it is one step as it is."""
+    return a.constant is None and scalar(b) == 3 and a.layout == y.layout and y.layout.dtype != DType.F64
 
 
 def _put(program: Program, node: Node, primitive: Activation | Eltwise, inputs: list[Value]) -> bool:

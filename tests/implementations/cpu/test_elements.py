@@ -150,7 +150,8 @@ DOUBLES = {
 LEAST = 2.0**-1022
 
 # In units of 2 u, u = 2^-53: what double_runs.clh states and what the reference is off by, whose functions NumPy has
-# within 2 u; with the sums and quotients around them 5 u of sigmoid, 6 u of swish and softplus. 0.5 v is exact, so that
+# within 2 u; with the sums and quotients around them 5 u of sigmoid, 6 u of swish and softplus, 3 u of elu and celu,
+# which divides alike. 0.5 v is exact, so that
 # both sides round a linear function once; of what is not in the table they round the same operations.
 OF_DOUBLES = {
     "exp": (3.0, None),
@@ -159,6 +160,8 @@ OF_DOUBLES = {
     "sigmoid": (5.5, None),
     "swish": (6.5, lambda v: np.abs(FUNCTIONS_OF_FLOATS["swish"](v, 0.5, 0)) + LEAST * np.abs(v)),
     "softplus": (8.0, None),
+    "elu": (4.5, None),
+    "celu": (4.5, None),
     "linear": (1.0, lambda v: np.abs(v) + 1),
     "hard_sigmoid": (1.0, lambda v: 1),
     "hard_swish": (2.0, np.abs),
@@ -174,6 +177,41 @@ def test_functions_of_doubles_are_within_their_bounds(engine, name):
             engine, Activation(name, 0.5, 0.25), (3, 1100), dtype=DType.F64, families=DOUBLES, ulps=ulps,
             scale=lambda v: np.maximum(np.nan_to_num(size(v)), LEAST), only=["activation.elements"],
         )  # fmt: skip
+
+
+def test_powers_of_doubles_are_within_their_bound(engine):
+    either = lambda rng, shape: rng.choice(np.array([*EDGES, *(-v for v in EDGES)]), shape)  # noqa: E731
+    whole = lambda rng, shape: rng.integers(-40, 41, shape).astype(np.float64)  # noqa: E731
+    near_1 = lambda rng, shape: 1 + rng.choice([-1, 1], shape) * np.exp2(rng.uniform(-53, -1, shape))  # noqa: E731
+    wide = lambda rng, shape: np.exp2(rng.uniform(-1074, 1023, shape))  # noqa: E731
+    much = lambda rng, shape: rng.choice([-1, 1], shape) * np.exp2(rng.uniform(0, 60, shape))  # noqa: E731
+    small = lambda rng, shape: rng.uniform(-1.2, 1.2, shape)  # noqa: E731
+    positive = lambda rng, shape: rng.exponential(1, shape)  # noqa: E731
+    normal = FAMILIES["normal"]
+    three = lambda rng, shape: np.full(shape, 3.0)  # noqa: E731
+    draws = (
+        (either, either),
+        (either, whole),
+        (either, three),
+        (normal, three),
+        (normal, whole),
+        (wide, small),
+        (near_1, much),
+        (positive, normal),
+    )
+
+    def size(a, b):
+        with np.errstate(all="ignore"):
+            return np.maximum(np.nan_to_num(np.abs(np.power(a, b))), LEAST)
+
+    for first, second in draws:
+        for shapes in (((5, 1100), (5, 1100)), ((700,), (1,))):
+            # In units of 2 u: 0.7 ulp are 1.4 u, a cube's roundings 2 u, and NumPy's power is within 2 u.
+            found = check_op(
+                engine, Eltwise("pow"), *shapes, dtype=DType.F64, draw={0: first, 1: second}, ulps=2.0, scale=size,
+                families=("normal",), only=["eltwise.elements"],
+            )  # fmt: skip
+            assert "eltwise.elements" in found
 
 
 def test_rounding_and_clipping_doubles_is_exact(engine):

@@ -97,12 +97,22 @@ def test_a_scalar_constant_makes_an_activation(function: str, number: float, slo
     assert primitives(run(net.program("y"), Decompose())) == [expected]
 
 
-@pytest.mark.parametrize(("function", "number", "slot"), [("div", 6.0, 0), ("div", 2.0, 1), ("pow", 3.0, 0)])
+@pytest.mark.parametrize(("function", "number", "slot"), [("div", 6.0, 0), ("div", 2.0, 1), ("pow", 2.5, 0)])
 def test_what_would_round_differently_stays(function: str, number: float, slot: int) -> None:
     net = Net()
     x, c = net.input("x", (2, 5)), net.number("c", number)
     net.add("y", Eltwise(function), *((x, c) if slot == 0 else (c, x)))
     assert primitives(run(net.program("y"), Decompose())) == [Eltwise(function)]
+
+
+def test_a_cube_is_a_product_but_for_doubles() -> None:
+    for dtype, expected in (
+        (np.float32, [Activation("square"), Eltwise("mul")]),
+        (np.float64, [Eltwise("pow")]),
+    ):
+        net = Net()
+        net.add("y", Eltwise("pow"), net.input("x", (2, 5), dtype), net.constant("c", np.array(3, dtype)))
+        assert primitives(run(net.program("y"), Decompose())) == expected
 
 
 def test_integers_are_left_alone() -> None:
