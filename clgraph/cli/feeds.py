@@ -116,7 +116,9 @@ def _load(path: Path) -> Any:
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}") from error
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is no .npy or .npz file of numbers: {error}") from error
+        # NumPy takes what it does not know for objects, and advises to load them.
+        why = "it holds objects, or what is no array" if "pickle" in str(error) else error
+        raise InputError(f"{path} is no .npy or .npz file of numbers: {why}") from error
 
 
 def _named(loaded: Any, path: Path, topology: Topology) -> dict[str, Array]:

@@ -31,6 +31,7 @@ def files(tmp_path: Path, model: Path) -> Path:
     np.save(tmp_path / "whole.npy", np.zeros((1, 3, 10, 10), np.int32))
     np.savez(tmp_path / "two.npz", x=np.zeros((1, 3, 10, 10), np.float32), q=np.zeros(3))
     (tmp_path / "cut.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:200])
+    (tmp_path / "text.npy").write_text("hello world\n")
     Image.new("RGB", (20, 30), "red").save(tmp_path / "picture.png")
     return tmp_path
 
@@ -107,6 +108,7 @@ def test_inputs_that_do_not_fit_are_one_line(command: str, clgraph_command: Comm
         "x=flat.npy",
         "x=whole.npy",
         "x=cut.npy",
+        "x=text.npy",
         "two.npz",
         "x=two.npz",
         "x=folder",
@@ -115,6 +117,7 @@ def test_inputs_that_do_not_fit_are_one_line(command: str, clgraph_command: Comm
     ):
         status, err = _without_out(clgraph_command(command, model, "--device", "host", "--input", text))
         assert _is_one_error(status, err, 1), (text, err)
+        assert "allow_pickle" not in err, "a way to run what a file says"
     twice = ("--input", "x=x.npy", "--input", "x=x.npy")
     assert _is_one_error(*_without_out(clgraph_command(command, model, "--device", "host", *twice)), 1)
 
