@@ -6,7 +6,7 @@
 // (`staged`), in words (vnni.clh); where those are not four bytes it always is.
 //
 // inp, weights, start, scale, bias, out
-// res, by, plus, by_after, plus_after, entries   or CLGRAPH_NULL
+// res, by, plus, by_after, plus_after, entries, largest, smallest   or CLGRAPH_NULL
 // start                     with a zero_point that is not CLGRAPH_NULL less that times what stands there
 // in_n, in_g, in_c, in_y   bytes from one image, convolution group, block, row of the input to the next
 // in_blocks, in_height, in_width   of the input of one convolution group, read where it is staged
@@ -130,6 +130,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
         for (int b = 0; posts && b < nb; b++) {
           __global float* row = apart ? (__global float*)beside + b * 256 : (__global float*)to + (long)b * d->out_c;
           post_row(post, posts, banks, row, n, block + b, y, x, wide, block + b == d->blocks - 1 ? d->lanes : 16, 1);
+          if (end->noting == 2) keep_extremes(row, wide, scales + b * BLOCK_SCALES);
         }
         for (int b = 0; listed && b < nb; b++) {
           __global float* row = (__global float*)beside + b * 256;
@@ -153,5 +154,8 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
       }
       done = part + 1 < row_chunks ? x1 : 0;
     }
+    if (end->noting)
+      note_blocks(scales, nb, block + nb == d->blocks ? d->lanes : 16, NUMBERS_OF(d, banks, largest),
+                  NUMBERS_OF(d, banks, smallest));
   }
 }

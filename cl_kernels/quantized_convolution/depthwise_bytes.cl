@@ -7,7 +7,8 @@
 // inp, in_n, in_c, in_y, in_height, in_width   the input; bytes to the next image, block, row
 // weights                    [block][ky][kx][16];  start, scale, bias: 16 numbers a block
 // out, out_n, out_c, out_y   the result, pitches in elements of `itemsize` bytes;  res, res_n, res_c, res_y: bytes added
-// by, plus, by_after, plus_after   as in micro_bytes.cl;  entries: as in conv_bytes.cl;  each, and res, may be CLGRAPH_NULL
+// by, plus, by_after, plus_after   as in micro_bytes.cl;  entries, largest, smallest: as in conv_bytes.cl
+// each of these, and res, may be CLGRAPH_NULL
 // height, width, blocks, lanes   of the result;  strips, strip_rows: tickets of a block, rows of a ticket
 // kernel_y, kernel_x, stride_y, stride_x, dilation_y, pad_top, pad_left, pad (four times) or zero_point
 // mode, listed, last, first .. high   as in conv_bytes.cl
@@ -58,9 +59,13 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
         if (posts)
           post_row(post, posts, banks, (__global float*)to, n, block, y + r, 0, width,
                    block == d->blocks - 1 ? d->lanes : 16, 1);
+        if (BYTE_END(d)->noting == 2) keep_extremes((__global const float*)to, width, scales);
         __global uchar* row = out + (long)(y + r) * d->out_y * size;
         if (listed) quantize_row((__global const float*)to, row, width, d->last, d->zero, d->low, d->high);
         if (looks_up) look_up_row(row, row, width, table);
       }
     }
+  if (BYTE_END(d)->noting)
+    note_blocks(scales, 1, block == d->blocks - 1 ? d->lanes : 16, NUMBERS_OF(d, banks, largest),
+                NUMBERS_OF(d, banks, smallest));
 }

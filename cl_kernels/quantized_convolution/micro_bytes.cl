@@ -23,7 +23,10 @@
 //                 a = t - bottom - zero and b = r - zero, and with 2 of fma(b, third, fma(a, second, shift)); floats are
 //                 (nearest - ending) * step;
 //                 r: bytes of res, `res_c`, `res_x` apart; 0: none
-// by, plus, by_after, plus_after   numbers of each channel in `scales`
+// by, plus, by_after, plus_after   numbers of each channel in `scales`; with `single` not 0 by is one number,
+//              and its product is rounded before plus is added
+// bounded, least, most   not 0: floats of mode 3 without a second rounding and bytes are between these two, NaN stays
+// noting       1: the extremes of mode 3 are kept in `scales`, too;  2: the caller keeps them, behind its list
 // low, high    bounds of the bytes, each four times
 //
 // Bytes: the sum is exact, what they are of differs from v by the roundings of its float operations, 2^-24 each.

@@ -33,7 +33,9 @@ V = TypeVar("V")
 class QuantizedMatMul(Primitive):
     """``y[..., n] = (start[n] + sum over k of a[..., k] b[k, n]) * scale[n] + bias[n]``; the sum is exact.
 
-    Inputs: a ``[..., M, K]`` in I8 or U8, b ``[K, N]`` in I8, start in I32, scale and bias in F32, each ``[N]``.
+    Inputs: a ``[..., M, K]`` in I8 or U8, b ``[K, N]`` in I8, start in I32, scale and bias in F32, each ``[N]``;
+    optionally the zero point of a, one number of its type, where the network computes it: the start is ``-zero`` times
+    what stands there then.
 
     Attributes:
         transpose_b: Whether b is stored ``[N, K]``.
@@ -58,10 +60,11 @@ class QuantizedMatMul(Primitive):
         return (Layout(self.dtype, (*a.shape[:-1], n)),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        a, b, start, scale, bias = inputs
+        a, b, start, scale, bias, *given = inputs
         right = b.T if self.transpose_b else b
+        begin = start * -float(given[0].reshape(())) if given else start
         # Doubles hold sums of 2^37 products.
-        sums = np.matmul(a.astype(np.float64), right.astype(np.float64)) + start
+        sums = np.matmul(a.astype(np.float64), right.astype(np.float64)) + begin
         return (scaled(sums, scale, bias, self.dtype),)
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:

@@ -22,6 +22,7 @@ from clgraph.passes.fusing.fuse_siblings import FuseSiblings
 from clgraph.passes.fusing.hoist_activations import HoistActivations
 from clgraph.passes.fusing.hoist_pooling import HoistPooling
 from clgraph.passes.fusing.merge_groups import MergeGroups
+from clgraph.passes.fusing.note_extremes import NoteExtremes
 from clgraph.passes.fusing.prepare_primitive_fusing import PreparePrimitiveFusing
 from clgraph.passes.fusing.sink_scales import SinkScales
 from clgraph.passes.kernels.build_kernels import BuildKernels
@@ -88,6 +89,7 @@ def default_pipeline() -> tuple[Pass, ...]:
         HandleReshape(),  # reshapes that met when other nodes between them went
         PreparePadding(),  # halos of the kernels provisionally chosen with the formats
         RemoveRedundantReorders(),  # those of reorder_inputs and of halos that a producer can write itself
+        NoteExtremes(),  # of kernels with the formats that they are chosen for; shared buffers are made by what notes
         PrepareBufferFusing(),  # every format, halo and reorder is known; none may change afterwards
         AddRequiredReorders(),  # whatever the optional passes left without an implementation
         TargetPasses(),  # a target's own rewrites see the graph as it will be compiled

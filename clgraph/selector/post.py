@@ -21,6 +21,9 @@ FLOAT_MAX = 2.0**128 - 2.0**104
 FUSABLE = frozenset({"activation", "eltwise", "quantized_sum"})
 """Kinds of primitives with a post-operation code; what a kernel with a full list names in ``Serves.fuses``."""
 
+NOTING = frozenset({"note_extreme"})
+"""What the lists of tiles have besides."""
+
 
 @functools.cache
 def post_codes() -> dict[str, int]:

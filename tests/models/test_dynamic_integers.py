@@ -11,20 +11,24 @@ from tests.support.onnx_case import onnxruntime_outputs
 from tests.support.winograd import ROUNDINGS, winograd
 
 
-def network(product, x, y, w, zero, **attributes):
-    """Return DynamicQuantizeLinear, a product of integers, and its sums as floats in units of x's scale."""
+def network(product, x, y, w, zero, bias=None, **attributes):
+    """Return DynamicQuantizeLinear, a product of integers, its sums as floats in units of x's scale, and a bias."""
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"]),
         helper.make_node(product, ["q", "w", "zero", "w_zero"], ["sums"], "product", **attributes),
         helper.make_node("Cast", ["sums"], ["whole"], to=TensorProto.FLOAT),
-        helper.make_node("Mul", ["whole", "scale"], ["y"]),
+        helper.make_node("Mul", ["whole", "scale"], ["y" if bias is None else "scaled"]),
     ]
+    constants = [numpy_helper.from_array(w, "w"), numpy_helper.from_array(zero, "w_zero")]
+    if bias is not None:
+        nodes.append(helper.make_node("Add", ["scaled", "bias"], ["y"]))
+        constants.append(numpy_helper.from_array(bias, "bias"))
     graph = helper.make_graph(
         nodes,
         "dynamic",
         [helper.make_tensor_value_info("x", 1, x)],
         [helper.make_tensor_value_info("y", 1, y)],
-        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(zero, "w_zero")],
+        constants,
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -51,6 +55,18 @@ def test_products_of_computed_scales_have_the_bits_of_onnxruntime(device, engine
             network("ConvInteger", (1, 96, 20, 20), None, weights(24, 96, 3, 3), none, pads=[1, 1, 1, 1]),
             (1, 96, 20, 20),
         ),
+        "pixels with a bias": (
+            network(
+                "ConvInteger",
+                (1, 64, 40, 40),
+                None,
+                weights(96, 64, 1, 1),
+                none,
+                rng.normal(size=(1, 96, 1, 1)).astype("f4"),
+            ),
+            (1, 64, 40, 40),
+        ),
+        "classes": (network("MatMulInteger", (1, 640), None, weights(640, 1000), none), (1, 640)),
         "channels alone": (
             network("ConvInteger", (1, 64, 64, 64), None, weights(64, 1, 3, 3), none, pads=[1] * 4, group=64),
             (1, 64, 64, 64),

@@ -61,7 +61,7 @@ EXACT = {
     "quantize", "reorder", "repeat", "shuffle", "slice", "split", "static_quantize", "transpose", "where",
     "byte_lookup", "quantized_convolution", "quantized_conv_transpose", "quantized_matmul",
     "integer_matmul", "integer_convolution",
-    "arg", "is_special", "top_k", "nv12_to_rgb", "trigonometry",
+    "arg", "is_special", "top_k", "nv12_to_rgb", "trigonometry", "empty_note", "noted_extreme",
 }  # fmt: skip
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""
 OTHER = {

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.selector.implementation import Formats, Serves
-from clgraph.selector.post import FUSABLE
+from clgraph.selector.post import FUSABLE, NOTING
 from clgraph.selector.query import Query
 
 TILE = Serves(
-    dtypes=frozenset({DType.F32}), kinds=frozenset({"cpu"}), formats=True, fuses=FUSABLE, operands=8, halos=True
+    dtypes=frozenset({DType.F32}),
+    kinds=frozenset({"cpu"}),
+    formats=True,
+    fuses=FUSABLE | NOTING,
+    operands=8,
+    halos=True,
 )
 """What tiles of float32 tensors with a full post-operation list serve."""
+NOTING_TILE = replace(TILE, fuses=FUSABLE | NOTING)
+"""The same of those that apply the list to rows long enough for an extreme of one to cost little."""
 
 
 def square(values: tuple[int, ...]) -> tuple[int, int]:

@@ -17,13 +17,16 @@ from clgraph.implementations.cpu.geometry import LANES, operand_pitches
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.noted_extreme import NoteExtreme
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
-from clgraph.selector.descriptor import NULL, Float, Int, Ref, fields
+from clgraph.selector.descriptor import NULL, Float, Int, Pointer, Ref, fields
 from clgraph.selector.query import Query
 
 FLOATS, BYTES, TWICE, SUMS = 0, 1, 2, 3
 """Modes of ``micro_bytes.cl``: floats, bytes; bytes and floats of what is rounded, scaled or added to before."""
-CHANNEL_NUMBERS = 6
+NOTED, NOTED_BEHIND = 1, 2
+"""Extremes of floats are kept as they are written, or behind the list."""
+CHANNEL_NUMBERS = 8
 """Floats of a channel that a tile puts into its scratch: see ``write_scales``."""
 
 
@@ -42,13 +45,31 @@ class ByteEnd:
     step: Float
     later: Float
     ending: Float
+    least: Float
+    most: Float
     within: Int
     again: Int
     after: Int
     joint: Int
+    single: Int
+    bounded: Int
+    noting: Int
     zero: Int
     low: Int
     high: Int
+
+
+@fields
+class EndOperands:
+    """What :func:`operand_refs` returns: ``NULL`` for what there is not."""
+
+    by: Pointer
+    plus: Pointer
+    by_after: Pointer
+    plus_after: Pointer
+    entries: Pointer
+    largest: Pointer
+    smallest: Pointer
 
 
 @frozen
@@ -63,6 +84,7 @@ class End:
         by_after, plus_after: Those that meet what the second rounding makes.
         residual: The slot of bytes that are added.
         entries: The slot of a table that the bytes are looked up in.
+        largest, smallest: The slots of notes of the extremes of floats.
     """
 
     mode: int
@@ -75,12 +97,28 @@ class End:
     plus_after: int | None = None
     residual: int | None = None
     entries: int | None = None
+    largest: int | None = None
+    smallest: int | None = None
 
     def __hash__(self) -> int:
         return hash((self.mode, self.residual, self.taken))
 
 
-_FLOATS = ("first", "floor", "middle", "adding", "bottom", "second", "third", "shift", "step", "later", "ending")
+_FLOATS = (
+    "first",
+    "floor",
+    "middle",
+    "adding",
+    "bottom",
+    "second",
+    "third",
+    "shift",
+    "step",
+    "later",
+    "ending",
+    "least",
+    "most",
+)
 
 
 def end_numbers(zero: int = 0, low: int = 0, high: int = 255, **said: Any) -> dict[str, Any]:
@@ -92,6 +130,9 @@ def end_numbers(zero: int = 0, low: int = 0, high: int = 255, **said: Any) -> di
         "again": 0,
         "after": 0,
         "joint": 0,
+        "single": 0,
+        "bounded": 0,
+        "noting": 0,
         "zero": zero,
         **bounds,
         **said,
@@ -124,18 +165,25 @@ def end_of(q: Query[Any]) -> End | str:
     head = _head(q, inner)
     if rounding is not None and (limits := _limits(inner[len(head) :], rounding)) is not None:
         return head.end(TWICE, len(steps), 0.0, rounding, limits)
-    taken = len(head)
-    if (refused := listed_refusal(q, inner[taken:])) is not None:
+    bounds = {} if head.again or head.residual else _float_bounds(q, inner[len(head) :])
+    taken = len(head) + bool(bounds)
+    notes = _notes(inner[taken:])
+    listed = inner[taken : len(inner) - len(notes)]
+    if (refused := listed_refusal(q, listed)) is not None:
         return refused
     by = 0.0 if rounding is None else rounding.scale
-    if taken:
-        return head.end(SUMS, taken, by, rounding, (0, 255))
+    if notes:
+        bounds |= {"noting": NOTED_BEHIND if listed else NOTED}
+    if taken or notes:
+        found = head.end(SUMS, taken, by, rounding, (0, 255))
+        return replace(found, numbers={**found.numbers, **bounds}, **notes)
     return End(FLOATS, 0, by, end_numbers(0 if rounding is None else rounding.zero))
 
 
 def listed_of(q: Query[Any], end: End) -> tuple[Fused, ...]:
     """Return the operations that are a list."""
-    return q.post[end.taken : len(q.post) - (end.last > 0) - (end.entries is not None)]
+    behind = (end.last > 0, end.entries is not None, end.largest is not None, end.smallest is not None)
+    return q.post[end.taken : len(q.post) - sum(behind)]
 
 
 def lookup_of(q: Query[Any]) -> int | None:
@@ -151,7 +199,10 @@ def operand_ref(q: Query[Any], slot: int | None) -> Ref:
 
 def operand_refs(q: Query[Any], end: End) -> dict[str, Any]:
     """Return the fields of a descriptor that say where the numbers of channels and the table are."""
-    return {name: operand_ref(q, getattr(end, name)) for name in ("by", "plus", "by_after", "plus_after", "entries")}
+    return {
+        name: operand_ref(q, getattr(end, name))
+        for name in ("by", "plus", "by_after", "plus_after", "entries", "largest", "smallest")
+    }
 
 
 def _limits(steps: Sequence[Fused], last: StaticQuantize) -> tuple[int, int] | None:
@@ -169,9 +220,38 @@ def _limits(steps: Sequence[Fused], last: StaticQuantize) -> tuple[int, int] | N
     return low, high
 
 
+def _float_bounds(q: Query[Any], steps: Sequence[Fused]) -> dict[str, Any]:
+    """Return the fields of bounds at the head of *steps*, none where there are none, or lanes behind the last channel.
+
+    Those lanes are zeros, which bounds that enclose 0 leave alone.
+    """
+    p = steps[0].primitive if steps else None
+    if not isinstance(p, Activation) or p.function not in ("relu", "clip"):
+        return {}
+    least, most = (0.0, np.inf) if p.function == "relu" else (p.alpha, p.beta)
+    if q.outputs[0].shape[1] % LANES and not least <= 0 <= most:
+        return {}
+    return {"bounded": 1, "least": least, "most": most}
+
+
+def _notes(steps: Sequence[Fused]) -> dict[str, int]:
+    """Return the slots of the notes at the end of *steps* by their names in :class:`End`."""
+    found: dict[str, int] = {}
+    for step in reversed(steps):
+        p = step.primitive
+        if not isinstance(p, NoteExtreme):
+            break
+        found[{"max": "largest", "min": "smallest"}[p.function]] = step.operands[0]
+    return found
+
+
 @frozen
 class _Head:
-    """Operations at the head of a list that a micro-kernel applies, each at most once and in this order."""
+    """Operations at the head of a list that a micro-kernel applies, each at most once and in this order.
+
+    Attributes:
+        single: *by* is one number for all channels.
+    """
 
     within: Fused | None
     by: Fused | None
@@ -180,6 +260,7 @@ class _Head:
     by_after: Fused | None
     plus_after: Fused | None
     residual: Fused | None
+    single: bool
 
     def __len__(self) -> int:
         first = (self.within, self.by, self.plus, self.again)
@@ -211,7 +292,7 @@ class _Head:
             said |= joint or {"third": p.scale, "shift": float(p.zero)}
         operands = (self.by, self.plus, self.by_after, self.plus_after, self.residual)
         slots = [None if f is None else f.operands[0] for f in operands]
-        said = {"zero": 0 if rounding is None else rounding.zero, **said}
+        said = {"zero": 0 if rounding is None else rounding.zero, "single": int(self.single), **said}
         low, high = limits
         return End(mode, taken, last, end_numbers(low=low, high=high, **said), *slots)
 
@@ -241,10 +322,11 @@ def _head(q: Query[Any], steps: tuple[Fused, ...]) -> _Head:
         return left.pop(0) if left and fits(left[0]) else None
 
     by, plus = (lambda f: _of_channels(q, f, "mul")), (lambda f: _of_channels(q, f, "add"))
-    first = (take(_rounds), take(by), take(plus), take(_rounds))
+    within, single = take(_rounds), take(lambda f: _of_all(q, f))
+    first = (within, single or take(by), take(plus), take(_rounds))
     after = (take(by), take(plus)) if first[3] else (None, None)
     bytes_ = lambda f: isinstance(f.primitive, DequantizeAdd) and _adds_alike(q, f.operands[0])  # noqa: E731
-    return _Head(*first, *after, residual=None if any(after) else take(bytes_))
+    return _Head(*first, *after, residual=None if any(after) else take(bytes_), single=single is not None)
 
 
 def _rounds(step: Fused) -> bool:
@@ -259,6 +341,17 @@ def _alpha(step: Fused) -> float:
 def _low(step: Fused) -> float:
     assert isinstance(step.primitive, Activation)
     return step.primitive.beta
+
+
+def _of_all(q: Query[Any], step: Fused) -> bool:
+    """Whether *step* multiplies with one number."""
+    return step.primitive == Eltwise("mul") and (
+        q.inputs[step.operands[0]].dtype,
+        q.inputs[step.operands[0]].count,
+    ) == (
+        DType.F32,
+        1,
+    )
 
 
 def _of_channels(q: Query[Any], step: Fused, function: str) -> bool:
@@ -280,7 +373,7 @@ def packed_operands(q: Query[Any], end: End | str) -> dict[int, Format]:
         return {}
     found = {}
     for slot in (end.by, end.plus, end.by_after, end.plus_after):
-        if slot is not None:
+        if slot is not None and q.inputs[slot].count > 1:
             rank = q.inputs[slot].rank
             found[slot] = feature_blocked(rank) if rank == q.outputs[0].rank else _first_blocked(rank)
     return found

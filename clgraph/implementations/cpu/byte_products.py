@@ -19,6 +19,7 @@ from clgraph.implementations.cpu.byte_ends import (
     CHANNEL_NUMBERS,
     ByteEnd,
     End,
+    EndOperands,
     end_of,
     four_times,
     listed_of,
@@ -40,6 +41,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Serves
 from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.post import NOTING
 from clgraph.selector.query import DeviceInfo, Query
 
 BYTE_TILE = Serves(
@@ -47,7 +49,7 @@ BYTE_TILE = Serves(
     mixed=True,
     kinds=frozenset({"cpu"}),
     formats=True,
-    fuses=ROUNDED | {"byte_lookup"},
+    fuses=ROUNDED | NOTING | {"byte_lookup"},
     operands=8,
     features=frozenset({"byte_pairs"}),
 )
@@ -71,7 +73,7 @@ FLOAT_SCRATCH = 16 * LANES * 4
 
 
 @descriptor("conv_bytes", micros=("micro_bytes",))
-class ConvBytesDesc(ByteEnd, Descriptor):
+class ConvBytesDesc(ByteEnd, EndOperands, Descriptor):
     """Fields as in ``conv_bytes.cl``."""
 
     inp: Pointer
@@ -81,11 +83,6 @@ class ConvBytesDesc(ByteEnd, Descriptor):
     bias: Pointer
     out: Pointer
     res: Pointer
-    by: Pointer
-    plus: Pointer
-    by_after: Pointer
-    plus_after: Pointer
-    entries: Pointer
     zero_point: Pointer
     widths: Long
     ids_0: Long

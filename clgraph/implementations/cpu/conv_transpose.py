@@ -8,7 +8,7 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import TILE, square, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, square, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, best_block, ids
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
@@ -96,7 +96,7 @@ def _strips(q: Query[ConvTranspose], block: Block) -> TicketRanges:
     return split(rows, row, ticket_seconds(work, q.device), q.device.workers)
 
 
-@implements(ConvTranspose, name="conv_transpose.fsv16", serves=TILE)
+@implements(ConvTranspose, name="conv_transpose.fsv16", serves=NOTING_TILE)
 class ConvTransposeFsv16(Implementation[ConvTranspose]):
     """The taps that reach one phase of a row as 1x1 convolutions of input rows, one on top of the other."""
 

@@ -12,7 +12,7 @@ from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Shape
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import TILE, square, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, square, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
@@ -261,7 +261,7 @@ def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
     return ConvolutionTickets(runs, groups, False, 0)
 
 
-@implements(Convolution, name="convolution.fsv16", serves=replace(TILE, meets=frozenset({APART})))
+@implements(Convolution, name="convolution.fsv16", serves=replace(NOTING_TILE, meets=frozenset({APART})))
 class ConvFsv16(Implementation[Convolution]):
     """Register blocks of 16-channel vectors; any kernel, stride, dilation and pads."""
 

@@ -9,7 +9,7 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import TILE, square, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, square, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.convolution import own_halo
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
@@ -116,7 +116,7 @@ def _packed(rank: int) -> Format:
     return Format(tuple(range(rank)), ((0, LANES),))
 
 
-@implements(Convolution, name="convolution.depthwise_fsv16", serves=TILE)
+@implements(Convolution, name="convolution.depthwise_fsv16", serves=NOTING_TILE)
 class DepthwiseFsv16(Implementation[Convolution]):
     """One channel a group: vectors of 16 channels, the whole window for a run of pixels in registers."""
 

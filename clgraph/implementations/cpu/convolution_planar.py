@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from clgraph.core.format import Format, feature_blocked
-from clgraph.implementations.cpu.blocked import TILE, operand_proposals, square, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, operand_proposals, square, weights_refusal
 from clgraph.implementations.cpu.blocks import PLANAR, Block, best_block, ids
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
@@ -91,7 +91,7 @@ def _strips(q: Query[Convolution]) -> TicketRanges:
     return split(rows, row, ticket_seconds(row * rows * out[0], q.device), q.device.workers)
 
 
-@implements(Convolution, name="convolution.planar", serves=TILE)
+@implements(Convolution, name="convolution.planar", serves=NOTING_TILE)
 class ConvPlanar(Implementation[Convolution]):
     """Copies the input rows of a strip, zeros around them, to scratch and runs register blocks on the copy."""
 

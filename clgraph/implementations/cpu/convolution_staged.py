@@ -9,7 +9,7 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import TILE, square, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, square, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
@@ -224,7 +224,7 @@ def _lines(q: Query[Convolution], s: Strips) -> int:
     return -(-LANES * s.block.nb // chunks) if nbytes > KEPT_BYTES else 0
 
 
-@implements(Convolution, name="convolution.staged", serves=replace(TILE, prefuses=FUSABLE))
+@implements(Convolution, name="convolution.staged", serves=replace(NOTING_TILE, prefuses=FUSABLE))
 class ConvStaged(Implementation[Convolution]):
     """Applies what stands in front to the input of a ticket in scratch and runs register blocks on that."""
 

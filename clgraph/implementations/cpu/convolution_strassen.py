@@ -8,7 +8,7 @@ from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution import FETCHED_WEIGHTS
 from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds, worker_flops
@@ -176,7 +176,7 @@ def _tickets(q: Query[Convolution]) -> StrassenTickets:
     return StrassenTickets(chunks, split(s.groups, s.product_seconds * chunks.each, wanted, 1), 0)
 
 
-@implements(Convolution, name="convolution.strassen_fsv16", serves=TILE, tags={WINOGRAD, SOME_MAPS})
+@implements(Convolution, name="convolution.strassen_fsv16", serves=NOTING_TILE, tags={WINOGRAD, SOME_MAPS})
 class ConvStrassen(Implementation[Convolution]):
     """Seven products of half the channels for eight, of two rows at a time; 1x1 windows."""
 

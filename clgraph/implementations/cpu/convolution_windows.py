@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import TILE, operand_proposals, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, operand_proposals, weights_refusal
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution_planar import STAGED_BYTES
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
@@ -103,7 +103,7 @@ def _tickets(q: Query[Convolution]) -> WindowTickets:
     return WindowTickets(TicketRanges(-(-width // pixels), pixels), tiers)
 
 
-@implements(Convolution, name="convolution.windows", serves=TILE)
+@implements(Convolution, name="convolution.windows", serves=NOTING_TILE)
 class ConvWindows(Implementation[Convolution]):
     """Copies the input under a run of windows to scratch and multiplies, window by window, in register blocks."""
 

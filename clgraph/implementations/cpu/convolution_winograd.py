@@ -9,7 +9,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, ids
 from clgraph.implementations.cpu.cost import TicketRanges, split, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
@@ -143,7 +143,7 @@ def tile_halo(q: Query[Convolution]) -> Halo:
     return ((0, 0), (0, 0), *around)
 
 
-@implements(Convolution, name="convolution.winograd_fsv16", serves=TILE, tags={WINOGRAD})
+@implements(Convolution, name="convolution.winograd_fsv16", serves=NOTING_TILE, tags={WINOGRAD})
 class ConvWinograd(Implementation[Convolution]):
     """Tiles of 4x4 pixels with a quarter of the products, with stride 2 of 2x2 with 25 for 36; 3x3 windows."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from clgraph.implementations.cpu.blocked import TILE
+from clgraph.implementations.cpu.blocked import NOTING_TILE
 from clgraph.implementations.cpu.rows import ByRows, Rows, as_rows
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
@@ -31,7 +31,9 @@ class NormalizeRowsDesc(Descriptor):
     epsilon: Float
 
 
-@implements(LayerNormalization, name="layer_normalization.rows", serves=replace(TILE, formats=False, halos=False))
+@implements(
+    LayerNormalization, name="layer_normalization.rows", serves=replace(NOTING_TILE, formats=False, halos=False)
+)
 class NormalizeRows(ByRows[LayerNormalization]):
     """A row at a time: its mean, its variance, the scaled differences."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from clgraph.implementations.cpu.blocked import TILE, square
+from clgraph.implementations.cpu.blocked import NOTING_TILE, square
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -74,7 +74,7 @@ def _strips(q: Query[Pooling]) -> TicketRanges:
     return row_strips(rows, row, planes_of, max(wanted, row * rows * planes_of / (64 * q.device.workers)), q.device)
 
 
-@implements(Pooling, name="pooling.fsv16", serves=replace(TILE, prefuses=FUSABLE))
+@implements(Pooling, name="pooling.fsv16", serves=replace(NOTING_TILE, prefuses=FUSABLE))
 class PoolFsv16(Implementation[Pooling]):
     """One 16-channel vector an output pixel, the window clipped to the input; with operations in front, staged."""
 

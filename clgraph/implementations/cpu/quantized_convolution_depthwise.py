@@ -15,6 +15,7 @@ from clgraph.implementations.cpu.byte_ends import (
     CHANNEL_NUMBERS,
     ByteEnd,
     End,
+    EndOperands,
     end_of,
     four_times,
     listed_of,
@@ -44,7 +45,7 @@ from clgraph.selector.query import Query
 
 
 @descriptor("depthwise_bytes")
-class DepthwiseBytesDesc(ByteEnd, Descriptor):
+class DepthwiseBytesDesc(ByteEnd, EndOperands, Descriptor):
     """Fields as in ``depthwise_bytes.cl``."""
 
     inp: Pointer
@@ -54,11 +55,6 @@ class DepthwiseBytesDesc(ByteEnd, Descriptor):
     bias: Pointer
     out: Pointer
     res: Pointer
-    by: Pointer
-    plus: Pointer
-    by_after: Pointer
-    plus_after: Pointer
-    entries: Pointer
     zero_point: Pointer
     in_n: Int
     in_c: Int

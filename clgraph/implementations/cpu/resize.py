@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.implementations.cpu.blocked import TILE
+from clgraph.implementations.cpu.blocked import NOTING_TILE
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -127,7 +127,7 @@ def _strips(q: Query[Resize]) -> TicketRanges:
     return row_strips(rows, row, n * -(-c // LANES), wanted, q.device)
 
 
-@implements(Resize, name="resize.fsv16", serves=replace(TILE, prefuses=FUSABLE))
+@implements(Resize, name="resize.fsv16", serves=replace(NOTING_TILE, prefuses=FUSABLE))
 class ResizeFsv16(Implementation[Resize]):
     """Nearest or linear, a 16-channel vector a pixel; the columns' taps once a ticket."""
 

@@ -208,11 +208,10 @@ def _fastest(context: Context, found: _Product) -> Primitive | None:
         return None
     outputs = (found.totals.size,)
     parameters = [Layout(t, outputs) for t in (DType.I32, DType.F32, DType.F32)]
-    zero = [Layout(DType.U8, ())] * isinstance(found.primitive, QuantizedConvolution)
-    inputs = (Layout(DType.U8, found.rounded.layout.shape), Layout.of(found.weights), *parameters, *zero)
+    zero = Layout(DType.U8, ())
+    inputs = (Layout(DType.U8, found.rounded.layout.shape), Layout.of(found.weights), *parameters, zero)
     made = found.primitive.infer(inputs)
-    known = frozenset({1, 2, 3, 4} if zero else {1, 3, 4})
-    q = Query[Primitive](found.primitive, inputs, made, device, len(inputs), constant=known)
+    q = Query[Primitive](found.primitive, inputs, made, device, len(inputs), constant=frozenset({1, 2, 3, 4}))
     offered = [p for p in proposals(context, node, q) if not p.implementation.general]
     floats = [proposals(context, n) for n in found.nodes]
     # What is rounded is written and read in any case, as floats or as bytes.
@@ -231,10 +230,6 @@ def _fastest(context: Context, found: _Product) -> Primitive | None:
 
 def _rewrite(program: Program, found: _Product, bytes_: dict[Value, Value]) -> None:
     node, steps = found.nodes[-1], found.steps
-
-    def add(primitive: Primitive, *inputs: Value) -> Value:
-        return program.insert(primitive, inputs, sources=list(found.nodes), before=found.nodes[0]).output
-
     if found.rounded not in bytes_:
         made = found.rounded.producer
         assert made is not None
@@ -244,16 +239,11 @@ def _rewrite(program: Program, found: _Product, bytes_: dict[Value, Value]) -> N
             quantize, [steps.x, steps.scale, zero], sources=[made], before=made
         ).output
     x, name, outputs = bytes_[found.rounded], node.name, found.totals.size
-    start = program.constant(f"{name}/totals", found.totals.astype(np.int32))
-    computed = isinstance(found.primitive, QuantizedConvolution)
-    if not computed:
-        start = add(Eltwise("mul"), add(Activation("neg"), add(Reorder(DType.I32), steps.zero)), start)
+    assert x.producer is not None
     ones, none = np.ones(outputs, np.float32), np.zeros(outputs, np.float32)
-    parameters = [start, program.constant(f"{name}/scale", ones), program.constant(f"{name}/bias", none)]
-    inputs = [x, program.constant(f"{name}/weights", found.weights), *parameters]
-    if computed and x.producer is not None:
-        inputs.append(x.producer.inputs[2])
-    _replace(program, found, found.primitive, inputs)
+    numbers = {"weights": found.weights, "totals": found.totals.astype(np.int32), "scale": ones, "bias": none}
+    known = [program.constant(f"{name}/{n}", a) for n, a in numbers.items()]
+    _replace(program, found, found.primitive, [x, *known, x.producer.inputs[2]])
 
 
 def _replace(program: Program, found: _Product, primitive: Primitive, inputs: list[Value]) -> None:

@@ -30,6 +30,12 @@ ENDS = {
     "floats": [],
     "floats of a list": [Fused(Activation("hard_swish", 1 / 6, 0.5)), Fused(Eltwise("add"), (5,))],
     "floats of channels": [Fused(Eltwise("mul"), (5,)), Fused(Activation("sigmoid"))],
+    "floats by one number, of channels": [
+        Fused(Eltwise("mul"), (5,)),
+        Fused(Eltwise("add"), (6,)),
+        Fused(Activation("clip", -20.0, 31.0)),
+    ],
+    "bytes of one number": [Fused(Eltwise("mul"), (5,)), Fused(Activation("relu")), Fused(LAST)],
     "bytes": [Fused(LAST)],
     "bounded bytes": [Fused(Activation("clip", -20.0, 31.0)), Fused(LAST)],
     "bytes rounded twice": [Fused(Activation("fake_quantize", 0.4, -100.0)), Fused(Activation("relu")), Fused(LAST)],
@@ -94,18 +100,21 @@ def _channels(primitive, out: tuple[int, ...]) -> tuple[int, ...]:
 def check(engine, implementation, primitive, arrays, end, rng):
     """Assert that floats are within the roundings of their operations, and bytes a step of those beside a half."""
     fused, arity = ENDS[end], 5
-    if end == "floats" and isinstance(primitive, QuantizedConvolution):
-        arrays[2] = arrays[1].sum((1, 2, 3), dtype=np.int32)
-        arrays.append(np.array(primitive.zero, np.uint8))
-        primitive, arity = replace(primitive, zero=99), 6
+    if end == "floats" and isinstance(primitive, QuantizedConvolution | QuantizedMatMul):
+        # The network computes the zero point.
+        convolves, w = isinstance(primitive, QuantizedConvolution), arrays[1]
+        along = tuple(range(1, w.ndim)) if convolves or primitive.transpose_b else 0
+        arrays[2], arity = w.sum(along, dtype=np.int32), 6
+        arrays.append(np.array(primitive.zero if convolves else rng.integers(256), np.uint8))
+        primitive = replace(primitive, zero=99) if convolves else primitive
     out = primitive.infer([Layout.of(a) for a in arrays])[0].shape
     for f in fused:
         if isinstance(f.primitive, DequantizeAdd):
             arrays.append(rng.integers(0, 256, out).astype(np.uint8))
         elif f.operands:
-            arrays.append(
-                rng.uniform(0.5, 1.5, _channels(primitive, out) if "channels" in end else out).astype(np.float32)
-            )
+            shape = _channels(primitive, out) if "channels" in end else out
+            shape = () if "one number" in end and f.primitive == Eltwise("mul") else shape
+            arrays.append(np.asarray(rng.uniform(0.5, 1.5, shape), np.float32))
     of_channels = [f.operands[0] for f in fused if "channels" in end and isinstance(f.primitive, Eltwise)]
     q = pose(
         engine.info,
