@@ -84,6 +84,16 @@ class SessionOptions(Typed):
             object.__setattr__(self, name, {})
         object.__setattr__(self, "cancelled", False)
 
+    def held(self) -> SessionOptions:
+        """Return a copy for a session, which what the program does with these later does not reach."""
+        made = SessionOptions()
+        made._values.update(self._values)
+        made._config.entries.update(self._config.entries)
+        for name in ("by_denotation", "by_name", "external", "files", "initializers", "providers"):
+            getattr(made, name).update(getattr(self, name))
+        object.__setattr__(made, "cancelled", self.cancelled)
+        return made
+
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Add an entry; raises where a model in ONNX Runtime's own format is asked for."""
         if key == "session.load_model_format" and str(value).upper() == "ORT":

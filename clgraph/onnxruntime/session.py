@@ -56,7 +56,7 @@ class InferenceSession(Session):
         if sess_options is not None and not isinstance(sess_options, SessionOptions):
             raise MismatchError(f"sess_options are SessionOptions, not {type(sess_options).__name__}")
         self._source = checked_source(path_or_bytes)
-        self._options = SessionOptions() if sess_options is None else sess_options
+        self._options = SessionOptions() if sess_options is None else sess_options.held()
         self._options.say_unused()
         self._enable_fallback = int(ignored.pop("enable_fallback", 1)) == 1
         for name in sorted(ignored):

@@ -11,6 +11,7 @@ import pytest
 import clgraph.onnxruntime as ours
 from clgraph.onnxruntime import options as options_module
 from clgraph.onnxruntime import statuses
+from tests.support.ort_models import identity
 
 
 def plain(given: Any) -> dict[str, Any]:
@@ -76,3 +77,14 @@ def test_exceptions_have_onnxruntimes_names() -> None:
 
     theirs = {n for n in dir(state) if isinstance(getattr(state, n), type) and issubclass(getattr(state, n), Exception)}
     assert {kind.__name__ for kind in statuses.EXCEPTIONS} == theirs
+
+
+def test_what_is_changed_after_a_session_was_made_does_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLGRAPH_DEVICE", "host")
+    options = ours.SessionOptions()
+    options.add_free_dimension_override_by_name("n", 2)
+    session = ours.InferenceSession(identity(), options, ["CPUExecutionProvider"])
+    options.by_name["n"] = 7
+    options.set_load_cancellation_flag(True)
+    session.set_providers(["CPUExecutionProvider"])
+    assert session.get_inputs()[0].shape == [2, 3]
