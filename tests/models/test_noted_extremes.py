@@ -59,7 +59,7 @@ CASES = {
     "pixels": (_convolution(16, 40, 1), (2, 16, 33, 29)),
     "windows": (_convolution(32, 32, 3), (1, 32, 71, 75)),
     "windows of few channels": (_convolution(3, 20, 5, strides=[2, 2]), (1, 3, 257, 255)),
-    "channels alone": (_convolution(24, 24, 3, group=24), (1, 24, 40, 41)),
+    "channels alone": (_convolution(24, 24, 3, group=24), (1, 24, 160, 161)),
     "integers": (_integers(16, 40, 1), (1, 16, 33, 50)),
     "integers of windows": (_integers(32, 24, 3), (2, 32, 60, 57)),
     "integers of channels alone": (_integers(32, 32, 3, group=32), (1, 32, 40, 41)),
