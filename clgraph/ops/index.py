@@ -181,6 +181,7 @@ KINDS: Mapping[str, str] = {
     "microsoft.whole_windows": "whole_windows",
     "moment_normalization": "group_normalization mean_variance_normalization",
     "multi_head_attention": "multi_head_attention_over_caches",
+    "noted_extreme": "empty_note note_extreme",
     "one_hot_encoder": "one_hot_encoder_of_host",
     "optimizers": "adagrad adam momentum",
     "optional": "make_optional optional_get_element optional_has_element",
