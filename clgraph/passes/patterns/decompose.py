@@ -18,6 +18,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.patterns.flattened_product import spread_product
+from clgraph.passes.patterns.log_sum_exp import spread_log_sum_exp
 from clgraph.passes.patterns.pixel_shuffle import spread_shuffle, spread_windows
 from clgraph.passes.patterns.space_to_depth import take_pixels
 from clgraph.passes.rewriting import bypass
@@ -41,6 +42,7 @@ class Decompose(Pass):
     * A transposed convolution with few outputs whose windows do not overlap is a convolution, and such a transpose.
     * Slices that hold every pixel, joined for a convolution (the Focus layer of detectors), are a space to depth, which
       goes into windows of one element (``space_to_depth``).
+    * On CPUs a logarithm of a sum of exponentials is one of their steps each (``log_sum_exp``).
     * A product of a flattened tensor, unflattened behind it, is one of the tensor itself (``flattened_product``).
     """
 
@@ -48,6 +50,7 @@ class Decompose(Pass):
     handles: ClassVar[Mapping[str, str]] = {
         "batch_normalization": "becomes a product and a sum of constants where its statistics are constant",
         "eltwise": "a scalar constant becomes an activation's parameter",
+        "reduce": "the logarithm of a sum of exponentials becomes its steps",
         "matmul": "of a tensor that is flattened for it: one of the tensor itself",
         "shuffle": "channels to pixels: a transpose between reshapes",
         "slice": "those that hold every pixel, joined for a convolution, become a space to depth",
@@ -57,10 +60,13 @@ class Decompose(Pass):
 
     def run(self, program: Program, context: Context) -> int:
         changes = 0
+        rules = [spread_shuffle, spread_windows, spread_product, take_pixels]
+        if context.on_cpus:
+            rules.append(spread_log_sum_exp)
         for node in program:
             if isinstance(node.primitive, BatchNormalization):
                 changes += _batch_normalization(program, node)
-            elif any(rule(program, node) for rule in (spread_shuffle, spread_windows, spread_product, take_pixels)):
+            elif any(rule(program, node) for rule in rules):
                 changes += 1
             elif _returns_input(node):
                 changes += bypass(program, node)

@@ -9,6 +9,7 @@ from clgraph.ops.batch_normalization import BatchNormalization
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.fill import Fill
 from clgraph.ops.reorder import Reorder
+from clgraph.passes.base import Context
 from clgraph.passes.patterns.decompose import Decompose
 from tests.support.programs import ADD, Net, lines, primitives, run
 
@@ -43,7 +44,7 @@ def test_statistics_computed_at_run_time_stay() -> None:
     net = Net()
     x = net.input("x", (2, 3, 4, 4))
     net.add("y", BatchNormalization(), x, *(net.input(n, (3,)) for n in "abc"), net.data("v", 3, low=1))
-    assert Decompose().run(net.program("y"), None) == 0
+    assert Decompose().run(net.program("y"), Context()) == 0
 
 
 @pytest.mark.parametrize("function", ["add", "sub", "mul", "div", "pow"])
