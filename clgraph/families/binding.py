@@ -28,6 +28,7 @@ from clgraph.passes.targets.target_code_emission import TargetCodeEmission
 from clgraph.passes.targets.target_memory_allocation import TargetMemoryAllocation
 from clgraph.passes.targets.target_scheduling import TargetScheduling
 from clgraph.selector.choose import OF_FAMILY, Choice, taken_over
+from clgraph.selector.query import Query
 
 DERIVED = "derived"
 """The note of a bound program that counts what is not as the representative has it."""
@@ -102,7 +103,9 @@ def bind(
                 node.choice = in_place(node, context, taken.rule.query(node, context.device(node)))
                 continue
             twin = taken.rule.twin
-            node.choice = (None if twin is None else _of_twin(node, nodes[twin])) or chooser.choose(taken, node)
+            node.choice = (None if twin is None else chooser.of_twin(taken, node, nodes[twin])) or chooser.choose(
+                taken, node
+            )
             derived.chosen += node.choice.implementation is not taken.implementation and not taken.in_place
         program.milestone = Milestone.SELECTED
         for step in (*_BEHIND, PlanMemory(orders=(order,), moves=0), TargetCodeEmission()):
@@ -117,21 +120,13 @@ def bind(
     return program
 
 
-def _of_twin(node: Node, twin: Node) -> Choice | None:
-    """Return the choice of *twin* if the problem is that of *node* here, too."""
-    choice = choice_of(twin)
-    q = choice.query
-    inputs, outputs = tuple([v.layout for v in node.inputs]), tuple([v.layout for v in node.outputs])
-    same = q.inputs == inputs and q.outputs == outputs and q.primitive == node.primitive
-    return choice if same else None
-
-
 @frozen
 class _Chooser:
     """Chooses for the nodes of one member.
 
     Attributes:
         asked: The problems of nodes whose inputs have the zeros that the representative's implementation reads.
+        unpacked: The problems of nodes whose constants were packed otherwise than the representative's, before that.
     """
 
     program: Program
@@ -139,6 +134,18 @@ class _Chooser:
     context: Context
     asked: Asked
     derived: Derived
+    unpacked: dict[Node, Query[Any]] = field(default_factory=dict)
+
+    def of_twin(self, taken: Taken, node: Node, twin: Node) -> Choice | None:
+        """Return the choice of *twin* if the problem is that of *node* here, too, packed alike."""
+        choice = choice_of(twin)
+        q = self.unpacked.get(twin, choice.query)
+        inputs, outputs = tuple([v.layout for v in node.inputs]), tuple([v.layout for v in node.outputs])
+        if q.inputs != inputs or q.outputs != outputs or q.primitive != node.primitive:
+            return None
+        if twin in self.unpacked:
+            self.derived.packed += self._pack(taken.rule, node, choice.implementation.weights(q))
+        return choice
 
     def choose(self, taken: Taken, node: Node) -> Choice:
         """Return the implementation that the representative has where it serves the problem of *node*, else another.
@@ -153,6 +160,7 @@ class _Chooser:
             if not refused or (rule.plain and implementation.sizes_refusal(rule.as_asked(q)) is None):
                 if taken.asks_weights and (packed := self._pack(rule, node, implementation.weights(q))):
                     self.derived.packed += packed
+                    self.unpacked[node] = q
                     q = rule.query(node, q.device)
                 return taken_over(q, implementation, taken.choice.seconds, OF_FAMILY)
         chosen = select(self.context, node, q)

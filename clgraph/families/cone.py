@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from clgraph.core.frozen import frozen, mutable
@@ -44,13 +44,20 @@ class Cone:
         layer = None if constant in self._all else self.layer_of(constant)
         return layer is not None and layer.primitive.holds_sizes
 
-    def expanded(self, deciding: Iterable[str]) -> dict[str, Layer]:
-        """Return by name the layers that others stand for, and may do otherwise where sizes are others."""
+    def expanded(self, deciding: Iterable[str], data: Container[str] = ()) -> dict[str, Layer]:
+        """Return by name the layers that others stand for, and may do otherwise where sizes are others.
+
+        Args:
+            deciding: Inputs whose elements decide sizes.
+            data: Values that the representative computes from its inputs. As long as the same stands for the layers in
+                front of them, a member does too: it does not know their elements, so that these decide nothing.
+        """
         found = {name: layer for name, layer in self._layers.items() if isinstance(layer.primitive, Inlinable)}
         return {
             name: layer
             for name, layer in found.items()
-            if layer.primitive.takes_sizes() or any(self.depends(source, deciding) for source in layer.inputs)
+            if layer.primitive.takes_sizes()
+            or any(source not in data and self.depends(source, deciding) for source in layer.inputs)
         }
 
     def depends(self, value: str, deciding: Iterable[str] = ()) -> bool:

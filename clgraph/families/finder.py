@@ -68,6 +68,7 @@ class _Finder:
         self._sized = {id(a): name for name, a in built.constants.items() if self._depends(name)}
         self._merged = program.merged
         self._computed = _computed(built)
+        self._data = self._makers.keys() - self._computed
         self._computed_from_sizes = {name for name in self._computed if self._depends(name)}
         self._uses = Uses(built, self._computed, program.merged)
 
@@ -100,7 +101,7 @@ class _Finder:
             layer = self._cone.layer_of(name)
             if layer is None:
                 raise BindingError(f"node {name!r} stems from no layer")
-            if layer.name == name and not layer.primitive.takes_sizes() and not self._takes_values(layer):
+            if self._is_free(name, layer):
                 return Rule(node)
             return Rule(node, self._above([layer]), layer=name)
         if isinstance(primitive, Reshape):
@@ -136,7 +137,7 @@ class _Finder:
     def guards(self, extremes: Sequence[Built]) -> Guards:
         """Return what is to be checked behind all nodes; *extremes* show where a size is 1, or equal, by chance."""
         shapes, primitives = dict[str, tuple[tuple[str, ...], tuple[Shape, ...]]](), []
-        expanded = self._cone.expanded(self._deciding)
+        expanded = self._cone.expanded(self._deciding, self._data)
         layers = list(expanded.values())
         for name, node in self._built.nodes.items():
             if any(name in e.nodes and alike(node.shapes, e.nodes[name].shapes) for e in extremes):
@@ -188,10 +189,19 @@ class _Finder:
             return primitive.holds_sizes or (layer.primitive.takes_sizes() and not layer.primitive.holds_sizes)
         return self._takes_values(layer) or (layer.primitive.takes_sizes() and not primitive.holds_sizes)
 
-    def _takes_values(self, layer: Layer) -> bool:
-        """Whether a value that sizes decide became an attribute of the node of *layer*."""
-        kept = self._built.nodes[layer.name].inputs
-        return any(self._cone.depends(name, self._deciding) for name in layer.inputs if name not in kept)
+    def _is_free(self, node: str, layer: Layer) -> bool:
+        """Whether attributes of a built node of *layer*, of its name or inside of it, depend on no sizes."""
+        if layer.primitive.takes_sizes() or self._takes_values(layer, node):
+            return False
+        primitive = self._built.nodes[node].primitive
+        same = all(o.nodes[node].primitive == primitive for o in self._others)
+        return layer.name == node or (same and not primitive.holds_sizes)
+
+    def _takes_values(self, layer: Layer, node: str = "") -> bool:
+        """Whether a value that sizes decide became an attribute of the node of *layer*, or of *node* inside of it."""
+        kept = self._built.nodes[layer.name].inputs if node in ("", layer.name) else ()
+        known = [name for name in layer.inputs if name not in self._data and name not in kept]
+        return any(self._cone.depends(name, self._deciding) for name in known)
 
     def _depends(self, value: str) -> bool:
         """Whether sizes decide the elements of *value*, a constant or computed from constants alone.

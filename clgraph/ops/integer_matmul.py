@@ -67,7 +67,7 @@ class IntegerMatMul(Inlinable):
         b, b_zero = values[1], values[3]
         if b is None or b_zero is None or b.ndim < 2 or inputs[2].rank > 1 or inputs[2].count != 1:
             return None
-        weights = b.astype(np.int64) - _spread(b_zero.astype(np.int64), -1)
+        weights = b.astype(np.int16) - _spread(b_zero.astype(np.int16), -1)
         bounds = exact_parts(np.moveaxis(weights, -2, 0).reshape(b.shape[-2], -1), values[2])
         if bounds is None:
             return None
@@ -88,7 +88,7 @@ def exact_parts(weights: Array, zero: Array | None) -> list[tuple[int, int]] | N
     """Return the ranges to cut sums into so that each is exact in floats; ``None``: more than ``PARTS`` of them.
 
     Args:
-        weights: int64, their first axis added up.
+        weights: Integers, their first axis added up.
         zero: Of the 8-bit integers that they are multiplied with, where it is known.
     """
     count = len(weights)
@@ -96,11 +96,11 @@ def exact_parts(weights: Array, zero: Array | None) -> list[tuple[int, int]] | N
     if zero is not None:
         low, high = int(np.iinfo(zero.dtype).min) - zero.astype(int), int(np.iinfo(zero.dtype).max) - zero.astype(int)
         largest = int(max(np.abs(low).max(), np.abs(high).max()))
-    totals = np.concatenate([np.zeros((1, weights.shape[1]), np.int64), np.cumsum(np.abs(weights), 0)])
+    sizes = np.abs(weights)
     for parts in range(1, PARTS + 1):
-        ends = [count * i // parts for i in range(parts + 1)]
-        if int(np.diff(totals[ends], axis=0).max(initial=0)) * largest <= EXACT:
-            return list(itertools.pairwise(ends))
+        ranges = list(itertools.pairwise(count * i // parts for i in range(parts + 1)))
+        if max(int(sizes[a:b].sum(0, np.int64).max(initial=0)) for a, b in ranges) * largest <= EXACT:
+            return ranges
     return None
 
 

@@ -11,6 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
+from clgraph.core.memo import remembered
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.quantized_convolution import (
@@ -71,6 +72,7 @@ class QuantizedMatMul(Primitive):
         return 2.0 * outputs[0].count * inputs[0].shape[-1]
 
 
+@remembered
 def as_convolution(q: Query[QuantizedMatMul]) -> Query[QuantizedConvolution]:
     """Return the pointwise convolution that *q* is: rows are pixels, and the last axis holds the channels."""
     a, b, *parameters = q.own
