@@ -16,7 +16,8 @@ from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.attention import AttentionRows
 from clgraph.implementations.cpu.attention_columns import AttentionColumns
-from clgraph.implementations.cpu.block_matmul import BlockMatMulDigits, BlockMatMulPairs, BlockMatMulRows
+from clgraph.implementations.cpu.block_matmul import BlockMatMulRows
+from clgraph.implementations.cpu.block_matmul_digits import BlockMatMulDigits, BlockMatMulPairs
 from clgraph.implementations.cpu.bottleneck import BottleneckFsv16
 from clgraph.implementations.cpu.conv_transpose import ConvTransposeFsv16
 from clgraph.implementations.cpu.convolution import ConvFsv16

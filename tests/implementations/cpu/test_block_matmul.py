@@ -7,7 +7,8 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.implementations.cpu.block_matmul import BlockMatMulDigits, BlockMatMulPairs, BlockMatMulRows
+from clgraph.implementations.cpu.block_matmul import BlockMatMulRows
+from clgraph.implementations.cpu.block_matmul_digits import BlockMatMulDigits, BlockMatMulPairs
 from clgraph.network.borrowing import LEAST_BYTES, left_at, suits_all
 from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.block_records import Records, unpacked
