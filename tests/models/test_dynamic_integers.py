@@ -39,7 +39,7 @@ def test_products_of_computed_scales_have_the_bits_of_onnxruntime(device, engine
     rng = np.random.default_rng(0)
 
     def weights(*shape):
-        return rng.integers(-127, 128, shape).astype(np.int8)
+        return rng.integers(-128, 128, shape).astype(np.int8)
 
     none = np.int8(0)
     # Sums of 3072 products are several of floats; a convolution's pads are the zero point that the network computes.
@@ -65,6 +65,10 @@ def test_products_of_computed_scales_have_the_bits_of_onnxruntime(device, engine
                 rng.normal(size=(1, 96, 1, 1)).astype("f4"),
             ),
             (1, 64, 40, 40),
+        ),
+        "weights around 128": (
+            network("MatMulInteger", (96, 256), None, weights(256, 512).view(np.uint8) ^ 128, np.uint8(128)),
+            (96, 256),
         ),
         "classes": (network("MatMulInteger", (1, 640), None, weights(640, 1000), none), (1, 640)),
         "channels alone": (

@@ -127,8 +127,9 @@ def _product(node: Node) -> _Product | None:
 
 
 def _bytes(weights: Array | None) -> Array | None:
-    whole = weights is not None and (weights == np.rint(weights)).all() and np.abs(weights).max(initial=0) <= 127
-    return np.asarray(weights, np.int8) if whole else None
+    if weights is None or weights.max(initial=0) > 127 or weights.min(initial=0) < -128:
+        return None
+    return np.asarray(weights, np.int8) if (weights == np.rint(weights)).all() else None
 
 
 @frozen
