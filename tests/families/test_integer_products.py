@@ -18,15 +18,16 @@ from tests.support.open_models import open_model
 pytestmark = pytest.mark.opencl
 
 WIDTH, LAYERS = 384, 4
+NONE = np.int8(0)
 
 
-def quantised() -> onnx.ModelProto:
+def quantised(zero: np.int8 | np.uint8 = NONE) -> onnx.ModelProto:
     """Return products as ONNX Runtime's dynamic quantiser writes them, behind a reshape to sizes that are computed."""
     random = np.random.default_rng(3)
     nodes = [helper.make_node("Shape", ["x"], ["sizes"]), helper.make_node("Reshape", ["x", "sizes"], ["y0"])]
-    constants = {"zero": np.int8(0), "step": np.float32(0.01)}
+    constants = {"zero": zero, "step": np.float32(0.01)}
     for i in range(LAYERS):
-        constants[f"w{i}"] = random.integers(-127, 128, (WIDTH, WIDTH), np.int8)
+        constants[f"w{i}"] = random.integers(-127, 128, (WIDTH, WIDTH), np.int8).view(zero.dtype)
         nodes += [
             helper.make_node("DynamicQuantizeLinear", [f"y{i}"], [f"q{i}", f"s{i}", f"z{i}"]),
             helper.make_node("MatMulInteger", [f"q{i}", f"w{i}", f"z{i}", "zero"], [f"p{i}"], name=f"product{i}"),
@@ -69,3 +70,10 @@ def test_equal_products_are_packed_alike_for_members_that_want_other_weights(dev
             choices = [n.choice for n in program if n.primitive.kind == "quantized_matmul"]
             assert len(choices) == LAYERS
             assert choices[1] is choices[2]
+
+
+def test_members_of_products_with_unsigned_weights_are_those_of_whole_compilations(device) -> None:
+    source = read_source(quantised(np.uint8(117)), None, None)
+    found = compare("rows", source, [rows(n) for n in (2, 5, 24, 300)], device, {})
+    assert not found.wrong
+    assert found.bound == 4

@@ -70,6 +70,14 @@ def test_products_of_computed_scales_have_the_bits_of_onnxruntime(device, engine
             network("MatMulInteger", (96, 256), None, weights(256, 512).view(np.uint8) ^ 128, np.uint8(128)),
             (96, 256),
         ),
+        "unsigned weights": (
+            network("MatMulInteger", (96, 256), None, weights(256, 512).view(np.uint8), np.uint8(117)),
+            (96, 256),
+        ),
+        "weights beyond bytes": (
+            network("MatMulInteger", (96, 256), None, weights(256, 512), np.int8(3)),
+            (96, 256),
+        ),
         "classes": (network("MatMulInteger", (1, 640), None, weights(640, 1000), none), (1, 640)),
         "channels alone": (
             network("ConvInteger", (1, 64, 64, 64), None, weights(64, 1, 3, 3), none, pads=[1] * 4, group=64),

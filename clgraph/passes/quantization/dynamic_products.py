@@ -17,9 +17,10 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.quantize import Quantize
+from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
+from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
 from clgraph.passes.base import Context
@@ -46,7 +47,7 @@ class _Product:
     Attributes:
         nodes: What it replaces, the last one makes the result.
         rounded: What the products read.
-        weights: I8.
+        weights: I8, less *shift*, which the products of matrices may have: unsigned ones around no 128 fit no I8.
         whole: A convolution of floats that makes it at once, and is as exact as any other of floats.
     """
 
@@ -56,6 +57,7 @@ class _Product:
     primitive: Quantized
     weights: Array
     whole: Convolution | None
+    shift: int = 0
 
     @property
     def outputs(self) -> int:
@@ -106,7 +108,7 @@ def _product(node: Node) -> _Product | None:
         if part.whole is not rounded or part.start != end:
             return None
         end = part.stop
-    steps, weights = _steps(rounded), [_bytes(t.inputs[1].constant) for t in terms]
+    steps, weights = _steps(rounded), [t.inputs[1].constant for t in terms]
     found = [w for w in weights if w is not None]
     if steps is None or len(found) < len(terms) or end != rounded.layout.shape[_axis(p, rounded)]:
         return None
@@ -121,15 +123,26 @@ def _product(node: Node) -> _Product | None:
             return None
         made, axis = QuantizedMatMul(p.transpose_b), int(p.transpose_b)
     whole = replace(p, exact=False) if isinstance(p, Convolution) else None
-    product = _Product(_all(node, terms), rounded, steps, made, np.concatenate(found, axis), whole)
+    joined = np.concatenate(found, axis)
+    shift = 0 if whole else _shift(joined)
+    bytes_ = _bytes(joined - np.float32(shift))
+    if bytes_ is None:
+        return None
+    product = _Product(_all(node, terms), rounded, steps, made, bytes_, whole, shift)
     rest = tuple(a for a in range(product.weights.ndim) if a != product.outputs)
     return product if np.abs(product.weights, dtype=np.int64).sum(rest).max(initial=0) <= MOST else None
 
 
-def _bytes(weights: Array | None) -> Array | None:
-    if weights is None or weights.max(initial=0) > 127 or weights.min(initial=0) < -128:
+def _bytes(weights: Array) -> Array | None:
+    if weights.max(initial=0) > 127 or weights.min(initial=0) < -128 or (weights != np.rint(weights)).any():
         return None
-    return np.asarray(weights, np.int8) if (weights == np.rint(weights)).all() else None
+    return np.asarray(weights, np.int8)
+
+
+def _shift(weights: Array) -> int:
+    """Return what weights are too large or too small by; 0 where they are no bytes however they are shifted."""
+    low, high = int(weights.min(initial=0)), int(weights.max(initial=0))
+    return 0 if high - low > 255 else max(high - 127, 0) + min(low + 128, 0)
 
 
 @frozen
@@ -220,7 +233,7 @@ def _fastest(context: Context, found: _Product) -> Primitive | None:
     if not offered or not all(floats):
         return None
     takes: dict[Primitive | None, float] = {None: sum(f[0].seconds for f in floats) + moved}
-    takes[found.primitive] = offered[0].seconds
+    takes[found.primitive] = offered[0].seconds + (moved if found.shift else 0.0)
     if found.whole is not None and "vnni" not in device.features:
         layouts = (found.rounded.layout, Layout(DType.F32, found.weights.shape))
         asked = Query[Primitive](found.whole, layouts, found.whole.infer(layouts), device, 2, constant=frozenset({1}))
@@ -243,8 +256,26 @@ def _rewrite(program: Program, found: _Product, bytes_: dict[Value, Value]) -> N
     assert x.producer is not None
     ones, none = np.ones(outputs, np.float32), np.zeros(outputs, np.float32)
     numbers = {"weights": found.weights, "totals": found.totals.astype(np.int32), "scale": ones, "bias": none}
-    known = [program.constant(f"{name}/{n}", a) for n, a in numbers.items()]
-    _replace(program, found, found.primitive, [x, *known, x.producer.inputs[2]])
+    inputs = [x, *(program.constant(f"{name}/{n}", a) for n, a in numbers.items()), x.producer.inputs[2]]
+    if not found.shift:
+        _replace(program, found, found.primitive, inputs)
+        return
+    product = program.insert(found.primitive, inputs, sources=list(found.nodes), before=node).output
+    _replace(program, found, Eltwise("add"), [product, _times_sums(program, found, x)])
+
+
+def _times_sums(program: Program, found: _Product, x: Value) -> Value:
+    """Return what the *shift* of the weights makes of bytes *x*: that times the sum of each row.
+
+    Sums of up to 2^24 are exact floats, as products are that ONNX Runtime makes floats of.
+    """
+    maker = x.producer
+    assert maker is not None
+    node = found.nodes[0]
+    one = program.constant(f"{node.name}/one", np.ones((), np.float32))
+    whole = program.insert(Dequantize(0), [x, one, maker.inputs[2]], sources=[maker], before=node).output
+    sums = program.insert(Reduce("sum", (x.layout.rank - 1,)), [whole], sources=[maker], before=node).output
+    return program.insert(Activation("linear", float(found.shift)), [sums], sources=[maker], before=node).output
 
 
 def _replace(program: Program, found: _Product, primitive: Primitive, inputs: list[Value]) -> None:
