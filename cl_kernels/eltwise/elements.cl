@@ -208,7 +208,7 @@ static void rests_float(__global const float* restrict a, __global const float* 
     case FUNCTION_LESS_EQUAL: TESTS(a[i] <= b[i]) \
     case FUNCTION_FMOD: rests_##T(a, b, y, n); return; \
     case FUNCTION_NEG: ALL(-a[i]) \
-    case FUNCTION_ABS: ALL(a[i] < 0 ? -a[i] : a[i]) \
+    case FUNCTION_ABS: ALL(fabs(a[i])) \
     } \
   }
 FLOATS(of_floats, float)

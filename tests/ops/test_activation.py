@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import clgraph
 from clgraph.core.dtype import DType
 from clgraph.ops.activation import FUNCTIONS, Activation
 from clgraph.ops.eltwise import Eltwise
@@ -36,6 +37,20 @@ def test_functions_agree_with_onnxruntime(op, opset, rng):
 
 def test_not_agrees_with_onnxruntime():
     agree("Not", [np.array([True, False])], opset=13)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16])
+@pytest.mark.parametrize("name", ["abs", "neg", "sin", "cos", "tanh", "sqrt", "floor", "ceil", "round", "exp"])
+def test_zeros_have_the_sign_that_the_function_gives_them(name, dtype, device):
+    zeros = np.resize(np.array([-0.0, 0.0], dtype.numpy), (3, 37))
+    topology = clgraph.Topology()
+    x = topology.input("x", zeros.shape, dtype)
+    topology.output("y", topology.add("y", Activation(name), x))
+    with clgraph.compile(topology, device) as model:
+        found = model.run({"x": zeros})["y"]
+    (wanted,) = Activation(name).reference(zeros)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
 
 
 def _swish_argument(v, a):
