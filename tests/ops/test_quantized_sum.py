@@ -27,6 +27,17 @@ def test_kernels_that_add_floats_are_within_half_a_step(gpu_engine):
         check_op(gpu_engine, SUM, (2, 3, 5), (3, 1), draw=draw, families=["normal"], ulps=1, scale=half, fused=fused)
 
 
+@pytest.mark.opencl
+def test_cpus_add_whole_vectors_of_floats(engine):
+    # Multiples of a quarter are added without a rounding.
+    draw = {0: on_steps(0.5, 3), 1: on_steps(0.25, 130)}
+    half = lambda a, b: np.full(np.broadcast_shapes(a.shape, b.shape), 0.375 * 2**24)  # noqa: E731
+    for shapes, name in (((2, 19, 5, 7), (19, 1, 1)), "fsv16"), (((3, 70), (70,)), "rows"):
+        check_op(
+            engine, SUM, *shapes, draw=draw, families=["normal"], ulps=1, scale=half, only=[f"quantized_sum.{name}"]
+        )
+
+
 def test_a_sum_with_bytes_is_the_same_in_either_place(rng):
     a, b = rng.integers(0, 256, (2, 50)).astype(np.uint8)
     floats = (a.astype(np.float32) - 3) * np.float32(0.5), (b.astype(np.float32) - 130) * np.float32(0.25)
