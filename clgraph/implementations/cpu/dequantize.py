@@ -1,4 +1,4 @@
-"""Bytes in blocks as floats, and operations on them, on CPU devices with VNNI."""
+"""Integers with one scale as floats, and operations on them, on CPU devices."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from clgraph.implementations.cpu.byte_moves import (
     rows_refusal,
 )
 from clgraph.implementations.cpu.byte_products import BYTE_TILE
+from clgraph.implementations.cpu.elements import ELEMENTS, FLOAT, FUNCTIONS, Computation, Elements
 from clgraph.ops.quantize import Dequantize
-from clgraph.selector.descriptor import NULL, Ref
+from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan
+from clgraph.selector.post import post_codes
 from clgraph.selector.query import Query
 
 
@@ -65,3 +67,25 @@ class DequantizeRows(Implementation[Dequantize]):
     @classmethod
     def plan(cls, q: Query[Dequantize]) -> Plan:
         return between(in_rows(q), None, Ref("in1"), Ref("in2") if q.arity > 2 else NULL)
+
+
+_EXACT = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
+"""Integers whose difference is a float."""
+
+
+@implements(Dequantize, name="dequantize.elements", serves=ELEMENTS)
+class DequantizeElements(Elements):
+    """Plain integers of up to 16 bits with one scale."""
+
+    @classmethod
+    def computation(cls, q: Query[Dequantize]) -> Computation | str:
+        x, scale, *zero = q.own
+        if x.dtype not in _EXACT or scale.count != 1 or {scale.dtype, q.outputs[0].dtype} != {DType.F32}:
+            return f"widens integers of up to 16 bits with one scale of f32, not {x} with {scale}"
+        return Computation(FUNCTIONS["sub" if zero else "same"], FLOAT, (0, 2) if zero else (0,), x.dtype, DType.F32)
+
+    @classmethod
+    def own_posts(cls, q: Query[Dequantize]) -> tuple[PostStep, ...]:
+        scale = q.own[1]
+        place = Ref("in1", scale.origin * scale.dtype.itemsize)
+        return (PostStep(post_codes()["mul"], 0.0, 0.0, place, (0, 0, 0, 0, 0)),)

@@ -13,7 +13,7 @@ from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.cost import runs, step_seconds
 from clgraph.implementations.cpu.geometry import LANES, count_refusal, post_refusal
 from clgraph.implementations.cpu.rows import Axis, Rows, broadcast_pitches, merge, row_posts
-from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import FUSABLE
@@ -204,6 +204,11 @@ class Elements(Implementation[Any]):
         """Return what the kernel has to do, or why it cannot."""
 
     @classmethod
+    def own_posts(cls, q: Query[Any]) -> tuple[PostStep, ...]:
+        """Return what the function itself does behind its computation, as the first steps of the list."""
+        return ()
+
+    @classmethod
     def limits(cls, q: Query[Any]) -> str | None:
         c = cls.computation(q)
         if isinstance(c, str):
@@ -276,7 +281,7 @@ class Elements(Implementation[Any]):
             pieces=_pieces(rows),
             ticket_pieces=tickets.each,
         )
-        posts = row_posts(q, rows, len(c.slots) - 1)
+        posts = (*cls.own_posts(q), *row_posts(q, rows, len(c.slots) - 1))
         tile = Tile("elements", desc, tickets.count, scratch=ROOMS * RUN * RUN_BYTES, post=posts)
         return Plan((tile,))
 

@@ -8,6 +8,7 @@ from clgraph.implementations.cpu.elements import DOUBLE_FUNCTIONS, FUNCTIONS
 from clgraph.ops.activation import FUNCTIONS as FUNCTIONS_OF_FLOATS
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.quantize import Dequantize
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.where import Where
 from tests.support.check_op import FAMILIES, check_op
@@ -267,4 +268,19 @@ def test_quotients_and_remainders_of_any_integers_are_right(engine):
             check_op(
                 engine, Eltwise(name), (3, 701), (3, 701), dtype=dtype, draw={0: drawn, 1: drawn},
                 families=("normal",), only=["eltwise.elements"],
+            )  # fmt: skip
+
+
+def test_integers_with_one_scale_are_widened_with_one_rounding(engine):
+    scale = {1: lambda rng, shape: rng.uniform(0.01, 1, shape)}
+    for dtype in (DType.U8, DType.I8, DType.U16, DType.I16):
+        limits = np.iinfo(dtype.numpy)
+
+        def drawn(rng, shape, limits=limits):
+            return rng.integers(limits.min, limits.max, shape, limits.dtype, endpoint=True)
+
+        for shapes in ((3, 701), (1,)), ((3, 701), (), ()):
+            check_op(
+                engine, Dequantize(0), *shapes, dtype=(dtype, DType.F32, dtype)[: len(shapes)],
+                draw={0: drawn, 2: drawn} | scale, families=("normal",), ulps=1, only=["dequantize.elements"],
             )  # fmt: skip
