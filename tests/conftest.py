@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("PYTEST_XDIST_WORKER"):
         for variable in KEEPING.keys() & os.environ:
             del os.environ[variable]
-    elif config.getoption("numprocesses", None):
+    elif getattr(config.option, "numprocesses", None):
         os.environ |= KEEPING
     marks = config.option.markexpr
     if marks and "slow" not in marks:
