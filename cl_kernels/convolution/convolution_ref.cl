@@ -5,6 +5,7 @@
 // group, taps, origin and pitch of the bias (-1, 0: none), then for each spatial axis: size of x, of the kernel, stride,
 // dilation, padding before.
 // APART (0): weights of -0 are not there, so that what is not finite does not count where they would meet it.
+// Padding is zeros, which are multiplied: a weight that is not finite makes NaN of them.
 // Error: k * 2^-24 * sum |x w| for a sum of k products, accumulated in float, plus the post-operations'.
 #include "tensor.clh"
 #include "window.clh"
@@ -29,11 +30,12 @@ __kernel void convolution_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2)
   REAL sum = rest[3] >= 0 ? LOAD(BASE_OF(const T, in2), rest[3] + at[1] * rest[4]) : 0.0f;
   for (int tap = 0; tap < taps; tap++) {
     int from, with;
-    if (window_element(tap, rest + 5, at, x, w, &from, &with))
-      for (int c = 0; c < channels; c++) {
-        const REAL by = LOAD(weights, with + c * w[2]);
-        if (!APART || by != 0.0f || !signbit(by)) sum = fma(LOAD(source, from + c * x[2]), by, sum);
-      }
+    const int inside = window_element(tap, rest + 5, at, x, w, &from, &with);
+    for (int c = 0; c < channels; c++) {
+      const REAL by = LOAD(weights, with + c * w[2]);
+      const REAL of = inside ? LOAD(source, from + c * x[2]) : 0.0f;
+      if (!APART || by != 0.0f || !signbit(by)) sum = fma(of, by, sum);
+    }
   }
   STORE(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
 }

@@ -24,8 +24,8 @@ __kernel void depthwise_gpu_vectors(const int n, TENSOR(in0), TENSOR(in1), TENSO
   VECTOR sum = (VECTOR)(0.0f);
   for (int tap = 0; tap < rest[1]; tap++) {
     __global const int* t = taps + 3 * tap;
-    if ((uint)(top + t[1]) < (uint)rest[2] && (uint)(left + t[2]) < (uint)rest[3])
-      sum = fma(LOADV(source, t[0]), LOADV(weights, tap * rest[0]), sum);
+    const int inside = (uint)(top + t[1]) < (uint)rest[2] && (uint)(left + t[2]) < (uint)rest[3];
+    sum = fma(inside ? LOADV(source, t[0]) : (VECTOR)(0.0f), LOADV(weights, tap * rest[0]), sum);
   }
   if (rest[8] >= 0) sum += vector_operand(BASE_OF(const T, in2), rest[8] + LANES * at[3] * rest[9], rest[9]);
   STOREV(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));

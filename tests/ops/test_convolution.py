@@ -173,6 +173,23 @@ def _ordinary():
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("groups", [1, 16])
+def test_padding_is_multiplied_so_that_a_nan_weight_reaches_every_result(groups, engine):
+    def with_nan(rng, shape):
+        w = rng.standard_normal(shape)
+        w[0, 0, 0, 0] = np.nan
+        return w
+
+    primitive = Convolution((1, 1), (1, 1), ((1, 1), (1, 1)), groups)
+    x, w = np.zeros((1, 16, 5, 6)), with_nan(np.random.default_rng(), (16, 16 // groups, 3, 3))
+    assert np.isnan(primitive.reference(x, w)[0]).sum() == 30, "all of the first channel, the corner too"
+    draw, only = {1: with_nan}, _ordinary()
+    scale = lambda x, w: _scale(primitive)(x, np.nan_to_num(w))  # noqa: E731
+    given = {"scale": scale, "constant": (1,), "draw": draw, "families": ("normal",), "only": only}
+    check_op(engine, primitive, x.shape, w.shape, ulps=_length(w.shape), **given)
+
+
+@pytest.mark.opencl
 def test_halves_are_summed_in_float(engine):
     x, w, primitive = DEVICE_CASES["uneven"]
     check_op(engine, primitive, x, w, ulps=_length(w), scale=_scale(primitive), dtype=DType.F16)
