@@ -38,11 +38,16 @@ _MICROSOFT: Mapping[str, str] = {
     "CDist": "T T -> T | metric:s",
     "ConvTransposeWithDynamicPads": "T T tensor(int64)? T? -> T | auto_pad:s dilations:I group:i kernel_shape:I "
     "output_padding:I strides:I",
+    "CropAndResize": "T1 T1 T2 T2 -> T1 | extrapolation_value:f mode:s",
+    "DecoderMaskedMultiHeadAttention": "T T? T? M? T? T? T? M? M? M? T? -> T T? T? QK? | mask_filter_value:f "
+    "num_heads:i! output_qk:i past_present_share_buffer:i scale:f",
     "DequantizeLinear": "T1 T2 T1? -> T2 | axis:i",
     "DynamicQuantizeLSTM": "T T2 T2 T? T1? T? T? T? T T2 T T2 -> T? T? T? | activation_alpha:F activation_beta:F "
     "activations:S clip:f direction:s hidden_size:i input_forget:i",
     "DynamicQuantizeMatMul": "T1 T2 T1 T2? T1? -> T1",
+    "DynamicTimeWarping": "F -> I",
     "EmbedLayerNormalization": "T1 T1? T T T? T T T1? T1? -> T T1? T? | epsilon:f mask_index_type:i",
+    "ExpandDims": "T tensor(int32) -> T",
     "FastGelu": "T T? -> T",
     "FusedConv": "T T T? T? -> T | activation:s activation_params:F auto_pad:s dilations:I group:i kernel_shape:I "
     "pads:I strides:I",
@@ -51,6 +56,8 @@ _MICROSOFT: Mapping[str, str] = {
     "FusedMatMul": "T T -> T | alpha:f transA:i transB:i transBatchA:i transBatchB:i",
     "FusedMatMulActivation": "T T -> T | activation:s! activation_alpha:f activation_axis:i activation_beta:f "
     "activation_gamma:f alpha:f transA:i transB:i transBatchA:i transBatchB:i",
+    "GatedAdd": "T T T T? -> T",
+    "GatedRMSNorm": "T T T -> T | activation:s epsilon:f",
     "GatherBlockQuantized": "T1 Tind T2 T1? -> T2 | bits:i block_size:i gather_axis:i quantize_axis:i",
     "GatherND": "T Tind -> T",
     "Gelu": "T -> T",
@@ -61,11 +68,19 @@ _MICROSOFT: Mapping[str, str] = {
     "kv_num_heads:i! local_window_size:i num_heads:i! q_norm_epsilon:f qk_norm_epsilon:f qk_output:i "
     "rotary_interleaved:i scale:f sliding_window_cache:i smooth_softmax:i softcap:f v_quant_type:s",
     "Inverse": "T -> T",
+    "LinearAttentionGate": "T TF TF T? -> T T?",
+    "MRotaryEmbedding": "T M T T -> T | interleaved:i is_packed_batching:i mrope_layout:i mrope_section:I! "
+    "num_heads:i rotary_embedding_dim:i scale:f",
     "MatMulBnb4": "T1 T2 T1 -> T1 | K:i! N:i! block_size:i! quant_type:i! training_mode:i transB:i",
+    "MatMulInteger16": "T1 T2 -> T3",
     "MatMulIntegerToFloat": "T1 T2 T3 T3 T1? T2? T3? -> T3",
     "MatMulNBits": "T1 T2 T1 T3? T4? T1? -> T1 | K:i! N:i! accuracy_level:i bits:i block_size:i! weight_prepacked:i",
+    "MoE": "T T T T? T T? T? T? -> T | activation_alpha:f activation_beta:f activation_type:s k:i "
+    "normalize_routing_weights:i swiglu_fusion:i swiglu_limit:f swiglu_limit_after_activation:i use_sparse_mixer:i",
     "MultiHeadAttention": "T T? T? T? M? T? T? T? M? M? -> T T? T? QK? | mask_filter_value:f num_heads:i! scale:f "
     "unidirectional:i",
+    "MurmurHash3": "T1 -> T2 | positive:i seed:i",
+    "NGramRepeatBlock": "Tid T -> T | ngram_size:i!",
     "NhwcConv": "T T T? -> T | auto_pad:s dilations:I group:i kernel_shape:I pads:I strides:I",
     "NhwcFusedConv": "T T T? T? -> T | activation:s activation_params:F auto_pad:s dilations:I group:i kernel_shape:I "
     "pads:I strides:I",
@@ -88,16 +103,26 @@ _MICROSOFT: Mapping[str, str] = {
     "QLinearSigmoid": "T tensor(float) T? tensor(float) T? -> T",
     "QLinearSoftmax": "T tensor(float) T? tensor(float) T -> T | axis:i opset:i!",
     "QLinearWhere": "B T TF T T TF T TF T -> T",
+    "QMoE": "T T T1 T2? T? T1 T2? T? T1? T2? T? T1? T1? T1? T? T4? T4? T4? T4? T2? T2? -> T | accuracy_level:i "
+    "activation_alpha:f activation_beta:f activation_type:s block_size:i expert_weight_bits:i "
+    "fc1_expert_weight_bits:i fc2_expert_weight_bits:i fc3_expert_weight_bits:i k:i normalize_routing_weights:i "
+    "quant_type:s swiglu_fusion:i swiglu_limit:f swiglu_limit_after_activation:i use_sparse_mixer:i "
+    "weights_prepacked:i",
     "QuantizeLinear": "T1 T1 T2? -> T2 | axis:i",
     "QuickGelu": "T -> T | alpha:f",
+    "Range": "T T T? -> T",
     "RotaryEmbedding": "T M T T -> T | interleaved:i is_packed_batching:i num_heads:i rotary_embedding_dim:i scale:f",
+    "ScaledSiLU": "T M? -> T | alpha:f",
     "SkipGroupNorm": "T M M T T? -> T T? | activation:i! channels_last:i epsilon:f groups:i!",
     "SkipLayerNormalization": "T T T T? T? -> T U? U? T? | epsilon:f",
     "SkipSimplifiedLayerNormalization": "T T T T? -> T U? U? T? | epsilon:f",
     "SparseToDenseMatMul": "T# T1 -> T1 | alpha:f transA:i transB:i",
+    "SwiGLU": "T T? -> T | activation_alpha:f activation_beta:f limit:f round_activation:i",
     "Tokenizer": "T -> T | mark:i! mincharnum:i! pad_value:s! separators:S tokenexp:s",
     "TransposeMatMul": "T T -> T | alpha:f transA:i transB:i",
     "Trilu": "T tensor(int64)? -> T | upper:i",
+    "UnfoldTensor": "T -> T | dim:i size:i! step:i",
+    "Unique": "T -> T tensor(int64) tensor(int64)",
 }
 
 _TENSORS = frozenset(filter(None, map(tensor_of, TensorProto.DataType.values())))

@@ -12,7 +12,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axes, positive_axis, present, read_values
-from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.permute import Axes, held, identity, inverse
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.selector.general import General, View, move
@@ -163,6 +163,7 @@ def import_squeeze(node: OnnxNode) -> Primitive:
 
 
 @onnx("Unsqueeze", since=(1, 11, 13, 21, 23, 24, 25))
+@onnx("ExpandDims", since=(1,), domain=MICROSOFT)
 def import_unsqueeze(node: OnnxNode) -> Primitive:
     return Unsqueeze(node.attribute("axes", ()), present(("axes",), node.inputs))
 

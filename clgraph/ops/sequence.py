@@ -12,8 +12,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known
-from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
+from clgraph.ops.cast_like import CastLike
 
 
 @primitive
@@ -60,5 +61,8 @@ class Sequential(Primitive):
 
 
 @onnx("Range", since=(11, 27))
-def import_range(node: OnnxNode) -> Primitive:
-    return Sequential()
+@onnx("Range", since=(1,), domain=MICROSOFT)
+def import_range(node: OnnxNode) -> Sequence[str]:
+    start, limit, *delta = node.inputs
+    delta = delta or [*node.emit(CastLike(), node.literal(np.ones((), np.int64)), start)]
+    return node.emit(Sequential(), start, limit, *delta)

@@ -9,7 +9,7 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.graph.attributes import positive_axis
-from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, DataDependent, primitive
 
 
@@ -53,3 +53,10 @@ def import_unique(node: OnnxNode) -> Sequence[str]:
     wanted = max(1, node.output_count)
     unique = Unique(node.attribute("axis", None), bool(node.attribute("sorted", 1)), wanted)
     return node.emit(unique, node.inputs[0], outputs=wanted)
+
+
+@onnx("Unique", since=(1,), domain=MICROSOFT)
+def import_unique_in_order(node: OnnxNode) -> Sequence[str]:
+    """Return the elements as they come first, which of them each one is, and how often each is."""
+    found, _, which, count = node.emit(Unique(ordered=False), node.inputs[0], outputs=4)
+    return found, which, count

@@ -6,6 +6,20 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tests.support.decoder_cases import (
+    crop_and_resize,
+    decoder_attention,
+    expand_dims,
+    gated_add,
+    gated_rms_norm,
+    linear_attention_gate,
+    m_rotary_embedding,
+    matmul_integer_16,
+    moe,
+    ngram_repeat_block,
+    scaled_silu,
+    unfold_tensor,
+)
 from tests.support.drawing import INT, Array, Call, Draw, F
 from tests.support.quantised_cases import (
     dequantize,
@@ -107,13 +121,13 @@ def skip_layer_normalization(d: Draw) -> Call:
     skip = d.one((batch, rows, n), (1, rows, n), (rows, n))
     optional = d.maybe(lambda: d.normal(n)), d.maybe(lambda: d.normal(n))
     inputs = (d.normal(batch, rows, n), d.normal(*skip), d.normal(n), *optional)
-    return Call(inputs, d.some(epsilon=(1e-5, 0.1, 0.0)), d.one(1, 4))
+    return Call(inputs, d.some(epsilon=(1e-5, 0.1, 0.0)), d.one(1, 2, 3, 4))
 
 
 def skip_simplified(d: Draw) -> Call:
     """Return a call of SkipSimplifiedLayerNormalization."""
     whole = skip_layer_normalization(d)
-    return Call((*whole.inputs[:3], whole.inputs[4]), whole.attributes)
+    return Call((*whole.inputs[:3], whole.inputs[4]), whole.attributes, whole.outputs)
 
 
 def attention(d: Draw) -> Call:
@@ -262,21 +276,31 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "Attention": attention,
     "BiasGelu": bias_gelu,
     "CDist": cdist,
+    "CropAndResize": crop_and_resize,
+    "DecoderMaskedMultiHeadAttention": decoder_attention,
     "DequantizeLinear": dequantize,
     "DynamicQuantizeLSTM": dynamic_quantize_lstm,
     "DynamicQuantizeMatMul": dynamic_quantize_matmul,
     "EmbedLayerNormalization": embed_layer_normalization,
+    "ExpandDims": expand_dims,
     "FastGelu": fast_gelu,
     "FusedConv": fused_conv,
     "FusedGemm": fused_gemm,
     "FusedMatMul": fused_matmul,
+    "GatedAdd": gated_add,
+    "GatedRMSNorm": gated_rms_norm,
     "GatherBlockQuantized": gather_block_quantized,
     "Gelu": unary,
     "GridSample": grid_sample,
     "Inverse": inverse,
+    "LinearAttentionGate": linear_attention_gate,
+    "MRotaryEmbedding": m_rotary_embedding,
+    "MatMulInteger16": matmul_integer_16,
     "MatMulIntegerToFloat": matmul_integer_to_float,
     "MatMulNBits": matmul_n_bits,
+    "MoE": moe,
     "MultiHeadAttention": multi_head_attention,
+    "NGramRepeatBlock": ngram_repeat_block,
     "NhwcMaxPool": nhwc_max_pool,
     "Pad": pad,
     "QGemm": qgemm,
@@ -292,8 +316,10 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "QuantizeLinear": quantize,
     "QuickGelu": quick_gelu,
     "RotaryEmbedding": rotary_embedding,
+    "ScaledSiLU": scaled_silu,
     "SkipLayerNormalization": skip_layer_normalization,
     "SkipSimplifiedLayerNormalization": skip_simplified,
     "Trilu": trilu,
+    "UnfoldTensor": unfold_tensor,
 }
 """What draws a call, by operators of ``com.microsoft``."""

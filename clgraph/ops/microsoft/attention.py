@@ -35,7 +35,7 @@ class CrossAttention(Attending, KeepsKeys):
 
     def compose(self, c: Composition) -> Sequence[str]:
         given = dict(zip(self.given, c.inputs[1:], strict=True))
-        q, k, v = self._split_parts(c, given)
+        q, k, v = self.split_parts(c, given)
         if ("past_key" in given) != ("past_value" in given):
             raise ShapeError("past_key and past_value want to be given together")
         own = c.layout(k).shape[2]
@@ -63,7 +63,7 @@ class CrossAttention(Attending, KeepsKeys):
     def looks_ahead(self) -> bool:
         return not self.causal
 
-    def _split_parts(self, c: Composition, given: dict[str, str]) -> list[str]:
+    def split_parts(self, c: Composition, given: dict[str, str]) -> list[str]:
         """Return queries, keys and values ``[batch, heads, tokens, D]``."""
         parts = self._parts(c, c.inputs[0], given)
         if "added" in given:
@@ -115,7 +115,7 @@ class CrossAttentionOverCaches(CrossAttention):
 
     def compose(self, c: Composition) -> Sequence[str]:
         given = dict(zip(self.given, c.inputs[1:], strict=True))
-        q, k, v = self._split_parts(c, given)
+        q, k, v = self.split_parts(c, given)
         reads = tuple(name for name in ("bias",) if name in given)
         attention = CachedAttention(self.keys_at, self.values_at, self.scale or None, causal=self.causal, reads=reads)
         y = c.add(attention, q, k, v, given["lengths"], given["state"], *(given[name] for name in reads))

@@ -85,7 +85,7 @@ class SkipSum(Composite):
 @onnx("SkipLayerNormalization", since=(1,), domain=MICROSOFT)
 @onnx("SkipSimplifiedLayerNormalization", since=(1,), domain=MICROSOFT)
 def import_skip_layer_normalization(node: OnnxNode) -> Sequence[str]:
-    """Return ``norm(x + skip + bias)``, the moments, and the sum."""
+    """Return ``norm(x + skip + bias)``, the moments, of which a simplified form has a mean of 0, and the sum."""
     simplified, epsilon = "Simplified" in node.op_type, node.attribute("epsilon", EPSILON)
     x, skip, scale, *more = (*node.inputs, "", "")
     shift, bias = ("", more[0]) if simplified else more[:2]
@@ -98,6 +98,7 @@ def import_skip_layer_normalization(node: OnnxNode) -> Sequence[str]:
         made[1:3] = node.emit(Moments(-1, epsilon), total, outputs=2)
     elif node.output_count > 1:
         (made[2],) = node.emit(InverseRMS(-1, epsilon), total)
+        (made[1],) = node.emit(Activation("linear", 0.0), made[2])
     return made
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
@@ -12,6 +13,7 @@ from clgraph.graph.primitive import primitive
 from clgraph.ops.dynamic_quantize import DynamicQuantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.integer_matmul import IntegerMatMul, zero_like
+from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.attention import refuse_shared_buffers
 from clgraph.ops.microsoft.self_attention import emit_self_attention
 from clgraph.ops.reorder import Reorder
@@ -49,6 +51,12 @@ def import_matmul_integer_to_float(node: OnnxNode) -> Sequence[str]:
 def import_dynamic_quantize_matmul(node: OnnxNode) -> Sequence[str]:
     a, b, b_scale, b_zero, bias = (*node.inputs, "", "")[:5]
     return _emit_product(node, node.emit(DynamicQuantize(), a, outputs=3), (b, b_scale, b_zero), bias)
+
+
+@onnx("MatMulInteger16", since=(1,), domain=MICROSOFT)
+def import_matmul_integer_16(node: OnnxNode) -> Sequence[str]:
+    """Return a product of int16 in int32."""
+    return node.emit(MatMul(), *(node.emit(Reorder(DType.I32), x)[0] for x in node.inputs))
 
 
 @onnx("QAttention", since=(1,), domain=MICROSOFT)

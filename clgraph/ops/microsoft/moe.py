@@ -1,0 +1,210 @@
+"""Mixtures of experts: ONNX Runtime's MoE and QMoE, whose weights of 2, 4 or 8 bits are floats here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.errors import ShapeError
+from clgraph.graph.composite import Composite, Composition
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
+from clgraph.graph.primitive import Array, primitive
+from clgraph.ops.activation import Activation
+from clgraph.ops.block_records import unpacked
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.fill import Fill
+from clgraph.ops.gather import Gather
+from clgraph.ops.gather_elements import GatherElements
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.microsoft.block_quantised import constant_of, given
+from clgraph.ops.microsoft.gates import SwiGLU
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.scatter import ScatterElements
+from clgraph.ops.slice import Slice
+from clgraph.ops.softmax import Softmax
+from clgraph.ops.split import Split
+from clgraph.ops.top_k import TopK
+from clgraph.ops.transpose import Transpose
+
+_ACTIVATIONS = {
+    "relu": Activation("relu"),
+    "gelu": Activation("gelu_tanh"),
+    "silu": Activation("swish", 1.0),
+    "identity": Activation("linear", 1.0, 0.0),
+}
+
+
+@primitive
+@frozen
+class MixtureOfExperts(Composite):
+    """The *k* best experts' networks of two layers for every row of x, by their shares (Shazeer et al. 2017).
+
+    Inputs: x ``[rows, K]`` or ``[batch, tokens, K]``; the router's numbers ``[rows, experts]``, whose softmax is the
+    shares; then as *reads* says: fc1 ``[experts, N, K]`` and fc2 ``[experts, K, N]``, biases b1 and b2, fc3 and b3 like
+    fc1's, and shares ``[rows, experts]`` in place of the router's.
+
+    Few rows take copies of the weights of their experts; many are multiplied by every expert, by a share of 0 where it
+    is none of theirs.
+
+    Attributes:
+        activation: Behind the first layer: one of a gate and a value, ``swiglu``, has *fusion*.
+        normal: Whether the shares of the best add up to 1.
+        fusion: Of swiglu: 1 for gate and value in turns in fc1, 2 for one behind the other, 0 for the value in fc3.
+        alpha, beta, limit: Of :class:`SwiGLU`.
+    """
+
+    k: int = 1
+    activation: str = "relu"
+    normal: bool = False
+    fusion: int = 0
+    alpha: float = 1.0
+    beta: float = 0.0
+    limit: float | None = None
+    reads: tuple[str, ...] = ("fc1", "fc2")
+
+    kind: ClassVar[str] = "mixture_of_experts"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        x, router, *others = c.inputs
+        w = dict(zip(self.reads, others, strict=True))
+        shape, experts, rows = c.layout(x).shape, c.layout(router).shape[-1], c.layout(router).shape[0]
+        x = c.add(Reshape((rows, shape[-1]), zero_is_zero=True), x)
+        if not 0 < self.k <= experts or c.layout(w["fc1"]).shape[0] != experts:
+            raise ShapeError(f"{self.k} of {experts} experts cannot be chosen, nor have weights {c.layout(w['fc1'])}")
+        shares, places = self._chosen(c, router, w.pop("shares", None))
+        if rows * self.k < experts:
+            y = self._of_chosen(c, x, w, shares, places)
+        else:
+            y = self._of_all(c, x, w, shares, places, experts)
+        return (c.add(Reshape(shape, zero_is_zero=True), y),)
+
+    def _chosen(self, c: Composition, router: str, shares: str | None) -> tuple[str, str]:
+        """Return shares and places ``[rows, k]`` of the best experts."""
+        best, places = c.add_all(TopK(-1, k=self.k), router)
+        if shares is not None:
+            best = c.add(GatherElements(1), shares, places)
+        elif self.normal:
+            return c.add(Softmax((1,)), best), places
+        else:
+            best = c.add(GatherElements(1), c.add(Softmax((1,)), router), places)
+        if self.normal:
+            best = c.add(Eltwise("div"), best, c.add(Reduce("sum", (1,)), best))
+        return best, places
+
+    def _of_chosen(self, c: Composition, x: str, w: dict[str, str], shares: str, places: str) -> str:
+        rows, k = c.layout(places).shape
+        flat = c.add(Reshape((rows * k,), zero_is_zero=True), places)
+        own = {name: c.add(Gather(0), value, flat) for name, value in w.items()}
+        each = c.constant(np.repeat(np.arange(rows), k))
+        y = self._experts(c, c.add(Reshape((rows * k, 1, -1)), c.add(Gather(0), x, each)), own)
+        y = c.add(Reshape((rows, k, -1)), y)
+        y = c.add(Eltwise("mul"), y, c.add(Reshape((rows, k, 1), zero_is_zero=True), shares))
+        return c.add(Reduce("sum", (1,)), y)
+
+    def _of_all(self, c: Composition, x: str, w: dict[str, str], shares: str, places: str, experts: int) -> str:
+        rows, dtype = c.layout(x).shape[0], c.layout(shares).dtype
+        none = c.add(Fill(0.0, dtype, (rows, experts)))
+        whole = c.add(Transpose((1, 0)), c.add(ScatterElements(1), none, places, shares))
+        y = self._experts(c, c.add(Reshape((1, rows, -1)), x), w)
+        y = c.add(Eltwise("mul"), y, c.add(Reshape((experts, rows, 1), zero_is_zero=True), whole))
+        return c.add(Reduce("sum", (0,)), y)
+
+    def _experts(self, c: Composition, x: str, w: dict[str, str]) -> str:
+        """Return what each expert makes of x ``[experts or 1, rows, K]``."""
+        y = _layer(c, x, w["fc1"], w.get("b1"))
+        if self.activation == "swiglu":
+            y = c.add(SwiGLU(self.alpha, self.beta, self.limit), *self._halves(c, x, y, w))
+        else:
+            y = c.add(_ACTIVATIONS[self.activation], y)
+            if "fc3" in w:
+                y = c.add(Eltwise("mul"), y, _layer(c, x, w["fc3"], w.get("b3")))
+        return _layer(c, y, w["fc2"], w.get("b2"))
+
+    def _halves(self, c: Composition, x: str, y: str, w: dict[str, str]) -> Sequence[str]:
+        """Return gate and value of a swiglu."""
+        if self.fusion == 0:
+            return y, _layer(c, x, w["fc3"], w.get("b3"))
+        if self.fusion == 2:
+            return c.add_all(Split(-1, parts=2), y)
+        size = c.layout(y).shape[-1]
+        return [c.add(Slice((i,), (size,), axes=(-1,), steps=(2,)), y) for i in (0, 1)]
+
+
+def _layer(c: Composition, x: str, weights: str, bias: str | None) -> str:
+    y = c.add(MatMul(transpose_b=True), x, weights)
+    if bias is None:
+        return y
+    experts, width = c.layout(bias).shape
+    return c.add(Eltwise("add"), y, c.add(Reshape((experts, 1, width), zero_is_zero=True), bias))
+
+
+def _mixture(node: OnnxNode, reads: Sequence[str]) -> MixtureOfExperts:
+    activation, fusion = node.attribute("activation_type", "relu"), node.attribute("swiglu_fusion", 0)
+    if activation not in (*_ACTIVATIONS, "swiglu"):
+        known = ", ".join((*_ACTIVATIONS, "swiglu"))
+        raise node.unsupported(f"activation_type is one of {known}, not {activation!r}")
+    if activation == "swiglu" and (fusion not in (0, 1, 2) or (fusion == 0) != ("fc3" in reads)):
+        raise node.unsupported(f"swiglu_fusion={fusion} with{'' if 'fc3' in reads else 'out'} fc3 is no swiglu")
+    if node.attribute("swiglu_limit_after_activation", 0):
+        raise node.unsupported("swiglu_limit_after_activation=1 is not there: ONNX Runtime's CPU has none, too")
+    return MixtureOfExperts(
+        node.attribute("k", 1),
+        activation,
+        bool(node.attribute("normalize_routing_weights", 0)),
+        fusion,
+        node.attribute("activation_alpha", 1.0),
+        node.attribute("activation_beta", 0.0),
+        node.attribute("swiglu_limit", None),
+        tuple(reads),
+    )
+
+
+@onnx("MoE", since=(1,), domain=MICROSOFT)
+def import_moe(node: OnnxNode) -> Sequence[str]:
+    names = ("fc1", "b1", "fc2", "b2", "fc3", "b3")
+    reads = {name: x for name, x in zip(names, node.inputs[2:], strict=False) if x}
+    return node.emit(_mixture(node, tuple(reads)), *node.inputs[:2], *reads.values())
+
+
+@onnx("QMoE", since=(1,), domain=MICROSOFT)
+def import_qmoe(node: OnnxNode) -> Sequence[str]:
+    """Return MoE by the weights as floats of the scales' type."""
+    if (form := node.attribute("quant_type", "int")) != "int":
+        raise node.unsupported(f"quant_type={form!r} is not there: ONNX Runtime's CPU has int alone, too")
+    if any(given(node, slot) for slot in range(15, 21)):
+        raise node.unsupported("scales of activations, for other weights than integers, are not there")
+    reads: dict[str, str] = {}
+    for layer, (at, zeros) in enumerate(((2, 11), (5, 12), (8, 13)), start=1):
+        if given(node, at):
+            reads[f"fc{layer}"] = node.literal(_floats(node, layer, at, zeros))
+            if given(node, at + 2):
+                reads[f"b{layer}"] = node.inputs[at + 2]
+    if given(node, 14):
+        reads["shares"] = node.inputs[14]
+    return node.emit(_mixture(node, tuple(reads)), *node.inputs[:2], *reads.values())
+
+
+def _floats(node: OnnxNode, layer: int, at: int, zeros_at: int) -> Array:
+    """Return the weights ``[experts, N, K]`` of a layer."""
+    bits = node.attribute(f"fc{layer}_expert_weight_bits", None) or node.attribute("expert_weight_bits", 4)
+    if bits not in (2, 4, 8):
+        raise node.unsupported(f"weights have 2, 4 or 8 bits, not {bits}")
+    packed, scales = constant_of(node, at), constant_of(node, at + 1)
+    whole = unpacked(packed.reshape(-1, packed.shape[-1]), bits).reshape(*packed.shape[:2], -1)
+    experts, rows, columns = whole.shape
+    blocks = scales.size // max(experts * rows, 1)
+    if not blocks or scales.size != experts * rows * blocks or columns % blocks:
+        raise node.unsupported(f"scales {scales.shape} are none of weights {whole.shape}")
+    zero: Any = 1 << (bits - 1)
+    if given(node, zeros_at):
+        found = constant_of(node, zeros_at)
+        per_row = scales.ndim == 3
+        zero = unpacked(found.reshape(-1, found.shape[-1]), bits)[:, : blocks if per_row else rows]
+        zero = zero.reshape(experts, rows, blocks, 1).astype(np.float32)
+    by_block = whole.reshape(experts, rows, blocks, -1).astype(np.float32) - zero
+    made: Array = by_block * scales.reshape(experts, rows, blocks, 1).astype(np.float32)
+    return made.reshape(whole.shape).astype(scales.dtype)

@@ -1,0 +1,93 @@
+"""Experts with weights of 4 and 8 bits, against ONNX Runtime; forms that its CPU does not have, by their definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clgraph.errors import UnsupportedError
+from clgraph.frontend.onnx_loader import load_onnx
+from tests.support.onnx_case import one_node, onnxruntime_outputs, reference_outputs
+
+F16 = np.float16
+MICROSOFT = {"opset": 17, "domain": "com.microsoft"}
+EXPERTS, WIDTH, INNER = 4, 32, 64
+
+
+def packed(rng, bits, block, rows, columns):
+    """Return weights, their scales and their zero points."""
+    blocks = columns // block if block else 1
+    weights = rng.integers(0, 256, (EXPERTS, rows, columns * bits // 8)).astype(np.uint8)
+    scales = rng.uniform(0.005, 0.02, (EXPERTS, rows, blocks)).astype(F16)
+    zeros = rng.integers(0, 256, (EXPERTS, rows, -(-blocks * bits // 8))).astype(np.uint8)
+    return weights, scales if block else scales[..., 0], zeros if block else None
+
+
+def quantised(rng, bits, block, *, biased, with_zeros, shares):
+    first = packed(rng, bits, block, 2 * INNER, WIDTH)
+    second = packed(rng, bits, block, WIDTH, INNER)
+    router = rng.standard_normal((3, EXPERTS)).astype(F16)
+    biases = [rng.standard_normal((EXPERTS, n)).astype(F16) if biased else None for n in (2 * INNER, WIDTH)]
+    inputs = [rng.standard_normal((3, WIDTH)).astype(F16), router, *first[:2], biases[0], *second[:2], biases[1]]
+    inputs += [None] * 3
+    inputs += [first[2], second[2]] if with_zeros else [None] * 2
+    inputs += [None, rng.uniform(0, 1, router.shape).astype(F16)] if shares else []
+    attributes = {"activation_type": "swiglu", "swiglu_fusion": 1, "k": 2, "expert_weight_bits": bits}
+    attributes |= {
+        "normalize_routing_weights": 1,
+        "activation_alpha": 1.7,
+        "activation_beta": 1.0,
+        "weights_prepacked": 0,
+    }
+    return inputs, attributes | ({"block_size": block} if block else {})
+
+
+@pytest.mark.parametrize(
+    ("bits", "block", "more"),
+    [
+        (4, 0, {"biased": True, "with_zeros": False, "shares": False}),
+        (4, 32, {"biased": False, "with_zeros": True, "shares": True}),
+        (8, 0, {"biased": True, "with_zeros": False, "shares": True}),
+    ],
+)
+def test_quantised_experts_are_onnxruntimes(bits, block, more, rng):
+    inputs, attributes = quantised(rng, bits, block, **more)
+    while inputs[-1] is None:
+        inputs.pop()
+    constant = [i for i in range(2, len(inputs)) if inputs[i] is not None and i != 14]
+    model, feeds = one_node("QMoE", inputs, **MICROSOFT, constant=constant, **attributes)
+    (own,), (theirs,) = reference_outputs(load_onnx(model).build(), feeds), onnxruntime_outputs(model, feeds)
+    # Sums of 64 products of halves: each is rounded to 11 bits here, ONNX Runtime has floats in between.
+    np.testing.assert_allclose(own, theirs, 0, 16 * 2.0**-11 * np.abs(theirs).max())
+
+
+def test_gate_and_value_apart_or_one_behind_the_other_are_the_interleaved_ones(rng):
+    x, router = (rng.standard_normal((5, n)).astype(np.float32) for n in (6, EXPERTS))
+    gate, value, second = (rng.standard_normal((EXPERTS, *s)).astype(np.float32) for s in ((4, 6), (4, 6), (6, 4)))
+    forms = {
+        0: [gate, None, second, None, value],
+        1: [np.stack([gate, value], 2).reshape(EXPERTS, 8, 6), None, second],
+        2: [np.concatenate([gate, value], 1), None, second],
+    }
+    made = []
+    for fusion, weights in forms.items():
+        given = {"activation_type": "swiglu", "swiglu_fusion": fusion, "k": 2}
+        model, feeds = one_node("MoE", [x, router, *weights], **MICROSOFT, **given)
+        made += reference_outputs(load_onnx(model).build(), feeds)
+    for y in made[1:]:
+        np.testing.assert_allclose(y, made[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "why"),
+    [
+        ({"activation_type": "geglu"}, "activation_type is one of .*, not 'geglu'"),
+        ({"activation_type": "swiglu"}, "swiglu_fusion=0 without fc3 is no swiglu"),
+        ({"swiglu_limit_after_activation": 1}, "swiglu_limit_after_activation=1 is not there"),
+    ],
+)
+def test_other_forms_are_refused_by_name(attributes, why):
+    zeros = [np.zeros(s, np.float32) for s in ((1, 2), (1, 2), (2, 2, 2), (2, 2, 2))]
+    model, _ = one_node("MoE", [*zeros[:3], None, zeros[3]], **MICROSOFT, **attributes)
+    with pytest.raises(UnsupportedError, match=why):
+        load_onnx(model)
