@@ -92,12 +92,13 @@ def test_dft_agrees_with_onnxruntime(onesided, inverse, rng):
     x = rng.standard_normal((2, 9, pair)).astype(np.float32)
     if onesided and inverse:
         x[:, 0, 1] = 0  # of a real signal
-    agree("DFT", [x], opset=17, inverse=inverse, onesided=onesided, axis=1, atol=1e-5)
+    # 2 * 18 products below 4 in float32, by Bluestein's algorithm in ONNX Runtime: 9e-6 at the very worst.
+    agree("DFT", [x], opset=17, inverse=inverse, onesided=onesided, axis=1, atol=1e-5, by_definition=False)
 
 
 def test_stft_agrees_with_onnxruntime(rng):
     x, window = rng.standard_normal((2, 64, 1)).astype(np.float32), np.hanning(16).astype(np.float32)
-    agree("STFT", [x, np.array(8), window], opset=17, constant=(1, 2), atol=1e-5)
+    agree("STFT", [x, np.array(8), window], opset=17, constant=(1, 2), atol=1e-5, by_definition=False)
 
 
 @pytest.mark.opencl

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.program import Program
+from tests.support.rounding import bounds, unfolded
 
 IR_VERSION = {7: 3, 8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
 NEWEST_IR = 10
@@ -81,14 +82,34 @@ def reference_outputs(program: Program, feeds: Mapping[str, Any]) -> list[Any]:
 
 
 def agree(
-    op_type: str, inputs: Sequence[Any], *, opset: int, rtol: float = 1e-5, atol: float = 1e-6, **more: Any
+    op_type: str,
+    inputs: Sequence[Any],
+    *,
+    opset: int,
+    rtol: float = 1e-5,
+    atol: float = 1e-6,
+    by_definition: bool = True,
+    **more: Any,
 ) -> Program:
-    """Assert that import and references give what ONNX Runtime gives; return the program."""
+    """Assert that import and references give what ONNX Runtime gives; return the program.
+
+    Both may be as far from exact as float32 makes them: by the bounds of ``tests.support.rounding`` where these know
+    every primitive of the program. *rtol* and *atol* hold in any case.
+
+    Args:
+        by_definition: ONNX Runtime adds up the products that define the operator, so that the bounds are its, too.
+    """
     model, feeds = one_node(op_type, inputs, opset=opset, **more)
-    program = load_onnx(model).build()
+    topology = load_onnx(model)
+    program = topology.build()
     got, want = reference_outputs(program, feeds), onnxruntime_outputs(model, feeds)
-    for mine, theirs in zip(got, want, strict=True):
+    limits = bounds(unfolded(topology), feeds, winograd=False).values() if by_definition else [None] * len(got)
+    for mine, theirs, limit in zip(got, want, limits, strict=True):
         assert mine.shape == theirs.shape, f"{op_type}-{opset}: shape {mine.shape}, ONNX Runtime says {theirs.shape}"
         assert mine.dtype == theirs.dtype, f"{op_type}-{opset}: {mine.dtype}, ONNX Runtime says {theirs.dtype}"
         np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=atol, err_msg=f"{op_type}-{opset} {more}")
+        if limit is not None and mine.dtype == np.float32:
+            with np.errstate(all="ignore"):
+                off = np.nan_to_num(np.abs(mine.astype(np.float64) - theirs))
+                assert (off <= 2 * limit).all(), f"{op_type}-{opset} {more}: {np.nanmax(off / limit)} of one's bound"
     return program

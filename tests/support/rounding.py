@@ -215,14 +215,14 @@ def _activation(node: Node, inputs: Sequence[Array], errors: Bounds, results: Se
     own = FUNCTION_ULPS * _unit(y) * (np.abs(y) + (np.abs(x) if p.function in PRODUCTS else 0))
     if p.function in ("sigmoid", "tanh", "erf", "softplus", "elu", "celu", "selu", "hard_sigmoid"):
         own = own + FUNCTION_ULPS * U32 * max(1.0, abs(p.alpha), abs(p.alpha * p.beta))  # of what is near 1
+    if p.function in ("relu", "clip", "abs", "neg"):
+        own = 0.0 * own
     if p.function == "linear":
         return np.asarray(np.abs(p.alpha) * e + 2 * U32 * (np.abs(p.alpha * x) + abs(p.beta)))
     if p.function == "square":
         return np.asarray(2 * np.abs(x) * e + e * e + own)
     if p.function in SLOPES:
         return np.asarray(SLOPES[p.function] * max(1.0, abs(p.alpha)) * e + own)
-    if p.function in ("relu", "clip", "abs", "neg"):
-        own = 0.0 * own
     if p.function == "reciprocal":
         return np.where(np.abs(x) > e, np.abs(y) * e / (np.abs(x) - e), np.inf) + own
     return _ends(node, x, e, y) + own
