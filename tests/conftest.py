@@ -23,6 +23,7 @@ from hypothesis.internal.conjecture import providers
 from clgraph.errors import ClgraphError
 from clgraph.settings import FOREIGN, PREFIX
 from tests.support.of_a_kind import on_a_cpu
+from tests.support.ordered import pytest_collection_modifyitems
 from tests.support.ran import TESTS, note_what_networks_run, pytest_sessionfinish, pytest_testnodedown
 from tests.support.selected import is_left_out, of, pytest_ignore_collect, pytest_pycollect_makeitem
 from tests.support.told import pytest_sessionstart
@@ -33,6 +34,7 @@ __all__ = [
     "matrix_engine",
     "note_what_networks_run",
     "nvidia_engine",
+    "pytest_collection_modifyitems",
     "pytest_ignore_collect",
     "pytest_pycollect_makeitem",
     "pytest_sessionfinish",

@@ -1,4 +1,4 @@
-"""Tests that a selection by marks leaves out are not even made; no others."""
+"""Tests that a selection by marks leaves out are not even made; no others. The second worker's first need no device."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.ordered import pytest_collection_modifyitems
 from tests.support.selected import is_left_out, left_out, pytest_ignore_collect, pytest_pycollect_makeitem
 
 
@@ -68,3 +69,15 @@ def test_functions_are_left_out_by_their_own_marks() -> None:
     assert pytest_pycollect_makeitem(collector, "slow_fixture", test_slow) is None
     collector.config = _config("slow")
     assert pytest_pycollect_makeitem(collector, "test_slow", test_slow) is None
+
+
+def test_the_second_of_two_workers_begins_with_tests_that_need_no_device() -> None:
+    """It would wait for the library of kernels, which the first compiles."""
+
+    def item(name: str) -> Any:
+        return SimpleNamespace(name=name, get_closest_marker=lambda mark: name.isupper() and mark == "opencl")
+
+    items = [item(name) for name in "AbCDeFGHiJ"]
+    pytest_collection_modifyitems(items)
+    assert [i.name for i in items] == [*"ACD", *"bei", *"FGHJ"]
+    assert not items[len(items) // 2].get_closest_marker("opencl")
