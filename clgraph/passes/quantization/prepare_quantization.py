@@ -12,7 +12,6 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
-from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.reshape import Reshape
@@ -27,23 +26,25 @@ from clgraph.passes.rewriting import apart, bypass, read_outside, substitute
 _BYTES = (DType.U8, DType.I8)
 _SHORTS = (DType.U16, DType.I16)
 """What steps of float32 are whole numbers of, without their being bytes."""
+_ROUNDINGS = {1: "fake_quantize", 2: "fake_quantize_wide"}
+"""The activations that leave steps of integers, by bytes of these."""
 
 
 class PrepareQuantization(Pass):
     """Let quantised groups compute in floats what their integers hold, without making the integers.
 
     A Quantize read by Dequantizes of the same scale and zero point alone (or by others, where its own scale is 1, with
-    which QLinearConv makes integers), all 8 bits with one constant scale that float32 divides by, becomes the
-    activation ``fake_quantize``, which prepare_primitive_fusing then applies to the result of the operator in front of
-    it: the same numbers, bit by bit, but for NaN, which stays; a second one on the same steps goes. Of 16 bits it
-    becomes a division, a rounding, bounds and a factor. Where the network computes scale and zero point
-    (DynamicQuantizeLinear), it becomes a few elementwise operators, the least element of what is never negative is not
-    looked for, and exact sums of a product are read as the floats that they are (``dynamic_quantization``). A
-    Dequantize moves in front of reshapes, transposes, slices, maxima and picked pixels on the way there, what rounds a
-    reshaped value rounds it before, and products that roundings hid from ``spread_product`` are spread. Weights and
-    biases behind a Dequantize are constants that fold_constants has computed. Convolutions and products between them
-    sum the products in floats, by the same kernels as a model that is not quantised, but where use_integers finds that
-    a device is faster from integers. What stays of integers, ``Program.notes`` lists with the reason.
+    which QLinearConv makes integers), all 8 or 16 bits with one constant scale that float32 divides by, becomes the
+    activation ``fake_quantize`` or ``fake_quantize_wide``, which prepare_primitive_fusing then applies to the result of
+    the operator in front of it: the same numbers, bit by bit, but for NaN, which stays; a second one on the same steps
+    goes. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a few elementwise
+    operators, the least element of what is never negative is not looked for, and exact sums of a product are read as
+    the floats that they are (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes, slices,
+    maxima and picked pixels on the way there, what rounds a reshaped value rounds it before, and products that
+    roundings hid from ``spread_product`` are spread. Weights and biases behind a Dequantize are constants that
+    fold_constants has computed. Convolutions and products between them sum the products in floats, by the same kernels
+    as a model that is not quantised, but where use_integers finds that a device is faster from integers. What stays of
+    integers, ``Program.notes`` lists with the reason.
     """
 
     name: ClassVar[str] = "prepare_quantization"
@@ -146,23 +147,19 @@ def _join(program: Program, node: Node) -> None:
 
 def _rounded(program: Program, node: Node, scale: float, zero: int, sources: Sequence[Node]) -> Node:
     """Add what makes floats on the steps of *node*, a Quantize, of its input."""
+    dtype = node.output.layout.dtype
+    rounding = Activation(_ROUNDINGS[dtype.itemsize], scale, float(dtype.bounds[0] - zero))
+    return program.insert(rounding, node.inputs[:1], sources=sources, before=node)
 
-    def add(primitive: Primitive, *inputs: Value) -> Node:
-        return program.insert(primitive, inputs, sources=sources, before=node)
 
-    x, limits = node.inputs[0], np.iinfo(node.output.layout.dtype.numpy)
-    low, high = float(limits.min - zero), float(limits.max - zero)
-    if node.output.layout.dtype in _BYTES:
-        return add(Activation("fake_quantize", scale, low), x)
-    steps = add(Eltwise("div"), x, program.constant(f"{node.name}/scale", np.array(scale, np.float32)))
-    whole = add(Activation("clip", low, high), add(Activation("round"), steps.output).output)
-    return add(Activation("linear", scale), whole.output)
+def _rounds(primitive: Primitive) -> bool:
+    return isinstance(primitive, Activation) and primitive.function in _ROUNDINGS.values()
 
 
 def _rounds_again(node: Node) -> bool:
     """Whether *node* rounds what lies on its steps already."""
     p, value = node.primitive, node.inputs[0] if node.inputs else None
-    if not isinstance(p, Activation) or p.function != "fake_quantize" or node.fused or value is None:
+    if not _rounds(p) or node.fused or value is None:
         return False
     while (made := value.producer) is not None and hands_on(made):
         value = made.inputs[0]
@@ -172,7 +169,7 @@ def _rounds_again(node: Node) -> bool:
 def _round_before_reshape(program: Program, node: Node) -> bool:
     """Let *node*, a rounding of what is reshaped, round it before, together with all that do the same; say whether."""
     p, made = node.primitive, node.inputs[0].producer if node.inputs else None
-    if not isinstance(p, Activation) or p.function != "fake_quantize" or made is None or made.fused:
+    if not _rounds(p) or made is None or made.fused:
         return False
     alike = [n for n in made.output.readers if n.primitive == p and not n.fused]
     if not isinstance(made.primitive, Reshape) or read_outside(program, made.output, alike) is not None:

@@ -72,6 +72,7 @@ PARAMETERS = {
     "hard_swish": (0.25, 0.5),
     "swish": (1.5, 0.0),
     "fake_quantize": (0.5, -100.0),
+    "fake_quantize_wide": (0.001, -20000.0),
 }
 
 

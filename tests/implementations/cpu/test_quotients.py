@@ -15,6 +15,12 @@ F = np.float32
 SCALES = (1.0, 0.3, 1 / 3, 0.0078431377, float(np.nextafter(F(1), F(0))), float(np.nextafter(F(2), F(0))))
 NEAR_MULTIPLES = (0.2656249701976776, 0.2851562201976776, 0.3906249403953552)
 """Significands next to multiples of 2^16: floats lie nearer to a middle than a reciprocal in two parts can tell."""
+NEAR_MIDDLES = (
+    (0.9084014296531677, 46690.47265625),
+    (0.7124785780906677, 36423.6875),
+    (0.8419951796531677, 41445.109375),
+)
+"""Significands next to multiples of 2^8, with a float each of which the same is true among 2^16 steps."""
 FAR = (3e-31, 1e30, 2e-39, 3e38, 2e-12, 3e12)
 """Scales that quotients are divided by, and at both sides of where they begin to be."""
 
@@ -51,3 +57,17 @@ def test_what_lies_at_a_half_is_rounded_as_its_quotient_is(engine):
                 p = StaticQuantize(float(scale), 100, DType.U8)
                 q = pose(engine.info, StaticQuantizeRows, p, [Layout.of(x)], arity=1)
                 np.testing.assert_array_equal(run_tiles(engine, StaticQuantizeRows, q, [x]), p.reference(x)[0])
+
+
+@pytest.mark.opencl
+def test_what_lies_at_a_half_of_65536_steps_is_rounded_as_its_quotient_is(engine):
+    rng = np.random.default_rng(6)
+    scales = (*((F(scale), [v]) for scale, v in NEAR_MIDDLES), (F(1.6284e-05), []), (F(1 / 3), []))
+    for scale, near in scales:
+        halves = ((rng.choice(140000, 2000, replace=False) - 70000 + 0.5) * float(scale)).astype(F)
+        beside = [np.nextafter(halves, F(end)) for end in (np.inf, -np.inf)]
+        x = np.concatenate([halves, *beside, np.array([*near, np.inf, -np.inf, 0.0, 1e30], F)])
+        x = np.resize(x, (1, 6080))
+        p = Activation("fake_quantize_wide", float(scale), -10000.0)
+        q = pose(engine.info, ActivationRows, p, [Layout.of(x)], arity=1)
+        np.testing.assert_array_equal(run_tiles(engine, ActivationRows, q, [x]), p.reference(x)[0], f"{scale!r}")
