@@ -171,7 +171,7 @@ def test_commands_that_a_page_names_in_its_text_are_there() -> None:
 
 def test_the_architecture_lists_the_layers_that_are_checked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (layers,) = [c["layers"] for c in project["tool"]["importlinter"]["contracts"] if c["name"] == "rooms"]
+    (layers,) = [c["layers"] for c in project["tool"]["importlinter"]["contracts"] if c["name"] == "layers"]
     page = (DOCS / "architecture.md").read_text(encoding="utf-8").partition("## Layers")[2]
     rows = re.findall(r"^\| `(\w+)`(.*?)\|", page, re.MULTILINE)
     shown = [name for first, others in rows for name in (first, *re.findall(r"`(\w+)`", others))]

@@ -30,7 +30,7 @@ _PYTHON_ONLY = {
     "explorer/page.py": "markup",
     "ray": "jobs and services that are written in Python",
 }
-"""Modules, and rooms, whose messages reach users of Python alone."""
+"""Modules, and packages, whose messages reach users of Python alone."""
 
 
 def _messages(path: Path) -> Iterator[tuple[int, str]]:

@@ -12,7 +12,7 @@ MOST_LINES = 400
 
 
 def test_a_module_has_at_most_400_lines() -> None:
-    found = [f for room in ("clgraph", "tests", "tools", "docs") for f in (ROOT / room).rglob("*.py")]
+    found = [f for folder in ("clgraph", "tests", "tools", "docs") for f in (ROOT / folder).rglob("*.py")]
     found += [f for f in (ROOT / "tools").iterdir() if f.is_file()]
     found += [*(ROOT / "cl_kernels").rglob("*.cl*"), *(ROOT / "clgraph/explorer/page").glob("*.js")]
     lengths = {f.relative_to(ROOT).as_posix(): f.read_bytes().count(b"\n") for f in found}

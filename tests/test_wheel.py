@@ -118,7 +118,7 @@ SEEN = """
 """
 
 
-ROOMS = (
+PACKAGES = (
     *("debugging", "engines", "explorer", "extensions", "families", "frontend", "generate", "implementations"),
     *("network", "ops", "passes", "saved", "selector"),
 )
@@ -126,7 +126,7 @@ OF_NUMPY = (
     *("char", "ctypeslib", "f2py", "fft", "lib", "linalg", "ma", "matrixlib", "polynomial", "random", "rec"),
     *("strings", "testing"),
 )
-OTHERS = ("onnx", "tokenizers", "ml_dtypes", *(f"clgraph.{r}" for r in ROOMS), *(f"numpy.{p}" for p in OF_NUMPY))
+OTHERS = ("onnx", "tokenizers", "ml_dtypes", *(f"clgraph.{r}" for r in PACKAGES), *(f"numpy.{p}" for p in OF_NUMPY))
 SKIPPED = ",".join(f"{package}.*" for package in OTHERS)
 """What no type of a user's comes from, most of the checker's time: what did would be Any below."""
 

@@ -28,21 +28,21 @@ class Registry(Generic[K, V]):
         self,
         what: str,
         group: Callable[[K, V | None], str] = lambda key, entry: str(key),
-        room: Callable[[V, str], bool] = lambda entry, name: True,
-        home: str = "",
+        part: Callable[[V, str], bool] = lambda entry, name: True,
+        package: str = "",
     ) -> None:
         """Make an empty table.
 
         Args:
             what: Names its entries in messages.
-            home: The package that says, when it is imported, what the table is :meth:`found_by`: on use, too.
+            package: The package that says, when it is imported, what the table is :meth:`found_by`: on use, too.
             group: Says what a key and its entry belong to; of a key without one, what it should belong to.
-            room: Says whether an entry is among those of a room, which is a part of every group.
+            part: Says whether an entry is in a part of its group: an implementation is for a kind of device, say.
         """
         self.what = what
         self._group = group
-        self._room = room
-        self._home = home
+        self._part = part
+        self._package = package
         self._entries: dict[K, V] = {}
         self._groups: dict[tuple[str, str | None], tuple[int, tuple[V, ...]]] = {}
         self._modules: Callable[[str | None, str | None], Iterable[str]] | None = None
@@ -50,7 +50,7 @@ class Registry(Generic[K, V]):
         Registry._all.append(self)
 
     def found_by(self, modules: Callable[[str | None, str | None], Iterable[str]]) -> None:
-        """Let the table be filled on use: *modules* names those that register the entries of a group in a room.
+        """Let the table be filled on use: *modules* names those that register the entries of a part of a group.
 
         Either may be ``None`` for all. They are imported before the first question about them.
         """
@@ -88,12 +88,12 @@ class Registry(Generic[K, V]):
         """Return the entry or ``None``."""
         return self._with(key).get(key)
 
-    def at(self, key: K, room: str) -> V:
+    def at(self, key: K, part: str) -> V:
         """Return the entry of *key*, for which no more is imported than has to be: first the module called like it."""
         if key not in self._entries and self._is_found:
             called = str(key).replace(".", "_")
             with Registry._importing:
-                names = self._names(self._group(key, None), room)
+                names = self._names(self._group(key, None), part)
                 for name in sorted(names, key=lambda name: name.rpartition(".")[2] != called):
                     importlib.import_module(name)
                     if key in self._entries:
@@ -110,15 +110,15 @@ class Registry(Generic[K, V]):
         """Return the entries in order of their keys."""
         return [self._entries[key] for key in self]
 
-    def of(self, group: str, room: str | None = None) -> tuple[V, ...]:
-        """Return the entries of one group, in order of their keys; those of one room, or of all."""
-        entries = self._filled(group, room)
-        count, found = self._groups.get((group, room), (-1, ()))
+    def of(self, group: str, part: str | None = None) -> tuple[V, ...]:
+        """Return the entries of one group, in order of their keys; those of one part, or all."""
+        entries = self._filled(group, part)
+        count, found = self._groups.get((group, part), (-1, ()))
         if count != len(entries):
             members = [(key, entry) for key, entry in tuple(entries.items()) if self._group(key, entry) == group]
-            here = [(key, entry) for key, entry in members if room is None or self._room(entry, room)]
+            here = [(key, entry) for key, entry in members if part is None or self._part(entry, part)]
             found = tuple(entry for _, entry in sorted(here, key=lambda item: str(item[0])))
-            self._groups[group, room] = len(entries), found
+            self._groups[group, part] = len(entries), found
         return found
 
     def keys_of(self, group: str) -> tuple[K, ...]:
@@ -138,30 +138,30 @@ class Registry(Generic[K, V]):
 
         The empty name stands for entries that do not tell where they are from, such as texts.
         """
-        homes: set[str] = {getattr(entry, "__module__", "") for entry in tuple(self._entries.values())}
-        return frozenset(home.partition(".")[0] for home in homes) - {__name__.partition(".")[0]}
+        modules: set[str] = {getattr(entry, "__module__", "") for entry in tuple(self._entries.values())}
+        return frozenset(module.partition(".")[0] for module in modules) - {__name__.partition(".")[0]}
 
     @property
     def _is_found(self) -> bool:
         """Whether modules register its entries on use."""
-        return self._modules is not None or bool(self._home)
+        return self._modules is not None or bool(self._package)
 
-    def _names(self, group: str | None, room: str | None) -> Iterable[str]:
+    def _names(self, group: str | None, part: str | None) -> Iterable[str]:
         if self._modules is None:
-            importlib.import_module(self._home)
+            importlib.import_module(self._package)
         assert self._modules is not None
-        return self._modules(group, room)
+        return self._modules(group, part)
 
     def _with(self, key: K) -> dict[K, V]:
         return self._entries if key in self._entries else self._filled(self._group(key, None))
 
-    def _filled(self, group: str | None, room: str | None = None) -> dict[K, V]:
-        """Return the table with all entries of *group* in *room*; a thread that imports what it needs is waited for."""
-        if self._is_found and self._found.isdisjoint({(group, room), (group, None), (None, None)}):
+    def _filled(self, group: str | None, part: str | None = None) -> dict[K, V]:
+        """Return the table with all entries of *part* of *group*; waits for a thread that is importing them."""
+        if self._is_found and self._found.isdisjoint({(group, part), (group, None), (None, None)}):
             with Registry._importing:
-                for name in self._names(group, room):
+                for name in self._names(group, part):
                     importlib.import_module(name)
-                self._found.add((group, room))
+                self._found.add((group, part))
         return self._entries
 
 

@@ -69,7 +69,7 @@ Importer = Callable[[OnnxNode], Primitive | Sequence[str]]
 """Returns the primitive that takes the node's present inputs, or the names of layers it emitted, one an output."""
 
 IMPORTERS: Registry[tuple[str, str, int], Importer] = Registry(
-    "ONNX importer", group=lambda key, _: f"{key[0]}:{key[1]}", home="clgraph.ops"
+    "ONNX importer", group=lambda key, _: f"{key[0]}:{key[1]}", package="clgraph.ops"
 )
 """By domain, operator and schema version; a group is an operator of a domain."""
 

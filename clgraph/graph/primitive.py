@@ -254,7 +254,7 @@ def _spell(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-PRIMITIVES: Registry[str, type[Primitive]] = Registry("primitive", home="clgraph.ops")
+PRIMITIVES: Registry[str, type[Primitive]] = Registry("primitive", package="clgraph.ops")
 
 P = TypeVar("P", bound=type[Primitive])
 

@@ -1,6 +1,6 @@
-"""Implementations of operators, a room for each kind of device; the general ones stand with their operators in ``ops``.
+"""Implementations of operators, in a package for each kind of device; the general ones are in ``ops``.
 
-A module of a room is called like the primitive that it implements, with ``_`` and more behind where there are several.
+A module is called like the primitive that it implements, with ``_`` and more behind where there are several.
 It is imported when an implementation of that primitive for such a device is looked for.
 """
 
@@ -16,34 +16,34 @@ from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.library import FAMILIES
 
-ROOMS = {
+PACKAGES = {
     "cpu": ("cpu", "portable"),
     "gpu": ("gpu", "portable", "matrix_units.nvidia", "matrix_units.intel", "matrix_units.amd"),
 }
-"""The rooms of each kind of device."""
+"""Where implementations for each kind of device are."""
 
 
 def implementing(kind: str | None, device_kind: str | None = None) -> Iterable[str]:
     """Return the modules that implement the primitive *kind* on devices of *device_kind*; all for ``None``."""
-    kinds = ROOMS if device_kind is None else (device_kind,)
-    rooms = dict.fromkeys(room for name in kinds for room in ROOMS.get(name, ("portable",)))
+    kinds = PACKAGES if device_kind is None else (device_kind,)
+    packages = dict.fromkeys(package for name in kinds for package in PACKAGES.get(name, ("portable",)))
     beside = [
-        f"{__name__}.{room}.{name}"
-        for room in rooms
-        for name in _modules(room)
+        f"{__name__}.{package}.{name}"
+        for package in packages
+        for name in _modules(package)
         if kind is None or name == kind or name.startswith(f"{kind}_")
     ]
     return [*modules_of(kind), *beside]
 
 
-def tiling(function: str | None, room: str | None = None) -> Iterable[str]:
+def tiling(function: str | None, part: str | None = None) -> Iterable[str]:
     """Return the modules that declare tile functions and micro-kernels: a library has those of all."""
     return [f"{__name__}.cpu.{name}" for name in _modules("cpu")]
 
 
 @functools.cache
-def _modules(room: str) -> tuple[str, ...]:
-    found = importlib.util.find_spec(f"{__name__}.{room}")
+def _modules(package: str) -> tuple[str, ...]:
+    found = importlib.util.find_spec(f"{__name__}.{package}")
     folders = found.submodule_search_locations if found else None
     return tuple(sorted(module.name for module in pkgutil.iter_modules(folders)))
 

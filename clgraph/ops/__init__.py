@@ -15,17 +15,17 @@ _TABLES = {MICROSOFT: "MICROSOFT", NHWC: "NHWC", **dict.fromkeys(QONNX, "QONNX_O
 """Of ``index``, by the domain whose operators it has."""
 
 
-def modules_of(kind: str | None, room: str | None = None) -> Iterable[str]:
+def modules_of(kind: str | None, part: str | None = None) -> Iterable[str]:
     """Return the modules that may define the primitive *kind* and its general kernel; all for ``None``."""
     modules = _modules()
     name = _by_name("KINDS").get(kind or "", kind)
     return [f"{__name__}.{name}"] if name in modules else [f"{__name__}.{module}" for module in modules]
 
 
-def _importers_of(operator: str | None, room: str | None = None) -> Iterable[str]:
+def _importers_of(operator: str | None, part: str | None = None) -> Iterable[str]:
     domain, _, op_type = (operator or "").rpartition(":")
-    homes = _by_name(_TABLES.get(domain, "ONNX")).get(op_type, "").split()
-    return [f"{__name__}.{module}" for module in homes or _modules()]
+    listed = _by_name(_TABLES.get(domain, "ONNX")).get(op_type, "").split()
+    return [f"{__name__}.{module}" for module in listed or _modules()]
 
 
 @functools.cache

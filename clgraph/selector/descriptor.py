@@ -104,7 +104,7 @@ class Descriptor:
         )
 
 
-DESCRIPTORS: Registry[str, type[Descriptor]] = Registry("tile function", home="clgraph.implementations")
+DESCRIPTORS: Registry[str, type[Descriptor]] = Registry("tile function", package="clgraph.implementations")
 
 
 @dataclass_transform(frozen_default=True)

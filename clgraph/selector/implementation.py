@@ -216,8 +216,8 @@ def roofline(q: Query[Any], efficiency: float, bandwidth: float = 0.5) -> float:
 IMPLEMENTATIONS: Registry[str, type[Implementation[Any]]] = Registry(
     "implementation",
     group=lambda name, entry: entry.primitive.kind if entry else name.rpartition(".")[0],
-    room=lambda entry, device_kind: device_kind in entry.serves.kinds,
-    home="clgraph.implementations",
+    part=lambda entry, device_kind: device_kind in entry.serves.kinds,
+    package="clgraph.implementations",
 )
 
 WINOGRAD = "winograd"

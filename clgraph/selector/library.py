@@ -96,7 +96,7 @@ class MicroFamily(Remembering):
         return {micro: number for number, micro in enumerate(self.of(simd))}
 
 
-FAMILIES: Registry[str, MicroFamily] = Registry("micro-kernel family", home="clgraph.implementations")
+FAMILIES: Registry[str, MicroFamily] = Registry("micro-kernel family", package="clgraph.implementations")
 
 
 def micro_family(name: str, instances: Mapping[int, Sequence[Micro]]) -> MicroFamily:

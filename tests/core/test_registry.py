@@ -69,7 +69,7 @@ def modules(tmp_path, monkeypatch, table):
         names.append(name)
 
     table._group = lambda key, _: key[0]
-    table.found_by(lambda group, room: [name for name in names if group is None or name.endswith(group)])
+    table.found_by(lambda group, part: [name for name in names if group is None or name.endswith(group)])
     yield write
     for name in names:
         sys.modules.pop(name, None)
@@ -98,12 +98,12 @@ def test_a_question_imports_what_it_is_about_and_nothing_else(table, modules, as
 def test_for_one_entry_the_module_called_like_it_is_imported_first(table, modules) -> None:
     modules("another_a", "a.other_a")
     modules("a_one_a", "a.one_a")
-    assert table.at("a.one_a", "room") is int
+    assert table.at("a.one_a", "part") is int
     assert ("another_a" in sys.modules, "a_one_a" in sys.modules) == (False, True)
-    assert table.at("a.other_a", "room") is int
+    assert table.at("a.other_a", "part") is int
     assert table.of("a") == (int, int)
     with pytest.raises(KeyError):
-        table.at("a.none", "room")
+        table.at("a.none", "part")
 
 
 @pytest.mark.parametrize("ask", [len, list, lambda table: table.values(), lambda table: table.snapshot()])
@@ -149,16 +149,16 @@ def test_a_table_is_found_by_what_its_home_says_when_it_is_imported(tmp_path, mo
     told = "import homely_things as here\nfrom clgraph.core.registry import Registry\n"
     (tmp_path / "homely_things.py").write_text("TABLE = None\nASKED = []\n")
     (tmp_path / "homely_home.py").write_text(
-        f"{told}here.TABLE.found_by(lambda group, room: here.ASKED.append(group) or ['homely_entries'])\n"
+        f"{told}here.TABLE.found_by(lambda group, part: here.ASKED.append(group) or ['homely_entries'])\n"
     )
     (tmp_path / "homely_entries.py").write_text("import homely_things as here\nhere.TABLE.register('a', int)\n")
     monkeypatch.syspath_prepend(tmp_path)
     import homely_things as here
 
-    here.TABLE = table = Registry("thing", home="homely_home")
+    here.TABLE = table = Registry("thing", package="homely_home")
     try:
         assert "homely_home" not in sys.modules
-        assert (table["a"], table.at("a", "room"), here.ASKED) == (int, int, ["a"])
+        assert (table["a"], table.at("a", "part"), here.ASKED) == (int, int, ["a"])
     finally:
         Registry._all.remove(table)
         for name in ("homely_things", "homely_home", "homely_entries"):

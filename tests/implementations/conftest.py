@@ -12,7 +12,7 @@ from tests.support.of_a_kind import on_a_cpu
 
 @pytest.fixture(autouse=True)
 def tile_functions_are_for_cpus(request: pytest.FixtureRequest) -> None:
-    """Leave out tests of the room of CPUs on other devices."""
+    """Leave out tests of the package for CPUs on other devices."""
     if "implementations/cpu/" in request.node.nodeid and "engine" in request.fixturenames:
         on_a_cpu(request.getfixturevalue("engine"))
 

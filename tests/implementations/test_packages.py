@@ -1,11 +1,11 @@
-"""The rooms of implementations: what is in one serves its devices, and is found by what it is called like."""
+"""Packages of implementations: what is in one serves its devices, and is found by the name of its module."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-from clgraph.implementations import ROOMS, implementing, tiling
+from clgraph.implementations import PACKAGES, implementing, tiling
 from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.library import FAMILIES
@@ -14,7 +14,7 @@ HERE = "clgraph.implementations."
 GENERAL = "clgraph.ops."
 
 
-def _room(module: str) -> str:
+def _package(module: str) -> str:
     return module.removeprefix(HERE).rpartition(".")[0]
 
 
@@ -23,18 +23,18 @@ def test_every_implementation_is_found_by_its_primitive_and_by_each_kind_of_devi
     lost = [
         f"{i.name} for {device}: {i.__module__}"
         for i in own
-        for device in (None, *(i.serves.kinds & ROOMS.keys()))
+        for device in (None, *(i.serves.kinds & PACKAGES.keys()))
         if i.__module__ not in set(implementing(i.primitive.kind, device))
     ]
     assert lost == []
     assert len(own) > 100
 
 
-def test_a_room_holds_implementations_for_its_devices_only() -> None:
-    every = {room for rooms in ROOMS.values() for room in rooms}
-    kinds = {room: frozenset(device for device, rooms in ROOMS.items() if room in rooms) for room in every}
-    found = {(_room(i.__module__), i.serves.kinds) for i in IMPLEMENTATIONS.values() if i.__module__.startswith(HERE)}
-    assert found == set(kinds.items())
+def test_a_package_holds_implementations_for_its_devices_only() -> None:
+    every = {name for packages in PACKAGES.values() for name in packages}
+    kinds = {name: frozenset(device for device, packages in PACKAGES.items() if name in packages) for name in every}
+    own = [i for i in IMPLEMENTATIONS.values() if i.__module__.startswith(HERE)]
+    assert {(_package(i.__module__), i.serves.kinds) for i in own} == set(kinds.items())
 
 
 def test_general_implementations_stand_with_their_operators() -> None:
