@@ -20,6 +20,7 @@ from clgraph.ops import fourier_products as products
 from clgraph.ops.fourier_products import numbers, pairs
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
 
 
 @primitive
@@ -105,7 +106,8 @@ class FourierTransform(Inlinable):
 class ShortTimeFourierTransform(Inlinable):
     """Transforms of frames of a signal ``[batch, samples, 1 or 2]``: ``[batch, frames, bins, 2]``.
 
-    Inputs: the signal, the step between frames, then as *given* says a window and the length of a frame.
+    Inputs: the signal, also ``[batch, samples]``, the step between frames, then as *given* says a window and the length
+    of a frame.
     """
 
     onesided: bool = True
@@ -136,18 +138,19 @@ class ShortTimeFourierTransform(Inlinable):
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, step, length = inputs[0], self.step or 0, self.length or 0
-        if x.rank != 3 or step < 1 or not 1 <= length <= x.shape[1]:
+        if x.rank not in (2, 3) or step < 1 or not 1 <= length <= x.shape[1]:
             raise ShapeError(f"{list(x.shape)} has no frames of {length} samples, {step} apart")
         bins = length // 2 + 1 if self.onesided else length
         return (x.with_shape((x.shape[0], 1 + (x.shape[1] - length) // step, bins, 2)),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, step, length = inputs[0], self.step or 1, self.length or 1
-        frames = np.lib.stride_tricks.sliding_window_view(numbers(x), length, axis=1)[:, ::step]
+        signal = numbers(x if x.ndim == 3 else x[..., None])
+        frames = np.lib.stride_tricks.sliding_window_view(signal, length, axis=1)[:, ::step]
         if len(inputs) > 1:
             frames = frames * inputs[1]
-        made = np.fft.rfft(frames.real) if self.onesided else np.fft.fft(frames)
-        return (pairs(made).astype(x.dtype),)
+        made = np.fft.fft(frames)
+        return (pairs(made[..., : length // 2 + 1] if self.onesided else made).astype(x.dtype),)
 
     def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:
         found = self.bind(inputs, values)
@@ -155,6 +158,8 @@ class ShortTimeFourierTransform(Inlinable):
         assert isinstance(bound, ShortTimeFourierTransform)
         bound.infer([inputs[i] for i in kept])
         length, step = bound.length or 1, bound.step or 1
+        if (other := self._of_pairs(inputs, values, length)) is not None:
+            return other
         if not products.divides(length):
             return None
         c = Composition(inputs, values)
@@ -171,6 +176,19 @@ class ShortTimeFourierTransform(Inlinable):
             (shape,) = (layout.shape for layout in bound.infer([inputs[i] for i in kept]))
             y = c.add(Reshape(shape, zero_is_zero=True), whole.composed(c, frames, length))
         return c.finish(y if c.layout(y).dtype == inputs[0].dtype else c.add(Reorder(inputs[0].dtype), y))
+
+    def _of_pairs(self, inputs: Sequence[Layout], values: Sequence[Array | None], length: int) -> Topology | None:
+        """Return the transform of a signal without pairs, or half of one of complex numbers, by others."""
+        shape = inputs[0].shape
+        half = self.onesided and shape[2:] == (2,)
+        if len(shape) == 3 and not half:
+            return None
+        c = Composition(inputs, values)
+        x, *others = c.inputs
+        if len(shape) == 2:
+            x = c.add(Reshape((*shape, 1), zero_is_zero=True), x)
+        y = c.add(replace(self, onesided=self.onesided and not half), x, *others)
+        return c.finish(c.add(Slice((0,), (length // 2 + 1,), axes=(2,)), y) if half else y)
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 20.0 * outputs[0].count

@@ -97,8 +97,10 @@ def test_dft_agrees_with_onnxruntime(onesided, inverse, rng):
 
 
 def test_stft_agrees_with_onnxruntime(rng):
-    x, window = rng.standard_normal((2, 64, 1)).astype(np.float32), np.hanning(16).astype(np.float32)
-    agree("STFT", [x, np.array(8), window], opset=17, constant=(1, 2), atol=1e-5, by_definition=False)
+    window = np.hanning(16).astype(np.float32)
+    for shape in ((2, 64, 1), (2, 64), (2, 64, 2)):
+        x = rng.standard_normal(shape).astype(np.float32)
+        agree("STFT", [x, np.array(8), window], opset=17, constant=(1, 2), atol=1e-5, by_definition=False)
 
 
 @pytest.mark.opencl
