@@ -25,7 +25,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
 from clgraph.passes.base import Context
 from clgraph.passes.quantization.dynamic_quantization import drop
-from clgraph.passes.quantization.integer_products import BANDWIDTH, MOST, Quantized, byte_type
+from clgraph.passes.quantization.integer_products import BANDWIDTH, MOST, Quantized, byte_type, bytes_of, shift_of
 from clgraph.passes.rewriting import apart, substitute
 from clgraph.passes.selection import proposals
 from clgraph.selector.query import Query
@@ -124,25 +124,13 @@ def _product(node: Node) -> _Product | None:
         made, axis = QuantizedMatMul(p.transpose_b), int(p.transpose_b)
     whole = replace(p, exact=False) if isinstance(p, Convolution) else None
     joined = np.concatenate(found, axis)
-    shift = 0 if whole else _shift(joined)
-    bytes_ = _bytes(joined - np.float32(shift))
+    shift = 0 if whole else shift_of(joined)
+    bytes_ = bytes_of(joined - np.float32(shift))
     if bytes_ is None:
         return None
     product = _Product(_all(node, terms), rounded, steps, made, bytes_, whole, shift)
     rest = tuple(a for a in range(product.weights.ndim) if a != product.outputs)
     return product if np.abs(product.weights, dtype=np.int64).sum(rest).max(initial=0) <= MOST else None
-
-
-def _bytes(weights: Array) -> Array | None:
-    if weights.max(initial=0) > 127 or weights.min(initial=0) < -128 or (weights != np.rint(weights)).any():
-        return None
-    return np.asarray(weights, np.int8)
-
-
-def _shift(weights: Array) -> int:
-    """Return what weights are too large or too small by; 0 where they are no bytes however they are shifted."""
-    low, high = int(weights.min(initial=0)), int(weights.max(initial=0))
-    return 0 if high - low > 255 else max(high - 127, 0) + min(low + 128, 0)
 
 
 @frozen

@@ -10,13 +10,14 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.graph.integers import Integers
-from clgraph.graph.node import Node, Value
+from clgraph.graph.node import Fused, Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.quantize import Dequantize
 from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose
@@ -59,9 +60,10 @@ class IntegerProduct:
 
     Attributes:
         node: The product of floats; *x* is what it reads, on the steps *steps*.
-        weights: Less their zero point, I8, as the primitive takes them.
+        weights: Less their zero point and *shift*, I8, as the primitive takes them.
         scale, bias: As the primitive takes them, float32.
         whole: A bias of integers with the scale of the sums, int32; they start with it.
+        shift: What is taken off weights that fit no I8: unsigned ones around no 128. All outputs have one scale then.
     """
 
     node: Node
@@ -73,6 +75,7 @@ class IntegerProduct:
     scale: Array
     bias: Array
     whole: Array
+    shift: int = 0
 
     def query(self, context: Context, dtype: DType = DType.F32) -> Query[Primitive]:
         """Return its query on the device of its node, with a result in *dtype*."""
@@ -85,7 +88,42 @@ class IntegerProduct:
         inputs = (Layout(byte_type(device), self.x.layout.shape), Layout.of(self.weights), *parameters)
         primitive = replace(self.on(byte_type(device)), dtype=dtype)
         made = primitive.infer(inputs)
-        return Query(primitive, inputs, made, device, 5, constant=frozenset({1, 2, 3, 4}))
+        q = Query[Primitive](primitive, inputs, made, device, 5, constant=frozenset({1, 2, 3, 4}))
+        if not self.shift:
+            return q
+        (sums,) = self.window_sums(context).outputs
+        return replace(q, inputs=(*inputs, replace(sums, dtype=dtype)), fused=(Fused(Eltwise("add"), (5,)),))
+
+    def window_sums(self, context: Context) -> Query[Primitive]:
+        """Return the query of what the shift of the weights adds: a multiple of what each window adds up to."""
+        ones = self._ones()
+        start, *numbers = (Layout(t, (self._windows,)) for t in (DType.I32, DType.F32, DType.F32))
+        device = context.device(self.node)
+        x = Layout(byte_type(device), self.x.layout.shape)
+        inputs, primitive = (x, Layout.of(ones), start, *numbers), self.on(x.dtype)
+        return Query(primitive, inputs, primitive.infer(inputs), device, 5, constant=frozenset({1, 2, 3, 4}))
+
+    @property
+    def _windows(self) -> int:
+        """The number of windows at a place: one for each group."""
+        return self.primitive.groups if isinstance(self.primitive, QuantizedConvolution) else 1
+
+    def _ones(self) -> Array:
+        shape = list(self.weights.shape)
+        shape[_outputs_axis(self.primitive)] = self._windows
+        return np.ones(shape, np.int8)
+
+    def shifted_by(self, program: Program, x: Value) -> list[Value]:
+        """Return the inputs of the primitive that adds up the windows of the integers *x*."""
+        ones = self._ones()
+        count = ones.size // self._windows
+        numbers = {
+            "ones": ones,
+            "ones_start": np.full(self._windows, -self.steps.zero(x.layout.dtype) * count, np.int32),
+            "shift": np.full(self._windows, self.scale[0] * np.float32(self.shift), np.float32),
+            "no_bias": np.zeros(self._windows, np.float32),
+        }
+        return [x, *(program.constant(f"{self.node.name}/{n}", a) for n, a in numbers.items())]
 
     def on(self, dtype: DType) -> Quantized:
         """Return the primitive that reads bytes of *dtype*."""
@@ -98,6 +136,7 @@ class IntegerProduct:
         zero = [] if self.integers.zero is None else [self.integers.zero]
         windows = isinstance(self.primitive, QuantizedConvTranspose)
         recipe = "integers of windows less their zero point" if windows else "integers less their zero point"
+        recipe += f" and {self.shift}" * (self.shift != 0)
         w = context.packed.once(recipe, [self.integers.data, *zero], lambda: w)
         along = (2,) if windows else tuple(a for a in range(w.ndim) if a != _outputs_axis(self.primitive))
         start = -self.steps.zero(x.layout.dtype) * w.sum(along, dtype=np.int64)
@@ -133,9 +172,13 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
     else:
         made = QuantizedMatMul(p.transpose_b)
     outputs = integers.data.shape[_outputs_axis(made)]
-    weights = _less_zero(integers)
-    if weights is None:
+    wide = _less_zero(integers)
+    shift = shift_of(wide)
+    alike = (integers.scale == integers.scale.reshape(-1)[0]).all()
+    if shift and (isinstance(p, ConvTranspose) or not alike or not _one_window(made, outputs)):
         return "its weights less their zero point are no 8 bits"
+    if (weights := bytes_of(wide - shift)) is None:
+        return "its weights less their zero point are of more than 8 bits"
     rest = tuple(a for a in range(weights.ndim) if a != _outputs_axis(made))
     if np.abs(weights, dtype=np.int64).sum(rest).max(initial=0) > MOST:
         return "its sums may be larger than an int"
@@ -150,8 +193,10 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
         return bias
     whole = _whole_bias(node, scale)
     if whole is None:
-        return IntegerProduct(node, x, steps, made, integers, weights, scale, bias, np.zeros(outputs, np.int32))
-    return IntegerProduct(node, x, steps, made, integers, weights, scale, np.zeros_like(bias), whole)
+        whole = np.zeros(outputs, np.int32)
+    else:
+        bias = np.zeros_like(bias)
+    return IntegerProduct(node, x, steps, made, integers, weights, scale, bias, whole, shift)
 
 
 def steps_of(value: Value) -> Steps | None:
@@ -180,15 +225,34 @@ def _outputs_axis(primitive: Primitive) -> int:
     return int(beside or isinstance(primitive, QuantizedConvTranspose))
 
 
-def _less_zero(integers: Integers) -> Array | None:
+def _less_zero(integers: Integers) -> Array:
     data, zero = integers.data, integers.zero
     if zero is None or not zero.any():
-        wide: Array = data if data.dtype == np.int8 else data.astype(np.int16)
-    else:
-        shape = [-1 if a == integers.axis else 1 for a in range(data.ndim)] if zero.size > 1 else ()
-        wide = data.astype(np.int16) - zero.astype(np.int16).reshape(shape)
-    fits = wide.dtype == np.int8 or not wide.size or (wide.min() >= -128 and wide.max() <= 127)
-    return wide.astype(np.int8, copy=False) if fits else None
+        return data if data.dtype == np.int8 else data.astype(np.int16)
+    shape = [-1 if a == integers.axis else 1 for a in range(data.ndim)] if zero.size > 1 else ()
+    return np.asarray(data.astype(np.int16) - zero.astype(np.int16).reshape(shape))
+
+
+def bytes_of(weights: Array) -> Array | None:
+    """Return whole numbers as I8, ``None`` where it does not hold them."""
+    if weights.dtype == np.int8:
+        return weights
+    if weights.max(initial=0) > 127 or weights.min(initial=0) < -128 or (weights != np.rint(weights)).any():
+        return None
+    return np.asarray(weights, np.int8)
+
+
+def shift_of(weights: Array) -> int:
+    """Return what weights are too large or too small by; 0 where they are no bytes however they are shifted."""
+    if weights.dtype == np.int8:
+        return 0
+    low, high = int(weights.min(initial=0)), int(weights.max(initial=0))
+    return 0 if high - low > 255 else max(high - 127, 0) + min(low + 128, 0)
+
+
+def _one_window(primitive: Quantized, outputs: int) -> bool:
+    """Whether each output has the one window of all, or one of its own."""
+    return not isinstance(primitive, QuantizedConvolution) or primitive.groups in (1, outputs)
 
 
 def _bias(node: Node, outputs: int) -> Array | str:

@@ -86,6 +86,9 @@ def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
     offered = [p for p in proposals(context, product.node, q) if forced or not p.implementation.general]
     if not offered:
         return refusals_of(context, q)
+    sums = _window_sums(context, product)
+    if isinstance(sums, str):
+        return sums
     if forced:
         return _Candidate(product, _FORCED, "")
     floats: Query[Primitive] = context.query(product.node)
@@ -96,15 +99,24 @@ def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
             return refusals_of(context, q)
     elif (rounding := _rounding(product.node, q)) is not None:
         rounded = q.with_layouts(q.inputs, (replace(q.outputs[0], dtype=rounding.dtype),))
-        made = proposals(context, product.node, replace(rounded, fused=(Fused(rounding),)))
+        made = proposals(context, product.node, replace(rounded, fused=(*q.fused, Fused(rounding))))
         offered = [p for p in made if not p.implementation.general] or offered
     others = proposals(context, product.node, floats)
-    name, seconds = offered[0].implementation.name, offered[0].seconds
+    name, seconds = offered[0].implementation.name, offered[0].seconds + sums
     gain = others[0].seconds - seconds if others else _FORCED
     slower = f"{name} saves {gain:.1g} s, less than rounding its input and widening its result take"
     if gain <= 0:
         slower = f"{name} would take {-gain:.1g} s longer"
     return _Candidate(product, gain, slower)
+
+
+def _window_sums(context: Context, product: IntegerProduct) -> float | str:
+    """Return the seconds of what the shift of the weights adds, or why nothing but a general kernel makes it."""
+    if not product.shift:
+        return 0.0
+    q, forced = product.window_sums(context), product.node.name in context.forced
+    offered = [p for p in proposals(context, product.node, q) if forced or not p.implementation.general]
+    return offered[0].seconds if offered else refusals_of(context, q)
 
 
 def _rounding(node: Node, q: Query[Primitive]) -> StaticQuantize | None:
@@ -188,8 +200,14 @@ class _Rewriting:
         for value in sorted(order, key=lambda v: order[v]):
             self._round(value)
         for node, product in self._products.items():
-            inputs = product.inputs(self._program, self._context, self._read[node])
-            substitute(self._program, [node], product.on(inputs[0].layout.dtype), inputs, node)
+            x = self._read[node]
+            primitive: Primitive = product.on(x.layout.dtype)
+            inputs = product.inputs(self._program, self._context, x)
+            if product.shift:
+                terms = (product.shifted_by(self._program, x), inputs)
+                inputs = [self._program.insert(primitive, t, sources=[node], before=node).output for t in terms]
+                primitive = Eltwise("add")
+            substitute(self._program, [node], primitive, inputs, node)
         for made in (*self._widened, *(v.producer for v in reversed(values))):
             if made is not None and made in self._program:
                 drop(self._program, made)

@@ -19,7 +19,6 @@ from clgraph.ops.matmul import MatMul
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose
-from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.resize import Resize
@@ -134,21 +133,6 @@ def test_the_pass_changes_no_result_beyond_roundings():
     net.add("end", ADD, net.rounded(net.product("d", y, 16, 16)), x)
     forced = {"c": "quantized_convolution.ref", "d": "quantized_convolution.ref"}
     run_until(net.program("end"), "prepare_primitive_fusing", replace(CONTEXT, forced=forced))
-
-
-@pytest.mark.parametrize(("bits", "zero"), [(np.int8, 0), (np.uint8, 128)])
-def test_weights_lose_their_zero_point_and_start_with_that_of_the_input(bits, zero):
-    net = Quantised()
-    x = net.rounded(net.input("x", (1, 32, 8, 8)), zero=100)
-    net.product("c", x, 32, 32, dtype=bits, low=zero - 100, zero=zero)
-    program = run_until(net.program("c"), "use_integers", CONTEXT)
-    node = program["c"]
-    assert isinstance(node.primitive, QuantizedConvolution)
-    # An unsigned zero of 100 is a signed one of -28.
-    assert node.primitive.zero == -28
-    weights, start = node.inputs[1].constant, node.inputs[2].constant
-    np.testing.assert_array_equal(weights, net.constants["c_w_i"].astype(np.int16) - zero)
-    np.testing.assert_array_equal(start, 28 * weights.astype(int).sum((1, 2, 3)))
 
 
 def test_matrix_products_with_scales_a_column_become_integers_too():
