@@ -1,22 +1,22 @@
 // An elementwise function of tensors of any element types: arithmetic, comparisons, logic, a choice, a conversion.
 //
-// The tensors are seen as [images][rows][width]; inputs may move differently along each axis, or not at all, elements of a
+// The tensors are seen as [images][planes][rows][width]; inputs may move differently along each axis, or not at all, elements of a
 // row of the result lie side by side. A ticket is a run of pieces, a piece at most RUN elements of a row. They are converted
 // to the type that is computed with (where they are of another one), computed and converted to the result's.
 //
 // a, b, c, out               c is the condition of a choice; inputs that the function has not are CLGRAPH_NULL
-// a_n, a_y, a_x, ...         elements from one image, row, element to the next
+// a_n, a_c, a_y, a_x, ...    elements from one image, plane, row, element to the next
 // a_type, b_type, out_type   element types (element_types.clh);  a_size, b_size, out_size: bytes of an element
 // domain                     what is computed with: 0 float, 1 double, 2 int, 3 long, 4 bytes, 5 bits of halves
 // direct                     1: the result is of that type, or a comparison's
 // operation                  FUNCTION_...; from FUNCTION_ANGLE on the function of double_angles.clh, from FUNCTION_POST on the post-operation of that code, of floats or doubles
 // first, second              its parameters, or the bounds of a clip: the bits of numbers that are computed with; a mask, and
 //                            what the bits under it are compared with
-// images, rows, width        of the result;  row_pieces: pieces of a row;  pieces, ticket_pieces: in all, of a ticket
+// planes, rows, width        of the result;  row_pieces: pieces of a row;  pieces, ticket_pieces: in all, of a ticket
 //
 // Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
 // once by the conversion; functions of doubles as in double_runs.clh, double_angles.clh and double_power.clh. A shift by all bits, more, or a negative number of them
-// leaves 0, to the right of what is negative -1. The list follows where the result is float; n is the image, y the row, x the 16-float vector.
+// leaves 0, to the right of what is negative -1. The list follows where the result is float; n is the image, c the plane, y the row, x the 16-float vector.
 #include "element_types.clh"
 #include "double_runs.clh"
 #include "double_power.clh"
@@ -242,12 +242,13 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
   for (int i = 0; i < 6; i++) rooms[i] = scratch + i * RUN * 8;
   for (int p = ticket * d->ticket_pieces; p < last; p++) {
     const int row = p / d->row_pieces, x0 = (p - row * d->row_pieces) * RUN, n = min(RUN, d->width - x0);
-    const long image = row / d->rows, y0 = row - image * d->rows;
-#define PLACE(t) (image * d->t##_n + y0 * d->t##_y + (long)x0 * d->t##_x)
+    const int of_all = row / d->rows, image = of_all / d->planes, plane = of_all - image * d->planes;
+    const long y0 = row - of_all * d->rows;
+#define PLACE(t) (image * d->t##_n + plane * d->t##_c + y0 * d->t##_y + (long)x0 * d->t##_x)
     __global const char* a = run_of(d, banks, d->a, PLACE(a), d->a_x, d->a_size, rooms[0], n);
     __global const char* b = run_of(d, banks, d->b, PLACE(b), d->b_x, d->b_size, rooms[1], n);
     __global const uchar* c = (__global const uchar*)run_of(d, banks, d->c, PLACE(c), d->c_x, 1, rooms[2], n);
-    __global char* out = AT(char, banks, d->out) + (image * d->out_n + y0 * d->out_y + x0) * d->out_size;
+    __global char* out = AT(char, banks, d->out) + (image * d->out_n + plane * d->out_c + y0 * d->out_y + x0) * d->out_size;
     // What is of the result's type is written where it belongs; comparisons are, too.
     __global char* y = d->direct ? out : rooms[5];
     __global char* u = d->direct && function == FUNCTION_SAME ? out : rooms[3];
@@ -293,8 +294,8 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
     if (!posts) continue;
     __global float* made = (__global float*)out;
     const int whole = n / 16, rest = n % 16;
-    if (whole) post_row(post, posts, banks, made, image, 0, y0, x0 / 16, whole, 16, 0);
-    if (rest) post_row(post, posts, banks, made + whole * 16, image, 0, y0, x0 / 16 + whole, 1, rest, 0);
+    if (whole) post_row(post, posts, banks, made, image, plane, y0, x0 / 16, whole, 16, 0);
+    if (rest) post_row(post, posts, banks, made + whole * 16, image, plane, y0, x0 / 16 + whole, 1, rest, 0);
   }
 }
 #undef ALL

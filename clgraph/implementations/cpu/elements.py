@@ -120,6 +120,10 @@ class ElementsDesc(Descriptor):
     b_n: Long
     c_n: Long
     out_n: Long
+    a_c: Long
+    b_c: Long
+    c_c: Long
+    out_c: Long
     a_y: Long
     b_y: Long
     c_y: Long
@@ -138,6 +142,7 @@ class ElementsDesc(Descriptor):
     domain: Int
     direct: Int
     operation: Int
+    planes: Int
     rows: Int
     width: Int
     row_pieces: Int
@@ -196,7 +201,7 @@ def signed(dtype: DType) -> DType:
 
 
 class Elements(Implementation[Any]):
-    """Plain tensors, broadcast along any of three merged axes, converted run by run."""
+    """Plain tensors, broadcast along any of four merged axes, converted run by run."""
 
     @classmethod
     @abstractmethod
@@ -242,10 +247,11 @@ class Elements(Implementation[Any]):
         places = [Ref(f"in{s}", q.inputs[s].origin * q.inputs[s].dtype.itemsize) for s in c.slots]
         # Pitches of the inputs, the first one's before the result's.
         order = [0, 2, 3][: len(c.slots)]
-        pitches = [[axis.pitches[i] for axis in (rows.images, rows.rows, rows.width)] for i in order]
+        axes = (rows.images, rows.planes, rows.rows, rows.width)
+        pitches = [[axis.pitches[i] for axis in axes] for i in order]
         (a, b, cond), (pa, pb, pc) = (
             [*places, *[NULL] * (3 - len(places))],
-            [*pitches, *[[0, 0, 0]] * (3 - len(pitches))],
+            [*pitches, *[[0, 0, 0, 0]] * (3 - len(pitches))],
         )
         tickets = runs(_pieces(rows), _piece_seconds(q, c, rows), q.device)
         desc = ElementsDesc(
@@ -257,13 +263,17 @@ class Elements(Implementation[Any]):
             b_n=pb[0],
             c_n=pc[0],
             out_n=rows.images.pitches[1],
-            a_y=pa[1],
-            b_y=pb[1],
-            c_y=pc[1],
+            a_c=pa[1],
+            b_c=pb[1],
+            c_c=pc[1],
+            out_c=rows.planes.pitches[1],
+            a_y=pa[2],
+            b_y=pb[2],
+            c_y=pc[2],
             out_y=rows.rows.pitches[1],
-            a_x=pa[2],
-            b_x=pb[2],
-            c_x=pc[2],
+            a_x=pa[3],
+            b_x=pb[3],
+            c_x=pc[3],
             first=c.first,
             second=c.second,
             a_type=TYPES[c.read],
@@ -275,6 +285,7 @@ class Elements(Implementation[Any]):
             domain=c.domain,
             direct=int(c.direct),
             operation=c.function,
+            planes=rows.planes.size,
             rows=rows.rows.size,
             width=rows.width.size,
             row_pieces=-(-rows.width.size // RUN),
@@ -296,15 +307,15 @@ def _rows(q: Query[Any], slots: Sequence[int]) -> Rows | str:
         *(broadcast_pitches(q.inputs[s], y.rank) for s in (*others, *q.post_slots)),
     ]
     axes = merge([Axis(size, tuple(t[i] for t in tensors)) for i, size in enumerate(y.shape)])
-    if len(axes) > 3:
-        return "walks three axes, and these tensors need more"
+    if len(axes) > 4:
+        return "walks four axes, and these tensors need more"
     one = Axis(1, (0,) * len(tensors))
-    width, rows, images = (*axes[::-1], one, one, one)[:3]
-    return Rows(images, rows, width)
+    width, rows, planes, images = (*axes[::-1], one, one, one, one)[:4]
+    return Rows(images, rows, width, planes)
 
 
 def _pieces(rows: Rows) -> int:
-    return rows.images.size * rows.rows.size * -(-rows.width.size // RUN)
+    return rows.images.size * rows.planes.size * rows.rows.size * -(-rows.width.size // RUN)
 
 
 def _piece_seconds(q: Query[Any], c: Computation, rows: Rows) -> float:

@@ -53,11 +53,12 @@ def broadcast_pitches(layout: Layout, rank: int) -> tuple[int, ...]:
 
 @frozen
 class Rows:
-    """Plain tensors as [images][rows][width]; pitches of the input, the result, then each operand."""
+    """Plain tensors as [images][planes][rows][width]; pitches of the input, the result, then each operand."""
 
     images: Axis
     rows: Axis
     width: Axis
+    planes: Axis = Axis(1, ())
 
 
 def as_rows(q: Query[Any], slot: int, operands: Sequence[int], within: int = 0) -> Rows | str:
@@ -83,7 +84,7 @@ def as_rows(q: Query[Any], slot: int, operands: Sequence[int], within: int = 0) 
 def row_pitches(rows: Rows, operand: int) -> tuple[int, int, int, int, int]:
     """Return the fields of a post-operation step for operand number *operand*; x counts vectors of 16 floats."""
     n, y, last = (axis.pitches[2 + operand] for axis in (rows.images, rows.rows, rows.width))
-    return n, 0, y, LANES * last, last
+    return n, rows.planes.pitches[2 + operand] if rows.planes.size > 1 else 0, y, LANES * last, last
 
 
 def row_posts(q: Query[Any], rows: Rows, first: int = 0) -> tuple[PostStep, ...]:

@@ -15,7 +15,7 @@ from tests.support.check_op import FAMILIES, check_op
 
 pytestmark = pytest.mark.opencl
 
-SHAPES = (((2, 3, 1100), (1100,)), ((7, 1), (1, 5)), ((4, 1, 33), (4, 2, 1)), ((1,), (700,)))
+SHAPES = (((2, 3, 1100), (1100,)), ((7, 1), (1, 5)), ((2, 1, 4, 33), (3, 1, 1)), ((1,), (700,)))
 INTEGERS = (DType.I64, DType.I32, DType.I16, DType.I8, DType.U32, DType.U16, DType.U8)
 ROUNDING = {DType.F16: 2.0**13, DType.F32: 1.0, DType.F64: 1.0}
 """What one rounding of a result is in units of 2^-24."""
@@ -43,6 +43,11 @@ def test_integers_are_computed_as_numpy_does(engine, shapes, dtype):
 def test_floats_are_rounded_once(engine, shapes, dtype):
     for name in ("add", "sub", "mul", "div", "min", "max", "equal", "less", "less_equal", "greater", "greater_equal"):
         check_op(engine, Eltwise(name), *shapes, dtype=dtype, ulps=ROUNDING[dtype], only=["eltwise.elements"])
+
+
+def test_four_axes_have_operands_of_their_own(engine):
+    product = (Eltwise("mul"), [(3, 4, 1)], 0)
+    check_op(engine, Eltwise("sub"), (2, 1, 4, 33), (3, 1, 1), fused=[product], ulps=2.0, only=["eltwise.elements"])
 
 
 def _multiples(rng, shape):
