@@ -5,7 +5,7 @@
 // Grid: a group of ITEMS (default 64) work-items for each direction of a sequence; one makes units ITEMS apart. SIZE (default
 // 64) is the room for hidden states, CELL (default 2) 0 for an RNN, 1 a GRU, 2 an LSTM.
 // table: tokens, batch, H, whether the first direction is from the end, directions, linear before reset, coupled, the bits
-// of the bound (0: none), pitches of r along its rows and along the states, then for each direction code and parameters of
+// of the bound (0: none), pitches of r along directions, rows and states, then for each direction code and parameters of
 // its activations.
 // Error: H * 2^-24 * sum |r h| for each gate, and the activations', carried on by the network from token to token.
 #include "tensor.clh"
@@ -20,7 +20,7 @@
 // What goes into gate g of unit j: of x, and of the states `with`.
 #define AHEAD(g) (READ(in0, gates + (g) * size + j))
 #define BIAS(g) READ_OR_0(bias, bias0 + (g) * size + j)
-#define OF_STATES(g, with) of_states(r + ((g) * size + j) * table[8], table[9], with, size)
+#define OF_STATES(g, with) of_states(r + ((g) * size + j) * table[9], table[10], with, size)
 static float of_states(__global const T* r, const int pitch, __local const float* states, const int size) {
   float sum = 0.0f;
   for (int k = 0; k < size; k++) sum = fma(LOAD(r, k * pitch), states[k], sum);
@@ -35,9 +35,9 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void recurrent_steps
   const int id = get_group_id(0), own = get_local_id(0), n = table[4] * batch;
   const int direction = id / batch, line = id % batch, bias0 = direction * GATES * size, peep = direction * 3 * size;
   const float limit = as_float(table[7]);
-  __global const int* functions = table + 10 + direction * 3 * (CELL + 1);
+  __global const int* functions = table + 11 + direction * 3 * (CELL + 1);
   const int backward = table[3] || direction == 1;
-  __global const T* r = BASE_OF(const T, in1) + direction * GATES * size * size;
+  __global const T* r = BASE_OF(const T, in1) + direction * table[8];
   const int length = lengths_offset < 0 ? tokens : min(BASE_OF(const int, lengths)[line], tokens);
   // An LSTM's cells are aside; of a GRU the states that are reset.
   for (int j = own; j < size; j += ITEMS) {

@@ -239,6 +239,13 @@ class _Ref(General[Any]):
         """Return the macros of the types of x and y."""
 
     @classmethod
+    def further_limits(cls, q: Query[Any]) -> str | None:
+        scale, *zeros = q.own[1:3]
+        if any((zero.origin, zero.all_pitches) != (scale.origin, scale.all_pitches) for zero in zeros):
+            return "requires the zero point where the scale is"
+        return None
+
+    @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
         (x, scale), (y,), f = q.own[:2], q.outputs, q.primitive
         pitches = scale.all_pitches if f.block else _along(scale, f.axis, y.rank)
@@ -266,8 +273,9 @@ class QuantizeRef(_Ref):
 
     @classmethod
     def further_limits(cls, q: Query[Quantize]) -> str | None:
-        wanted = q.primitive.precision
-        return None if wanted in _DIVIDED else f"divides in float, half and bfloat16, not in {wanted}"
+        if (wanted := q.primitive.precision) not in _DIVIDED:
+            return f"divides in float, half and bfloat16, not in {wanted}"
+        return super().further_limits(q)
 
     @classmethod
     def macros(cls, x: DType, y: DType, f: Quantize) -> dict[str, str]:

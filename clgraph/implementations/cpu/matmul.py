@@ -134,7 +134,8 @@ def strided_product(q: Query[MatMul]) -> StridedProduct:
         raise UnsupportedError("multiplies matrices, not vectors")
     _, m, k, n = p.sizes(a.shape, b.shape)
     rank = c.rank
-    a_pitch, b_pitch, c_pitch = broadcast_pitches(a, rank), broadcast_pitches(b.plain(), rank), c.all_pitches
+    b = b if b.format.is_plain else b.plain()
+    a_pitch, b_pitch, c_pitch = broadcast_pitches(a, rank), broadcast_pitches(b, rank), c.all_pitches
     a_row, a_step = (a_pitch[-1], a_pitch[-2]) if p.transpose_a else (a_pitch[-2], a_pitch[-1])
     b_row, b_column = (b_pitch[-1], b_pitch[-2]) if p.transpose_b else (b_pitch[-2], b_pitch[-1])
     slots = [*range(2, q.arity), *q.post_slots]

@@ -77,8 +77,7 @@ class RecurrentStepsGroups(Implementation[RecurrentSteps]):
     @classmethod
     def plan(cls, q: Query[RecurrentSteps]) -> Plan:
         f, (tokens, batch, _), r = q.primitive, q.inputs[0].shape, q.inputs[1]
-        pitches = [r.all_pitches[1], r.all_pitches[2]]
-        numbers = table([tokens, batch, f.hidden], walk_flags(f), [bits(f.clip)], pitches, *activation_codes(f))
+        numbers = table([tokens, batch, f.hidden], walk_flags(f), [bits(f.clip)], r.all_pitches, *activation_codes(f))
         items, cell = _items(q.device, f.hidden), list(GATES).index(f.cell)
         jit = float_jit(q.outputs[0].dtype, 1).define(ITEMS=items, SIZE=_room(f.hidden), CELL=cell)
         args: tuple[Argument, ...] = (*tensors(f), numbers)
