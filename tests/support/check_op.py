@@ -22,9 +22,10 @@ from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.network.network import Network
 from clgraph.ops.reorder import Reorder
+from clgraph.ops.slice import Slice
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.chosen import choice_of
-from clgraph.passes.pipeline import required_pipeline
+from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.placement.partition import Partition
 from clgraph.passes.selection import Proposal, missing_halo, proposals
 from clgraph.runtime.engine import Engine
@@ -45,6 +46,8 @@ U64 = 2.0 * 2.0**-53
 """The same for results of doubles: half an ulp of the kernel and one of the reference, which is of doubles, too."""
 HALF = {DType.F64: 0.0, DType.F32: 0.0, DType.F16: 2.0**-11, DType.BF16: 2.0**-8}
 """What storing the result adds, relative to it; a float32 result's own rounding is in the bound."""
+_BESIDE = 64
+"""Bytes to the left and to the right of an input that is cut from a wider one."""
 TINY = {DType.F64: 0.0, DType.F32: 1e-37, DType.F16: 2.0**-24, DType.BF16: 1e-37}
 """Below this, results may be flushed or denormal."""
 
@@ -111,6 +114,8 @@ def check_op(
         if constant or not ready:  # without constants, a network serves all families
             serving = _serving(engine, bound, arrays, len(shapes), constant, fused, only, laid_out)
             ready = [(p, _network(engine, p, bound, arrays, len(shapes), constant, fused)) for p in serving]
+            cut = [p for p in serving if not worst and _all_plain(p.query)]
+            ready += [(p, _network(engine, p, bound, arrays, len(shapes), constant, fused, windows=True)) for p in cut]
         for proposal, network in ready:
             name = proposal.implementation.name
             got = _twice(network, arrays, name)
@@ -145,9 +150,10 @@ def _network(
     arity: int,
     constant: Sequence[int],
     fused: Sequence[tuple[Primitive, Sequence[tuple[int, ...]], int]],
+    windows: bool = False,
 ) -> Network:
     """Return *primitive* by an implementation, behind the required passes, ready to run."""
-    program, node = _program(primitive, arrays, arity, constant, fused, proposal.query)
+    program, node = _program(primitive, arrays, arity, constant, fused, proposal.query, windows)
     name, place = proposal.implementation.name, engine.info.name
     chosen: set[str] = set()
 
@@ -156,16 +162,24 @@ def _network(
         return Network(part, {place: engine}).run(feeds)
 
     context = Context(devices={place: engine.info}, forced={node.name: name}, execute=execute)
-    PassManager(required_pipeline()).run(program, context)
+    passes = [p for p in default_pipeline() if p.required or (windows and p.name == "prepare_buffer_fusing")]
+    PassManager(passes).run(program, context)
     check(program)
     chosen.update(_chosen(program))
     assert name in chosen, f"{name} was forced but {chosen} ran"
     return Network(program, {place: engine})
 
 
+def _all_plain(query: Query[Any]) -> bool:
+    return all(x.is_dense_plain and not x.halo for x in (*query.inputs, *query.outputs))
+
+
 def _twice(network: Network, arrays: Sequence[Array], name: str) -> list[Array]:
     """Return what a run on *arrays* and another one give."""
-    feeds = {v.name: arrays[int(v.name[1:])] for v in network.program.inputs}
+    feeds = {}
+    for v in network.program.inputs:
+        array = arrays[int(v.name[1:])]
+        feeds[v.name] = array if v.layout.shape == array.shape else _widened(array, v.layout)
     first = network.run(feeds)
     again = network.run(feeds)
     for key, value in first.items():
@@ -224,6 +238,7 @@ def _program(
     constant: Sequence[int],
     fused: Any,
     laid_out: Query[Any] | None = None,
+    windows: bool = False,
 ) -> tuple[Program, Node]:
     """Return a program of one node, and of reorders in front of it where *posed* wants other layouts."""
     values = [Value(f"x{i}", Layout.of(a), constant=a if i in constant else None) for i, a in enumerate(arrays)]
@@ -245,7 +260,27 @@ def _program(
         value.layout = layout
     node = Node("node", primitive, tuple(moved), outputs, arity, fused=tuple(steps), origin=("node",))
     inputs = [v for i, v in enumerate(values) if i not in constant]
+    for i, v in enumerate(inputs if windows else ()):
+        if v.layout.rank > 1 and v.layout.count and v.layout.is_dense_plain:
+            inputs[i], cut = _window(v)
+            reorders.insert(0, cut)
     return Program(inputs, [(v.name, v) for v in outputs], [*reorders, node]), node
+
+
+def _window(value: Value) -> tuple[Value, Node]:
+    """Return a wider graph input, and the node that cuts *value* from it, which a pass may let lie there."""
+    layout, before = value.layout, _BESIDE // value.layout.dtype.itemsize
+    source = Value(f"w{value.name[1:]}", layout.with_shape((*layout.shape[:-1], layout.shape[-1] + 2 * before)))
+    starts, ends = [0] * layout.rank, list(layout.shape)
+    starts[-1], ends[-1] = before, before + layout.shape[-1]
+    cut = Slice(tuple(starts), tuple(ends), (1,) * layout.rank)
+    return source, Node(f"cut_{value.name}", cut, (source,), (value,), 1, origin=("node",))
+
+
+def _widened(array: Array, layout: Layout) -> Array:
+    """Return *array* in the middle of the input that :func:`_window` cuts it from, among its first element."""
+    before = (layout.shape[-1] - array.shape[-1]) // 2
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(before, before)], mode="symmetric")
 
 
 def _serving(
