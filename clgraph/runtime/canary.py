@@ -161,6 +161,7 @@ def _read(path: Path, key: str) -> dict[str, Any] | None:
         if not found["why"]:
             rates = Rates.from_data(found)
             numbers = (rates.worker_flops, rates.bf16_products, rates.fetching, *chain(*rates.bandwidths))
+            numbers += () if rates.cached is None else (rates.cached,)
             return found if min(numbers) > 0 else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

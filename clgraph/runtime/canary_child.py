@@ -27,6 +27,8 @@ _COUNT = 256
 """Elements of the values."""
 _READ_BYTES, _THIN_READ_BYTES = 128 << 20, 512 << 20
 """More than the caches of most CPUs, and of GPUs, hold; of a GPU so much that its launch does not count."""
+_CACHED_BYTES = 8 << 20
+"""More than the cache of one core holds, less than one that cores share."""
 _CHAINS = 12
 _THIN = 256, 64
 """Work-groups a compute unit, and their size, where work-items are thin."""
@@ -204,6 +206,8 @@ def measure(canary: Canary) -> dict[str, Any]:
     flops = 2.0 * _CHAINS * rounds * canary.simd * items / seconds / canary.workers
     values = canary.upload(np.ones(canary.bytes // 4, np.float32))
     found = {"worker_flops": flops, "bandwidths": _bandwidths(canary, values)}
+    if not canary.thin:
+        found["cached"] = _cached(canary, values)
     if canary.fetches:
         found["fetching"] = _fetching(canary, values)
     if "bf16" in canary.further:
@@ -239,6 +243,14 @@ def _bandwidths(canary: Canary, x: Any) -> list[tuple[int, float]]:
         seconds = _side_by_side(partial(canary.run, "read", groups, *args))
         found.append((workers, 4.0 * count * canary.simd * items / seconds))
     return found
+
+
+def _cached(canary: Canary, x: Any) -> float:
+    """Return the bytes a second that a worker reads of what it has read before, and its own cache does not hold."""
+    count = min(canary.bytes, _CACHED_BYTES) // 4 // canary.simd // 4 * 4
+    args = (x, canary.upload(np.zeros(canary.simd, np.float32)), np.int32(count), np.int32(1), np.int32(count))
+    seconds = min(canary.run("read", 1, *args).worker for _ in range(_MOST_RUNS))
+    return float(4 * count * canary.simd / seconds)
 
 
 def _fetching(canary: Canary, x: Any) -> float:

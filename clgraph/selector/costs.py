@@ -27,19 +27,22 @@ class Rates:
         bf16_products: Multiply-adds of bfloat16 in the time of one of float32, where the CPU has ``vdpbf16ps``.
         fetching: How many times as fast a worker reads between much arithmetic where the kernel fetches lines ahead as
             where that is left to the core; 1 where it was not measured.
+        cached: Bytes a second that a worker reads from a cache that all share; ``None`` where it was not measured.
     """
 
     worker_flops: float
     bandwidths: tuple[tuple[int, float], ...]
     bf16_products: float = _BF16_PRODUCTS
     fetching: float = 1.0
+    cached: float | None = None
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Rates:
         """Return the rates that JSON holds; raises ``KeyError``, ``TypeError``, ``ValueError`` where it holds none."""
         bandwidths = tuple((int(workers), float(rate)) for workers, rate in data["bandwidths"])
         pairs, fetching = float(data.get("bf16_products", _BF16_PRODUCTS)), float(data.get("fetching", 1.0))
-        return Rates(float(data["worker_flops"]), bandwidths, pairs, fetching)
+        cached = float(data["cached"]) if "cached" in data else None
+        return Rates(float(data["worker_flops"]), bandwidths, pairs, fetching, cached)
 
     def bandwidth(self, workers: int) -> float:
         """Return the bytes a second of *workers*: of the largest measured number that is not larger."""
@@ -57,7 +60,9 @@ class CostModel:
         flops_a_cycle, bytes_a_flop: In place of absolute figures where the devices of a class differ: a worker's peak
             for each cycle of the clock that the driver reports; bytes from memory for each operation of all workers.
         bytes_per_second: Between memory and all workers; ``cache_bytes_per_second`` between a cache that they share
-            and one worker, for what is not larger than ``cache_bytes``.
+            and one worker, for what is not larger than ``cache_bytes`` and was written by the step before.
+        shared_bytes_per_second: Between that cache and one worker, for what goes by its core's own cache; as
+            ``cache_bytes_per_second`` where it was not measured.
         launch_seconds: Starting a kernel; ``step_seconds`` passing from one tile step to the next inside a launch.
         ticket_low, ticket_high: Shortest and longest ticket wanted: shorter ones cost more to draw than they even out.
         tickets: How many tickets a worker should have of a step.
@@ -78,6 +83,7 @@ class CostModel:
     step_seconds: float
     flops_a_cycle: float | None = None
     bytes_a_flop: float | None = None
+    shared_bytes_per_second: float | None = None
     ticket_low: float = 2.0e-6
     ticket_high: float = 10.0e-6
     tickets: int = 8
@@ -122,6 +128,8 @@ class CostModel:
             faster = rates.worker_flops / self.worker_flops
             changes["units"] = {name: seconds / faster for name, seconds in self.units.items()}
             changes["cache_bytes_per_second"] = self.cache_bytes_per_second * faster
+        if rates.cached is not None:
+            changes["shared_bytes_per_second"] = rates.cached
         return replace(self, origin="shipped, rates measured", flops_a_cycle=None, bytes_a_flop=None, **changes)
 
     def to_data(self) -> dict[str, Any]:

@@ -25,6 +25,7 @@ SUBJECT = Subject("pocl:0", LIBRARY_SHA256, 1)
 AVX512, AVX2, SSE2 = named("avx512"), named("avx2"), named("sse2")
 NOTHING = '{"key": KEY, "why": "", "worker_flops": 1e11, "bandwidths": [[1, 1e10]], "bf16_products": 0}'
 UNFETCHED = '{"key": KEY, "why": "", "worker_flops": 1e11, "bandwidths": [[1, 1e10]], "fetching": 0}'
+UNCACHED = '{"key": KEY, "why": "", "worker_flops": 1e11, "bandwidths": [[1, 1e10]], "cached": 0}'
 GOOD = {"why": "", "worker_flops": 1e11, "bandwidths": [[1, 1e10], [2, 1.5e10]]}
 
 
@@ -119,6 +120,7 @@ def test_every_record_that_the_cpu_executes_computes_rightly_and_is_measured(rec
     # What has not been measured is 1; a line costs at most three instead of one, and gains what memory takes in it.
     assert 0.2 < found.rates.fetching < 5
     assert found.rates.fetching != 1.0
+    assert 1e8 < found.rates.cached < 1e13
 
 
 SEEN = {(built_in, simd, right): cpu for cpu, built_in, simd, right in reversed(TABLE["pairs"]) if not right}
@@ -186,7 +188,7 @@ def test_where_none_computes_rightly_the_device_is_refused_in_one_sentence(child
 @pytest.mark.parametrize(
     "damage",
     [
-        *("", "{}", "[]", "not json", NOTHING, UNFETCHED),
+        *("", "{}", "[]", "not json", NOTHING, UNFETCHED, UNCACHED),
         *('{"key": "another", "why": ""}', '{"key": KEY, "why": ""}', '{"key": KEY, "why": 1}'),
     ],
 )
@@ -253,6 +255,10 @@ def test_measured_rates_take_the_place_of_the_classs():
     slower = plain.worker_flops / 1e11
     assert measured.unit("copy.vector") == pytest.approx(plain.unit("copy.vector") * slower)
     assert measured.cache_bytes_per_second == pytest.approx(plain.cache_bytes_per_second / slower)
+    cached = Rates.from_data({"worker_flops": 1e11, "bandwidths": [[1, 1e10]], "cached": 3e10})
+    costs = DeviceInfo(name="pocl:0", workers=2, rates=cached).costs
+    assert (costs.shared_bytes_per_second, costs.cache_bytes_per_second) == (3e10, measured.cache_bytes_per_second)
+    assert measured.shared_bytes_per_second is None
     gpu = DeviceInfo(name="nvidia:0", kind="gpu", vendor="NVIDIA", simd=1, rates=Rates(4e11, ((132, 4e12),)))
     assert gpu.costs.flops(132, 1.9) == 132 * 4e11
     assert gpu.costs.bandwidth(1.0) == 4e12

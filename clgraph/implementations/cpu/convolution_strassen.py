@@ -11,7 +11,15 @@ from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution import FETCHED_WEIGHTS
-from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.cost import (
+    TicketRanges,
+    again_seconds,
+    runs,
+    split,
+    step_seconds,
+    ticket_seconds,
+    worker_flops,
+)
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -52,6 +60,8 @@ PRODUCT_HALF_CYCLES = 140.0
 """What one of the seven products of a block takes to begin and to end."""
 SUM_HALF_CYCLES = 6.0
 """What a vector of sums or copies takes."""
+HIDDEN = 0.5
+"""The part of the wait for what a core does not keep that its products do not hide (Sapphire Rapids: 0.35 to 0.65)."""
 
 
 @descriptor("strassen_sums_fsv16")
@@ -120,6 +130,11 @@ class StrassenSizes:
     groups: int
     product_seconds: float
     sum_seconds: float
+
+    @property
+    def copied(self) -> bool:
+        """Whether the products read no pixels but what is made beforehand."""
+        return self.operands == PRODUCTS
 
     @property
     def group_bytes(self) -> int:
@@ -220,12 +235,17 @@ class ConvStrassen(Implementation[Convolution]):
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:
-        s, t, nbytes = _shape(q), _tickets(q), q.inputs[0].nbytes
-        moved = sum(x.nbytes for x in (q.inputs[0], *q.inputs[2:], *q.outputs)) + s.groups * s.group_bytes
-        chunks, made = s.chunks * s.y.batch, s.sum_bytes * s.y.batch
+        s, t, batch = _shape(q), _tickets(q), q.outputs[0].shape[0]
+        nbytes, weights = q.inputs[0].nbytes // q.primitive.strides[0] ** 2, s.groups * s.group_bytes
+        moved = nbytes + sum(x.nbytes for x in (*q.inputs[2:], *q.outputs)) + weights
+        chunks, made = s.chunks * batch, s.sum_bytes * batch
         cut = runs(chunks, s.sum_seconds, q.device)
         sums = step_seconds(q.device, s.sum_seconds * chunks, nbytes + made, cut.count)
-        return sums + step_seconds(q.device, s.product_seconds * chunks * s.groups, moved + made, t.count * s.y.batch)
+        products = step_seconds(q.device, s.product_seconds * chunks * s.groups, moved + made, t.count * batch)
+        pixels = (s.sum_bytes + (0 if s.copied else nbytes // batch)) / t.chunks.count
+        again = again_seconds(q.device, pixels, s.groups * t.chunks.count * batch)
+        again += again_seconds(q.device, weights, t.chunks.count * batch - 1)
+        return sums + products + HIDDEN * again
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
@@ -260,7 +280,7 @@ class ConvStrassen(Implementation[Convolution]):
             res_y=res_y,
             **surface(y.height, y.width, y.halo),
             runs=half,
-            copied=int(stride > 1),
+            copied=int(s.copied),
             nb=s.nb,
             groups=s.groups,
             ticket_groups=t.groups.each,

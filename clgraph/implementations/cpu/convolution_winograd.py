@@ -11,7 +11,7 @@ from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, ids
-from clgraph.implementations.cpu.cost import TicketRanges, split, ticket_seconds
+from clgraph.implementations.cpu.cost import OWN_CACHE, TicketRanges, split, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -31,7 +31,7 @@ from clgraph.implementations.cpu.geometry import (
     residual_ref,
     surface,
 )
-from clgraph.implementations.cpu.winograd_blocking import CACHED_WEIGHTS, Blocking, best_blocking, transform_share
+from clgraph.implementations.cpu.winograd_blocking import Blocking, best_blocking, transform_share
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.winograd_convolution import WinogradConvolution
 from clgraph.ops.winograd_weights import WinogradWeights, positions_of
@@ -203,7 +203,7 @@ class ConvWinograd(Implementation[Convolution]):
         res, res_n, res_c, res_y = residual_ref(q, registers)
         table = ids(q.device.simd, BLOCKED, 1, blocking.nb)
         weight_position = x.blocks * LANES * blocking.nb * LANES
-        cold = not blocking.fused and 4 * blocking.positions * weight_position * blocking.groups > CACHED_WEIGHTS
+        cold = not blocking.fused and 4 * blocking.positions * weight_position * blocking.groups > OWN_CACHE
         desc = WinogradDesc(
             inp=inp if blocking.fused else NULL,
             v=NULL if blocking.fused else Ref("scratch0"),

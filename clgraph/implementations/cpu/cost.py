@@ -51,6 +51,17 @@ def row_strips(rows: int, row_seconds: float, planes: int, seconds: float, devic
     return found if found.each <= each else TicketRanges(-(-rows // each), each)
 
 
+OWN_CACHE = 1 << 20
+"""Bytes that a core's own cache keeps while a step goes over them again and again."""
+
+
+def again_seconds(device: DeviceInfo, nbytes: float, times: float) -> float:
+    """Return what workers wait for *nbytes* that they read *times* in all: for what a core does not keep of them."""
+    beyond, costs = max(0.0, nbytes - OWN_CACHE), device.costs
+    rate = costs.shared_bytes_per_second or costs.cache_bytes_per_second
+    return beyond * times * device.crowding / (rate * device.workers)
+
+
 def step_seconds(device: DeviceInfo, work: float, moved: float, tickets: int, weights: float = 0.0) -> float:
     """Estimate one tile step: its begin, then the work spread over the workers or the traffic, whichever is longer.
 

@@ -7,7 +7,7 @@ from math import inf
 
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.blocks import BLOCKED, row_costs, widths
-from clgraph.implementations.cpu.cost import spread_seconds, traffic_seconds, worker_flops
+from clgraph.implementations.cpu.cost import OWN_CACHE, again_seconds, spread_seconds, traffic_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.winograd_weights import POSITIONS
 from clgraph.selector.query import DeviceInfo
@@ -15,8 +15,8 @@ from clgraph.selector.query import DeviceInfo
 SCRATCH_BYTES = 3 << 17
 """Scratch of a ticket that transforms its own tiles: more would drive the weights out of the second-level cache."""
 
-CACHED_WEIGHTS, SHARED_WEIGHTS = 1 << 20, 1 << 22
-"""Bytes of weights that stay in a core's cache between runs of a node; in the cache of all cores between tickets."""
+SHARED_WEIGHTS = 1 << 22
+"""Bytes of weights that stay in the cache of all cores between tickets."""
 
 STRIDED_SHARE = 0.25
 """What the transforms of a tile for stride 2 take of those of a 6x6 one (Zen 4: 0.15 to 0.35)."""
@@ -74,7 +74,8 @@ def best_blocking(
 ) -> Blocking:
     """Return the blocking that should take least time, of those in two steps, and in one where it has room.
 
-    A ticket of one step reads all weights, and has room for its scratch. One of two steps takes several blocks of tiles
+    A ticket of one step reads all weights, which its core waits for where it does not keep them beside the scratch, and
+    has room for its scratch. One of two steps takes several blocks of tiles
     at a time where that leaves tickets for everybody, because each position's weights are read once for all of them.
     Weights are four times those of a direct convolution, nearly three for stride 2; they come from memory while
     products are computed.
@@ -88,7 +89,7 @@ def best_blocking(
     simd, workers, flops, begin = device.simd, device.workers, worker_flops(device), device.costs.step_seconds
     planes_in, planes_out = -(-channels // LANES), -(-outputs // LANES)
     weights = 4 * positions * planes_in * planes_out * LANES * LANES
-    fetched = weights if weights > CACHED_WEIGHTS else 0.0
+    fetched = weights if weights > OWN_CACHE else 0.0
     share = transform_share(device, positions)
     into = tiles * planes_in * device.costs.unit("winograd.input") * share
     out_of = tiles * planes_out * device.costs.unit("winograd.output") * share
@@ -117,8 +118,9 @@ def best_blocking(
             if blocks == 1 or weights <= SHARED_WEIGHTS:
                 seconds = begin + max(spread_seconds(into + work + out_of, blocks, workers, crowding), joint)
                 one = (seconds, True, nb, size, groups, blocks, 1)
-                if one < best and _blocking(one, positions).scratch_bytes(planes_in) <= SCRATCH_BYTES:
-                    best = one
+                scratch = _blocking(one, positions).scratch_bytes(planes_in)
+                if scratch <= SCRATCH_BYTES:
+                    best = min(best, (seconds + again_seconds(device, weights + scratch, blocks), *one[1:]))
     return _blocking(best, positions)
 
 

@@ -5,14 +5,17 @@ import pytest
 
 import clgraph
 from clgraph.compilation.context import context_of, for_families
+from clgraph.core.dtype import DType
 from clgraph.core.format import feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.implementations.cpu.convolution import ConvFsv16
 from clgraph.implementations.cpu.convolution_strassen import ConvStrassen
 from clgraph.implementations.cpu.strassen_weights import PackStrassen
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.strassen_convolution import StrassenConvolution
 from clgraph.ops.strassen_weights import StrassenWeights, weights_of
+from clgraph.selector.costs import Rates
 from clgraph.selector.query import DeviceInfo, Query
 from clgraph.settings import Settings
 from tests.support.instruction_set import check_with
@@ -119,6 +122,19 @@ def test_the_weights_can_be_computed_back(rng):
         StrassenWeights(6).infer([Layout.of(w)])
     with pytest.raises(ShapeError, match="do not fit"):
         StrassenConvolution().infer([Layout.of(x[:, :32]), Layout.of(u)])
+
+
+@pytest.mark.parametrize(
+    ("channels", "outputs", "cached", "fewer"),
+    [(1024, 256, 2.5e10, False), (256, 1024, 2.5e10, True), (1024, 256, 2e11, True)],
+)
+def test_sums_that_a_core_does_not_keep_cost_as_much_as_the_product_saves(channels, outputs, cached, fewer):
+    """Each group of outputs reads the pixels and their sums again: 2.4 MB of 1024 channels, 0.6 MB of 256."""
+    device = DeviceInfo("pocl:0", simd=16, workers=2, rates=Rates(1.8e11, ((2, 2.6e10),), cached=cached))
+    x, y = (Layout(DType.F32, (1, c, 14, 14), feature_blocked(4)) for c in (channels, outputs))
+    w = Layout(DType.F32, (outputs, channels, 1, 1))
+    q = Query(Convolution((1, 1), (1, 1), PADS), (x, w), (y,), device, 2, constant=frozenset({1}))
+    assert (ConvStrassen.cost(q) < ConvFsv16.cost(q)) == fewer
 
 
 def test_maps_of_any_size_and_the_option_of_winograd_keep_them_direct():

@@ -8,8 +8,10 @@ from clgraph.core.format import feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.blocks import BLOCKED, widths
 from clgraph.implementations.cpu.convolution_winograd import Blocking, ConvWinograd
+from clgraph.implementations.cpu.winograd_blocking import best_blocking
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.winograd_weights import positions_of, weight_matrix
+from clgraph.selector.costs import Rates
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.instruction_set import check_with
 from tests.support.run_tiles import POSTS, any_halo, check_tiles, post_list
@@ -77,6 +79,14 @@ def check_winograd(engine, monkeypatch, seed, channels, outputs, shape=None, *, 
         fused=fused,
         out_halo=any_halo(rng, 4),
     )
+
+
+@pytest.mark.parametrize(("channels", "cached", "fused"), [(64, 2e10, True), (96, 2e10, False), (96, 1e12, True)])
+def test_tickets_read_all_weights_where_a_core_keeps_them_or_gets_them_fast(channels, cached, fused):
+    """A core keeps the weights of 64 channels, 0.6 MB, and not those of 96, 1.3 MB."""
+    device = DeviceInfo("pocl:0", simd=16, workers=2, rates=Rates(1.8e11, ((2, 2.6e10),), cached=cached))
+    tiles = 100
+    assert best_blocking(device, channels, channels, tiles, 2 * 4 * channels * 16 * tiles).fused == fused
 
 
 @pytest.mark.opencl
