@@ -12,14 +12,15 @@ from PIL import Image
 from clgraph.cli import demo_command
 from clgraph.demo.pictures import SAMPLE, draw_text
 from clgraph.errors import DownloadError
-from tests.support.fetched import fetched_model
+from tests.support.fetched import MODEL_CACHE, fetched_model
 
 Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def networks() -> None:
+def networks(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched_model("ocr-rec")
+    monkeypatch.setenv("CLGRAPH_MODEL_CACHE", str(MODEL_CACHE))
 
 
 @pytest.mark.usefixtures("networks")

@@ -12,6 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
+import unittest.mock
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 from clgraph.cli import main
 from tests.support.doc_blocks import ROOT, Block, commands_of
+from tests.support.fetched import MODEL_CACHE
 
 PIP = f"""#!{sys.executable}
 import re, sys, tomllib
@@ -106,7 +108,7 @@ class Reader:
             capture_output=True,
             text=True,
             check=False,
-            env=self.environment,
+            env=self.environment | _kept(text),
             timeout=300,
         )
         assert done.returncode == status, f"{block}\n{text}{done.stdout}{done.stderr}"
@@ -141,13 +143,22 @@ class Reader:
             served.stdout.close()
 
 
+def _kept(text: str) -> dict[str, str]:
+    """Return the variables of a command, by which the demo's networks are compiled once for all pages."""
+    return {"CLGRAPH_MODEL_CACHE": str(MODEL_CACHE)} if "clgraph demo" in text else {}
+
+
 def _here(block: Block, words: list[str], status: int, into: str | None) -> str:
     """Return what a command of clgraph prints, or write it *into* a file; it is to end with *status*."""
     given = sys.argv
     sys.argv = words
     ended = None
     try:
-        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        with (
+            contextlib.redirect_stdout(io.StringIO()) as out,
+            contextlib.redirect_stderr(io.StringIO()) as err,
+            unittest.mock.patch.dict(os.environ, _kept(shlex.join(words))),
+        ):
             main()
     except SystemExit as caught:
         ended = caught.code or 0
