@@ -74,6 +74,22 @@ def test_products_of_computed_scales_have_the_bits_of_onnxruntime(device, engine
             network("MatMulInteger", (96, 256), None, weights(256, 512).view(np.uint8), np.uint8(117)),
             (96, 256),
         ),
+        "unsigned pixels": (
+            network(
+                *("ConvInteger", (1, 64, 40, 40), None, weights(32, 64, 3, 3).view(np.uint8), np.uint8(117)),
+                pads=[1] * 4,
+                strides=[2, 2],
+            ),
+            (1, 64, 40, 40),
+        ),
+        "unsigned channels alone": (
+            network(
+                *("ConvInteger", (1, 64, 64, 64), None, weights(64, 1, 3, 3).view(np.uint8), np.uint8(139)),
+                pads=[1] * 4,
+                group=64,
+            ),
+            (1, 64, 64, 64),
+        ),
         "weights beyond bytes": (
             network("MatMulInteger", (96, 256), None, weights(256, 512), np.int8(3)),
             (96, 256),

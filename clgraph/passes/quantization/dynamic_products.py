@@ -9,7 +9,7 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Layout
+from clgraph.core.layout import Layout, Shape
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
@@ -17,15 +17,23 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
-from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
 from clgraph.passes.base import Context
 from clgraph.passes.quantization.dynamic_quantization import drop
-from clgraph.passes.quantization.integer_products import BANDWIDTH, MOST, Quantized, byte_type, bytes_of, shift_of
+from clgraph.passes.quantization.integer_products import (
+    BANDWIDTH,
+    MOST,
+    Quantized,
+    byte_type,
+    bytes_of,
+    one_window,
+    shift_of,
+    windows_of,
+)
 from clgraph.passes.rewriting import apart, substitute
 from clgraph.passes.selection import proposals
 from clgraph.selector.query import Query
@@ -47,7 +55,7 @@ class _Product:
     Attributes:
         nodes: What it replaces, the last one makes the result.
         rounded: What the products read.
-        weights: I8, less *shift*, which the products of matrices may have: unsigned ones around no 128 fit no I8.
+        weights: I8, less *shift*: unsigned ones around no 128 fit no I8.
         whole: A convolution of floats that makes it at once, and is as exact as any other of floats.
     """
 
@@ -65,10 +73,21 @@ class _Product:
         return int(isinstance(self.primitive, QuantizedMatMul) and not self.primitive.transpose_b)
 
     @property
+    def ones(self) -> Array:
+        """Weights that add up each window: of all channels, or of the one of a group."""
+        shape = list(self.weights.shape)
+        shape[self.outputs] = windows_of(self.primitive)
+        return np.ones(shape, np.int8)
+
+    @property
     def totals(self) -> Array:
         """The sums of the weights of each output."""
-        along = tuple(a for a in range(self.weights.ndim) if a != self.outputs)
-        return np.asarray(self.weights.sum(along, dtype=np.int64))
+        return self.totals_of(self.weights)
+
+    def totals_of(self, weights: Array) -> Array:
+        """Return the sums of *weights* of each output."""
+        along = tuple(a for a in range(weights.ndim) if a != self.outputs)
+        return np.asarray(weights.sum(along, dtype=np.int64))
 
 
 def use_dynamic_integers(program: Program, context: Context) -> int:
@@ -79,17 +98,19 @@ def use_dynamic_integers(program: Program, context: Context) -> int:
     """
     count = 0
     bytes_: dict[Value, Value] = {}
+    sums: dict[tuple[Value, Quantized, Shape], Value] = {}
     for node in tuple(program):
         found = _product(node) if node in program else None
         if found is None:
             continue
         way = _fastest(context, found)
         if way is found.primitive:
-            _rewrite(program, found, bytes_)
+            _rewrite(program, found, bytes_, sums)
             count += 1
         elif way is not None:
             name = f"{node.name}/weights"
-            inputs = [found.rounded, program.constant(name, found.weights.astype(np.float32))]
+            weights = found.weights + np.float32(found.shift)
+            inputs = [found.rounded, program.constant(name, weights)]
             _replace(program, found, way, inputs)
     return count
 
@@ -124,9 +145,9 @@ def _product(node: Node) -> _Product | None:
         made, axis = QuantizedMatMul(p.transpose_b), int(p.transpose_b)
     whole = replace(p, exact=False) if isinstance(p, Convolution) else None
     joined = np.concatenate(found, axis)
-    shift = 0 if whole else shift_of(joined)
+    shift = shift_of(joined)
     bytes_ = bytes_of(joined - np.float32(shift))
-    if bytes_ is None:
+    if bytes_ is None or (shift and not one_window(made, joined.shape[0])):
         return None
     product = _Product(_all(node, terms), rounded, steps, made, bytes_, whole, shift)
     rest = tuple(a for a in range(product.weights.ndim) if a != product.outputs)
@@ -208,20 +229,14 @@ def _fastest(context: Context, found: _Product) -> Primitive | None:
     device = context.device(node)
     if byte_type(device) != DType.U8 or apart(list(found.nodes)) is not None:
         return None
-    outputs = (found.totals.size,)
-    parameters = [Layout(t, outputs) for t in (DType.I32, DType.F32, DType.F32)]
-    zero = Layout(DType.U8, ())
-    inputs = (Layout(DType.U8, found.rounded.layout.shape), Layout.of(found.weights), *parameters, zero)
-    made = found.primitive.infer(inputs)
-    q = Query[Primitive](found.primitive, inputs, made, device, len(inputs), constant=frozenset({1, 2, 3, 4}))
-    offered = [p for p in proposals(context, node, q) if not p.implementation.general]
+    byte_ways = [_seconds(context, found, w) for w in (found.weights, *[found.ones] * (found.shift != 0))]
     floats = [proposals(context, n) for n in found.nodes]
     # What is rounded is written and read in any case, as floats or as bytes.
     moved = 2 * 3 * found.rounded.layout.count / (BANDWIDTH * device.bytes_per_second)
-    if not offered or not all(floats):
+    if None in byte_ways or not all(floats):
         return None
     takes: dict[Primitive | None, float] = {None: sum(f[0].seconds for f in floats) + moved}
-    takes[found.primitive] = offered[0].seconds + (moved if found.shift else 0.0)
+    takes[found.primitive] = sum(s for s in byte_ways if s is not None)
     if found.whole is not None and "vnni" not in device.features:
         layouts = (found.rounded.layout, Layout(DType.F32, found.weights.shape))
         asked = Query[Primitive](found.whole, layouts, found.whole.infer(layouts), device, 2, constant=frozenset({1}))
@@ -230,7 +245,24 @@ def _fastest(context: Context, found: _Product) -> Primitive | None:
     return min(takes, key=lambda way: takes[way])
 
 
-def _rewrite(program: Program, found: _Product, bytes_: dict[Value, Value]) -> None:
+def _seconds(context: Context, found: _Product, weights: Array) -> float | None:
+    """Return what the product of the bytes with *weights* takes, ``None`` where a general kernel alone makes it."""
+    node, outputs = found.nodes[0], (weights.shape[found.outputs],)
+    parameters = [Layout(t, outputs) for t in (DType.I32, DType.F32, DType.F32)]
+    inputs = (
+        Layout(DType.U8, found.rounded.layout.shape), Layout.of(weights), *parameters, Layout(DType.U8, ()),
+    )  # fmt: skip
+    made, device = found.primitive.infer(inputs), context.device(node)
+    q = Query[Primitive](found.primitive, inputs, made, device, len(inputs), constant=frozenset({1, 2, 3, 4}))
+    return next((p.seconds for p in proposals(context, node, q) if not p.implementation.general), None)
+
+
+def _rewrite(
+    program: Program,
+    found: _Product,
+    bytes_: dict[Value, Value],
+    sums: dict[tuple[Value, Quantized, Shape], Value],
+) -> None:
     node, steps = found.nodes[-1], found.steps
     if found.rounded not in bytes_:
         made = found.rounded.producer
@@ -240,30 +272,30 @@ def _rewrite(program: Program, found: _Product, bytes_: dict[Value, Value]) -> N
         bytes_[found.rounded] = program.insert(
             quantize, [steps.x, steps.scale, zero], sources=[made], before=made
         ).output
-    x, name, outputs = bytes_[found.rounded], node.name, found.totals.size
-    assert x.producer is not None
-    ones, none = np.ones(outputs, np.float32), np.zeros(outputs, np.float32)
-    numbers = {"weights": found.weights, "totals": found.totals.astype(np.int32), "scale": ones, "bias": none}
-    inputs = [x, *(program.constant(f"{name}/{n}", a) for n, a in numbers.items()), x.producer.inputs[2]]
+    x = bytes_[found.rounded]
+    inputs = _inputs(program, found, x, node.name, found.weights)
     if not found.shift:
         _replace(program, found, found.primitive, inputs)
         return
+    ones, first = found.ones, found.nodes[0]
+    key = x, found.primitive, ones.shape
+    if key not in sums:
+        # Sums of up to 2^24 are exact floats, as products are that ONNX Runtime makes floats of.
+        added_up = _inputs(program, found, x, f"{node.name}/windows", ones)
+        sums[key] = program.insert(found.primitive, added_up, sources=[first], before=first).output
+    shifted = Activation("linear", float(found.shift))
+    missing = program.insert(shifted, [sums[key]], sources=[first], before=first).output
     product = program.insert(found.primitive, inputs, sources=list(found.nodes), before=node).output
-    _replace(program, found, Eltwise("add"), [product, _times_sums(program, found, x)])
+    _replace(program, found, Eltwise("add"), [product, missing])
 
 
-def _times_sums(program: Program, found: _Product, x: Value) -> Value:
-    """Return what the *shift* of the weights makes of bytes *x*: that times the sum of each row.
-
-    Sums of up to 2^24 are exact floats, as products are that ONNX Runtime makes floats of.
-    """
-    maker = x.producer
-    assert maker is not None
-    node = found.nodes[0]
-    one = program.constant(f"{node.name}/one", np.ones((), np.float32))
-    whole = program.insert(Dequantize(0), [x, one, maker.inputs[2]], sources=[maker], before=node).output
-    sums = program.insert(Reduce("sum", (x.layout.rank - 1,)), [whole], sources=[maker], before=node).output
-    return program.insert(Activation("linear", float(found.shift)), [sums], sources=[maker], before=node).output
+def _inputs(program: Program, found: _Product, x: Value, name: str, weights: Array) -> list[Value]:
+    """Return the inputs of the product of the bytes *x* with *weights*."""
+    totals = found.totals_of(weights)
+    ones, none = np.ones(totals.size, np.float32), np.zeros(totals.size, np.float32)
+    numbers = {"weights": weights, "totals": totals.astype(np.int32), "scale": ones, "bias": none}
+    assert x.producer is not None
+    return [x, *(program.constant(f"{name}/{n}", a) for n, a in numbers.items()), x.producer.inputs[2]]
 
 
 def _replace(program: Program, found: _Product, primitive: Primitive, inputs: list[Value]) -> None:

@@ -97,31 +97,26 @@ class IntegerProduct:
     def window_sums(self, context: Context) -> Query[Primitive]:
         """Return the query of what the shift of the weights adds: a multiple of what each window adds up to."""
         ones = self._ones()
-        start, *numbers = (Layout(t, (self._windows,)) for t in (DType.I32, DType.F32, DType.F32))
+        start, *numbers = (Layout(t, (windows_of(self.primitive),)) for t in (DType.I32, DType.F32, DType.F32))
         device = context.device(self.node)
         x = Layout(byte_type(device), self.x.layout.shape)
         inputs, primitive = (x, Layout.of(ones), start, *numbers), self.on(x.dtype)
         return Query(primitive, inputs, primitive.infer(inputs), device, 5, constant=frozenset({1, 2, 3, 4}))
 
-    @property
-    def _windows(self) -> int:
-        """The number of windows at a place: one for each group."""
-        return self.primitive.groups if isinstance(self.primitive, QuantizedConvolution) else 1
-
     def _ones(self) -> Array:
         shape = list(self.weights.shape)
-        shape[_outputs_axis(self.primitive)] = self._windows
+        shape[_outputs_axis(self.primitive)] = windows_of(self.primitive)
         return np.ones(shape, np.int8)
 
     def shifted_by(self, program: Program, x: Value) -> list[Value]:
         """Return the inputs of the primitive that adds up the windows of the integers *x*."""
         ones = self._ones()
-        count = ones.size // self._windows
+        count = ones.size // windows_of(self.primitive)
         numbers = {
             "ones": ones,
-            "ones_start": np.full(self._windows, -self.steps.zero(x.layout.dtype) * count, np.int32),
-            "shift": np.full(self._windows, self.scale[0] * np.float32(self.shift), np.float32),
-            "no_bias": np.zeros(self._windows, np.float32),
+            "ones_start": np.full(windows_of(self.primitive), -self.steps.zero(x.layout.dtype) * count, np.int32),
+            "shift": np.full(windows_of(self.primitive), self.scale[0] * np.float32(self.shift), np.float32),
+            "no_bias": np.zeros(windows_of(self.primitive), np.float32),
         }
         return [x, *(program.constant(f"{self.node.name}/{n}", a) for n, a in numbers.items())]
 
@@ -175,7 +170,7 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
     wide = _less_zero(integers)
     shift = shift_of(wide)
     alike = (integers.scale == integers.scale.reshape(-1)[0]).all()
-    if shift and (isinstance(p, ConvTranspose) or not alike or not _one_window(made, outputs)):
+    if shift and (isinstance(p, ConvTranspose) or not alike or not one_window(made, outputs)):
         return "its weights less their zero point are no 8 bits"
     if (weights := bytes_of(wide - shift)) is None:
         return "its weights less their zero point are of more than 8 bits"
@@ -250,7 +245,12 @@ def shift_of(weights: Array) -> int:
     return 0 if high - low > 255 else max(high - 127, 0) + min(low + 128, 0)
 
 
-def _one_window(primitive: Quantized, outputs: int) -> bool:
+def windows_of(primitive: Quantized) -> int:
+    """Return how many windows of *primitive* lie at a place: one for each group."""
+    return primitive.groups if isinstance(primitive, QuantizedConvolution) else 1
+
+
+def one_window(primitive: Quantized, outputs: int) -> bool:
     """Whether each output has the one window of all, or one of its own."""
     return not isinstance(primitive, QuantizedConvolution) or primitive.groups in (1, outputs)
 
