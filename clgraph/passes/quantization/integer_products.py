@@ -172,7 +172,7 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
     alike = (integers.scale == integers.scale.reshape(-1)[0]).all()
     if shift and (isinstance(p, ConvTranspose) or not alike or not one_window(made, outputs)):
         return "its weights less their zero point are no 8 bits"
-    if (weights := bytes_of(wide - shift)) is None:
+    if (weights := bytes_of(wide - shift if shift else wide)) is None:
         return "its weights less their zero point are of more than 8 bits"
     rest = tuple(a for a in range(weights.ndim) if a != _outputs_axis(made))
     if np.abs(weights, dtype=np.int64).sum(rest).max(initial=0) > MOST:
@@ -232,7 +232,8 @@ def bytes_of(weights: Array) -> Array | None:
     """Return whole numbers as I8, ``None`` where it does not hold them."""
     if weights.dtype == np.int8:
         return weights
-    if weights.max(initial=0) > 127 or weights.min(initial=0) < -128 or (weights != np.rint(weights)).any():
+    whole = weights.dtype.kind == "i" or not (weights != np.rint(weights)).any()
+    if not whole or weights.max(initial=0) > 127 or weights.min(initial=0) < -128:
         return None
     return np.asarray(weights, np.int8)
 
