@@ -252,7 +252,7 @@ def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
     chunk = work / (chunks * total_groups)
     wanted = ticket_seconds(work * s.y.batch, device)
     weights, pixels = s.group_bytes * total_groups, s.y.height * s.y.width
-    if total_groups >= 4 * device.workers and weights > 2 * 4 * LANES * s.x.blocks * pixels:
+    if total_groups >= 4 * device.workers and weights > 4 * LANES * s.x.blocks * pixels:
         groups = split(total_groups, chunk * chunks, wanted, device.workers)
         lines = -(-LANES * s.block.nb // chunks) if weights > FETCHED_WEIGHTS else 0
         return ConvolutionTickets(TicketRanges(1, chunks), groups, True, lines)

@@ -243,7 +243,7 @@ class ConvStrassen(Implementation[Convolution]):
         sums = step_seconds(q.device, s.sum_seconds * chunks, nbytes + made, cut.count)
         products = step_seconds(q.device, s.product_seconds * chunks * s.groups, moved + made, t.count * batch)
         pixels = (s.sum_bytes + (0 if s.copied else nbytes // batch)) / t.chunks.count
-        again = again_seconds(q.device, pixels, s.groups * t.chunks.count * batch)
+        again = again_seconds(q.device, pixels + s.group_bytes, s.groups * t.chunks.count * batch)
         again += again_seconds(q.device, weights, t.chunks.count * batch - 1)
         return sums + products + HIDDEN * again
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import clgraph
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.topology import Topology
 from clgraph.implementations.cpu.blocks import BLOCKED, MICROS, PLANAR, best_block, ids
@@ -239,6 +240,16 @@ def test_small_maps_with_many_weights_agree_with_float64(engine, rng, shape):
     primitive = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))
     (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in arrays))
     check_tiles(engine, ConvFsv16, primitive, arrays, channels + 1, size=size, constant=(1, 2))
+
+
+@pytest.mark.parametrize(("outputs", "whole"), [(256, True), (160, False)])
+def test_maps_with_more_weights_than_pixels_are_cut_by_output_channels(outputs, whole):
+    """1024 channels of 196 pixels are fewer than 256 filters: their weights come from memory, fetched ahead."""
+    x, w = (Layout(DType.F32, s) for s in ((1, 1024, 14, 14), (outputs, 1024, 1, 1)))
+    primitive = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))
+    device = DeviceInfo("pocl:0", simd=16, workers=1)
+    desc = ConvFsv16.plan(pose(device, ConvFsv16, primitive, [x, w], arity=2, constant=(1,))).steps[0].descriptor
+    assert (bool(desc.channel_major), desc.lines > 0) == (whole, whole)
 
 
 def test_groups_of_partial_blocks_missing_halos_and_moving_weights_are_refused_with_the_reason():
