@@ -9,6 +9,7 @@ from clgraph.onnxruntime.adapters import AdapterFormat, LoraAdapter
 from clgraph.onnxruntime.binding import IOBinding
 from clgraph.onnxruntime.binding import IOBinding as SessionIOBinding
 from clgraph.onnxruntime.capi import onnxruntime_validation
+from clgraph.onnxruntime.compiling import ModelCompiler
 from clgraph.onnxruntime.described import ModelMetadata, NodeArg
 from clgraph.onnxruntime.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo
 from clgraph.onnxruntime.enumerations import (
@@ -16,6 +17,7 @@ from clgraph.onnxruntime.enumerations import (
     ExecutionOrder,
     GraphOptimizationLevel,
     OrtAllocatorType,
+    OrtCompileApiFlags,
     OrtDeviceMemoryType,
     OrtDeviceVendorId,
     OrtExecutionProviderDevicePolicy,
@@ -61,10 +63,12 @@ __all__ = [
     "IOBinding",
     "InferenceSession",
     "LoraAdapter",
+    "ModelCompiler",
     "ModelMetadata",
     "NodeArg",
     "OrtAllocatorType",
     "OrtArenaCfg",
+    "OrtCompileApiFlags",
     "OrtDevice",
     "OrtDeviceMemoryType",
     "OrtDeviceVendorId",

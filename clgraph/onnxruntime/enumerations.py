@@ -22,6 +22,14 @@ class GraphOptimizationLevel(_Named):
     ORT_ENABLE_ALL = 99
 
 
+class OrtCompileApiFlags(_Named):
+    """What ``ModelCompiler`` is to refuse."""
+
+    NONE = 0
+    ERROR_IF_NO_NODES_COMPILED = 1
+    ERROR_IF_OUTPUT_FILE_EXISTS = 2
+
+
 class ExecutionMode(_Named):
     """Whether ONNX Runtime would run independent nodes at once."""
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from clgraph.onnxruntime.adapters import AdapterFormat, LoraAdapter
 from clgraph.onnxruntime.binding import IOBinding as SessionIOBinding
 from clgraph.onnxruntime.capi.quantising import (
     quantize_matmul_2bits,
@@ -18,6 +19,7 @@ from clgraph.onnxruntime.enumerations import (
     ExecutionOrder,
     GraphOptimizationLevel,
     OrtAllocatorType,
+    OrtCompileApiFlags,
     OrtDeviceMemoryType,
     OrtDeviceVendorId,
     OrtExecutionProviderDevicePolicy,
@@ -63,9 +65,10 @@ from clgraph.onnxruntime.statuses import (
     NotImplemented,
     RuntimeException,
 )
-from clgraph.onnxruntime.values import OrtValue, OrtValueVector
+from clgraph.onnxruntime.values import OrtValue, OrtValueVector, copy_tensors
 
 __all__ = [
+    "AdapterFormat",
     "DeviceReset",
     "EPFail",
     "EngineError",
@@ -77,6 +80,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidGraph",
     "InvalidProtobuf",
+    "LoraAdapter",
     "ModelLoadCanceled",
     "ModelLoaded",
     "ModelMetadata",
@@ -88,6 +92,7 @@ __all__ = [
     "NotImplemented",
     "OrtAllocatorType",
     "OrtArenaCfg",
+    "OrtCompileApiFlags",
     "OrtDevice",
     "OrtDeviceMemoryType",
     "OrtDeviceVendorId",
@@ -102,6 +107,7 @@ __all__ = [
     "SessionIOBinding",
     "SessionOptions",
     "SparseTensor",
+    "copy_tensors",
     "create_and_register_allocator",
     "create_and_register_allocator_v2",
     "disable_telemetry_events",
