@@ -8,6 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 import clgraph.onnxruntime as ort
+from clgraph.onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from tests.support.ort_models import identity
 
 
@@ -34,5 +35,5 @@ def test_a_file_without_a_name_lies_beside_the_model_and_flags_keep_what_is_ther
     made = tmp_path / "model_ctx.onnx"
     assert onnx.load(made).graph.node
     kept = ort.ModelCompiler(ort.SessionOptions(), source, flags=ort.OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS)
-    with pytest.raises(ort.capi.onnxruntime_pybind11_state.Fail, match="exists"):
+    with pytest.raises(Fail, match="exists"):
         kept.compile_to_file()

@@ -140,3 +140,10 @@ def test_every_public_name_of_onnxruntime_that_programs_use_is_there() -> None:
     # Other tests may have imported packages inside of onnxruntime, which then are attributes of it.
     left_out |= {n for n, value in vars(onnxruntime).items() if isinstance(value, ModuleType) and n not in dir(ours)}
     assert set(dir(onnxruntime)) - left_out <= set(dir(ours))
+
+
+def test_modules_of_the_extension_are_there_without_being_imported() -> None:
+    code = "import clgraph.onnxruntime as ort; print(ort.capi.onnxruntime_pybind11_state.Fail.__name__)"
+    code += "; print(ort.capi.onnxruntime_inference_collection.OrtValue is ort.OrtValue, hasattr(ort.capi, 'nothing'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["Fail", "True", "False"]
