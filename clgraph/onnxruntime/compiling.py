@@ -95,4 +95,5 @@ class ModelCompiler:
                 external.write_external_data_tensors(model, str(folder))
         except (OSError, ValueError) as error:
             raise Fail(f"the model cannot be written: {error}") from error
-        return model.SerializeToString()
+        written: bytes = model.SerializeToString()
+        return written
