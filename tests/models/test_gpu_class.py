@@ -17,7 +17,7 @@ from clgraph.passes.reference import run_reference
 from clgraph.selector.plan import Launch
 from tests.models.test_precision import bound
 from tests.models.test_zoo import BOUND
-from tests.support.models import image, light_model, light_names, without_repeats
+from tests.support.models import FEW, image, light_model, light_names, without_repeats
 from tests.support.oracle import WHOLE_MODEL, expected, worst_error
 from tests.support.programs import RELU, Net
 from tests.support.zoo import ZOO, zoo_names
@@ -66,7 +66,7 @@ def test_one_process_runs_a_device_as_both_classes(device: str) -> None:
 
 
 def test_a_dry_run_may_be_for_a_gpu() -> None:
-    compiled = clgraph.compile(light_model("resnet50"), "null", config={"device_class": "gpu"})
+    compiled = clgraph.compile(light_model("resnet50", drawn=FEW), "null", config={"device_class": "gpu"})
     chosen = [choice_of(node).name for node in compiled.program]
     direct, transformed = (chosen.count(f"convolution.{name}") for name in ("gpu_vectors", "gpu_winograd"))
     assert direct + transformed == 52
@@ -124,7 +124,7 @@ def test_channels_lie_last_from_end_to_end(name: str) -> None:
 
     An output that is made of another one alone needs none.
     """
-    model, feeds = ZOO[name].make() if name in ZOO else (light_model(name), {})
+    model, feeds = ZOO[name].make() if name in ZOO else (light_model(name, drawn=FEW), {})
     model = without_repeats(model) if name == "resnet50" else model
     shapes = {n: a.shape for n, a in feeds.items()}
     for precision in ("f32", "f16"):

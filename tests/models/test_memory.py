@@ -12,7 +12,7 @@ from clgraph.debugging.compare import compare
 from clgraph.engines.opening import options_of
 from clgraph.frontend.onnx_loader import load_onnx
 from tests.support.matrix import load, model_names
-from tests.support.models import HEAVY
+from tests.support.models import FEW, HEAVY
 from tests.support.poisoned import any_order, run_in_order, same_bits
 from tests.support.zoo import ZOO, zoo_names
 
@@ -71,7 +71,7 @@ def test_other_families_give_the_same_bits_on_poisoned_memory_and_agree_with_the
 def test_the_arena_is_at_most_a_tenth_above_the_most_bytes_alive(name: str, fetched: Callable[[str], Path]) -> None:
     if name.startswith("ocr"):
         fetched(name)
-    source, feeds = load(name, hidden=256)
+    source, feeds = load(name, hidden=256, drawn=FEW)
     model = clgraph.compile(source, "null", shapes={n: a.shape for n, a in feeds.items()})
     for arena in model.program.arenas.values():
         assert arena.lower_bound <= arena.nbytes <= 1.10 * arena.lower_bound
