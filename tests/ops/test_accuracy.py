@@ -59,8 +59,8 @@ BOUND = 1e-4
 
 EXACT = {
     "activation", "concat", "dequantize", "eltwise", "expand", "gather", "gather_elements", "gather_nd", "pad",
-    "quantize", "quantized_sum", "reorder", "repeat", "shuffle", "slice", "split", "static_quantize", "transpose", "where",
-    "byte_lookup", "quantized_convolution", "quantized_conv_transpose", "quantized_matmul",
+    "quantize", "reorder", "repeat", "shuffle", "slice", "split", "static_quantize", "transpose", "where",
+    "byte_lookup", "quantized_convolution", "quantized_conv_transpose", "quantized_matmul", "quantized_sum",
     "integer_matmul", "integer_convolution",
     "arg", "is_special", "top_k", "nv12_to_rgb", "trigonometry", "empty_note", "noted_extreme",
 }  # fmt: skip
