@@ -28,18 +28,18 @@ _TOLD = click.ClickException, click.Abort, click.exceptions.Exit, ClgraphError, 
 _log = logging.getLogger(__name__)
 
 _COMMANDS = {
-    "devices": "List the OpenCL devices there are, with their profiles.",
+    "devices": "List the OpenCL devices, with their profiles.",
     "check": "List everything in a model that cannot be run, and what runs on the host.",
     "compile": "Compile a model and show what the passes did.",
     "run": "Run a model once, on arrays or pictures.",
-    "generate": "Continue a text with a language model, and say how fast that was.",
+    "generate": "Continue a text with a language model, and show its speed.",
     "serve": "Serve a folder of models over HTTP and gRPC.",
-    "bench": "Measure a model: latency, throughput, start, memory.",
+    "bench": "Measure a model: latency, throughput, start-up, memory.",
     "view": "Show in the browser what every pass made of a model.",
     "estimate": "Show what memory a model will take, and the largest batch within a limit.",
     "explain": "Show what was decided about each node of a model, and why.",
     "compare": "Compare a model on the device with the references, node by node.",
-    "profile": "Run a model with the clock on every node.",
+    "profile": "Run a model and time every node.",
     "tune": "Measure which kernels are fastest for a model on the device.",
     "passes": "List the passes in their order.",
     "check-op": "Compare a custom operator with its reference.",
@@ -117,9 +117,9 @@ def cli(ctx: click.Context, log_level: str | None) -> None:
       clgraph compile model.onnx --dump-graphs graphs
       clgraph COMMAND --help
 
-    The status is 0 when all went well, 1 for an error (one line that begins with "error:") or where a command says so
-    (check, compare, demo ocr --compare), 2 for wrong usage, 130 after Ctrl-C. Options of compiling can be
-    set for a whole shell by variables, e.g. CLGRAPH_DEVICE=pocl; NO_COLOR=1 switches colours off.
+    The exit status is 0 on success, 1 for an error (one line that begins with "error:") or where a command says so
+    (check, compare, demo ocr --compare), 2 for wrong usage, 130 after Ctrl-C. Environment
+    variables set compile options, too, e.g. CLGRAPH_DEVICE=pocl; NO_COLOR=1 switches colours off.
     """
     start_logging(ctx, log_level)
 

@@ -37,7 +37,10 @@ from clgraph.saved.container import is_dump, is_saved
 @cycling_model_options
 @feed_options
 @click.option(
-    "--seed", default=0, show_default=True, help="Of the random inputs, for those that --input does not give."
+    "--seed",
+    default=0,
+    show_default=True,
+    help="Seed of the random inputs, which are those that --input does not give.",
 )
 @click.option("--batch", type=click.IntRange(min=1), help="First size of every input.")
 @click.option("-n", "--streams", type=click.IntRange(min=1), default=1, show_default=True, help="Clones run at once.")

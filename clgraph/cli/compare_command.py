@@ -32,7 +32,7 @@ _RUNTIMES = ("references", "onnxruntime")
 @model_options
 @feed_options
 @click.option("--random-inputs", is_flag=True, help="Random arrays for the other inputs; this is the default.")
-@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @click.option(
     "--tolerance",
     type=float,

@@ -13,7 +13,7 @@ from clgraph.runtime.device import Device, devices, find_device
 @click.command(cls=SectionedCommand, name="devices")
 @json_option
 def command(as_json: bool) -> None:
-    """List the OpenCL devices there are, with their profiles.
+    """List the OpenCL devices, with their profiles.
 
     The device that `auto` selects has a star. Select one by its name (pocl:0), its kind (cpu, gpu, host), its index, or
     a part of what its driver calls it. With -v, extensions and the figures that costs are estimated by are shown, too.

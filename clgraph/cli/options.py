@@ -34,14 +34,14 @@ _WHERE = (
     _where(
         "--device-class",
         metavar="[DEVICE=]CLASS",
-        help="Kernels of which class to use: auto, cpu or gpu; DEVICE=gpu,...",
+        help="Class of the kernels to use: auto, cpu or gpu; DEVICE=gpu,...",
     ),
     _where("--threads", type=click.IntRange(min=1), help="Worker threads on a CPU device."),
     _where("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="How tile functions are run."),
     _where(
         "--precision",
         type=click.Choice(["f32", "f16", "bf16", "auto", "tf32x3", "f16x3"]),
-        help="What operators store between them.",
+        help="Element type of values between operators.",
     ),
     _where("--memory-limit", metavar="SIZE", help="Most memory that the model may take, e.g. '512 MiB'."),
     _where("--cache-dir", type=click.Path(path_type=Path), help="Folder for compiled kernels and models."),
@@ -52,14 +52,14 @@ _MODEL = (
         "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input; 1x3x224x224 does, too."
     ),
     _how("--preprocess", multiple=True, metavar="[NAME:]KEY=VALUE,...", help=HELP),
-    _how("--weights", type=click.Choice(["int8", "int4"]), help="Store float weights of large products in few bits."),
+    _how("--weights", type=click.Choice(["int8", "int4"]), help="Quantise the float weights of large products."),
     _how(
         "--weights-from",
         type=click.Path(path_type=Path),
         metavar="FILE.onnx",
         help="The ONNX file that has the weights of a MODEL saved without them.",
     ),
-    _how("--weight-group", type=click.Choice(["32", "64", "128", "256"]), help="How many of them share a scale [128]."),
+    _how("--weight-group", type=click.Choice(["32", "64", "128", "256"]), help="Weights that share a scale [128]."),
     _how("--keep-f32", multiple=True, metavar="PATTERN", help="Nodes that stay float32, e.g. 'head/*'."),
     _how("--disable-pass", multiple=True, metavar="PASS", shell_complete=_passes, help="Leave out an optional pass."),
     _how("--stop-after", metavar="PASS", shell_complete=_passes, help="Run only the required passes after this one."),
@@ -72,16 +72,21 @@ _MODEL = (
         metavar="PATTERN=DEVICE",
         help="Run the nodes whose annotation, name or operator fits there; the first pattern that fits counts.",
     ),
-    _how("--placement-fallback", multiple=True, metavar="DEVICE", help="May run what the device of a pattern refuses."),
+    _how(
+        "--placement-fallback",
+        multiple=True,
+        metavar="DEVICE",
+        help="Devices that may run what the device of a pattern refuses.",
+    ),
     _how(
         "--placement-budget",
         multiple=True,
         metavar="DEVICE=SIZE",
-        help="Let a device take layers in order until they need so much memory, e.g. gpu:0='4 GiB'; the next goes on.",
+        help="Place layers on a device in order until they need that much memory, e.g. gpu:0='4 GiB'.",
     ),
     _how("--module", multiple=True, metavar="FILE.py", help="Import this first: it adds custom operators."),
     _how("--dump-graphs", type=click.Path(path_type=Path), help="Write the program after every pass there."),
-    _how("--dump-data", is_flag=True, help="With the weights, so that MODEL can be one of those files."),
+    _how("--dump-data", is_flag=True, help="Include the weights, so that MODEL can be one of those files."),
 )
 
 

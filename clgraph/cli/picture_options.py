@@ -15,10 +15,14 @@ LAYOUTS = ("nchw", "nhwc", "chw", "hwc", "nhw", "hw")
 PICTURE_OPTIONS = (
     click.option("--layout", type=click.Choice(LAYOUTS), help="Axes of inputs that pictures are for; else guessed."),
     click.option(
-        "--channels", type=click.Choice(["rgb", "bgr"]), default="rgb", show_default=True, help="Their order."
+        "--channels",
+        type=click.Choice(["rgb", "bgr"]),
+        default="rgb",
+        show_default=True,
+        help="Order of a picture's channels.",
     ),
-    click.option("--mean", metavar="R,G,B", help="Taken off the pictures' values of 0 to 255.  [default: 0]"),
-    click.option("--scale", metavar="R,G,B", help="Divides them then.  [default: 255; 1 for integers]"),
+    click.option("--mean", metavar="R,G,B", help="Subtracted from pixels of 0 to 255.  [default: 0]"),
+    click.option("--scale", metavar="R,G,B", help="Divides pixels, less the mean.  [default: 255; 1 for integers]"),
 )
 
 

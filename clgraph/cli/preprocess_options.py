@@ -13,7 +13,7 @@ from clgraph.core.nearest import meant
 if TYPE_CHECKING:
     from clgraph.ops.preprocess import Preprocess
 
-HELP = "Feed images of bytes: what is done to them, by the attributes of docs/preprocessing.md."
+HELP = "Preprocessing of inputs that are images of bytes; keys as in docs/preprocessing.md."
 
 
 def parse_preprocess(texts: Sequence[str]) -> dict[str, Preprocess]:

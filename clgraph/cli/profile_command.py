@@ -24,7 +24,7 @@ from clgraph.network.profile import FAR_OFF, Profile
 @click.command(cls=SectionedCommand, name="profile")
 @model_options
 @feed_options
-@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write a Chrome trace there.")
 @click.option(
     "--picture",

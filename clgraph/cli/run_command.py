@@ -25,7 +25,7 @@ from clgraph.model.model import Model
 @model_options
 @feed_options
 @click.option("--random-inputs", is_flag=True, help="Random arrays for the inputs that --input does not give.")
-@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("--output", "outputs", multiple=True, metavar="[NAME=]FILE", help="Write to .npz, .npy or a picture.")
 @click.option("--output-dir", type=click.Path(path_type=Path), help="Write each output there as a .npy file.")
 @click.option("--top", type=click.IntRange(min=1), metavar="K", help="Show the K largest values of each output.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-OWN, COMPILING, WHERE, TALK = "Options", "Compiling", "Where to run", "Talk"
+OWN, COMPILING, WHERE, MESSAGES = "Options", "Compiling", "Where to run", "Messages"
 
 
 class Sectioned(click.Option):
@@ -23,11 +23,11 @@ class SectionedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each section that has options; ``--help`` is with how much is said."""
-        found: dict[str, list[tuple[str, str]]] = {section: [] for section in (OWN, COMPILING, WHERE, TALK)}
+        found: dict[str, list[tuple[str, str]]] = {section: [] for section in (OWN, COMPILING, WHERE, MESSAGES)}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and record[1]:
-                plain = TALK if set(parameter.opts) & set(ctx.help_option_names) else OWN
+                plain = MESSAGES if set(parameter.opts) & set(ctx.help_option_names) else OWN
                 found[getattr(parameter, "section", plain)].append(record)
         for section, records in found.items():
             if records:

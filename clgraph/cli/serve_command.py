@@ -20,13 +20,11 @@ MIB = 1 << 20
 
 @click.command(cls=SectionedCommand, name="serve")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address to listen at; 0.0.0.0 for every client that can."
-)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: all interfaces.")
 @click.option("--http-port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any free one.")
 @click.option("--grpc-port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="0: any free one.")
-@click.option("--no-http", is_flag=True, help="Serve gRPC alone; there are no metrics then.")
-@click.option("--no-grpc", is_flag=True, help="Serve HTTP alone.")
+@click.option("--no-http", is_flag=True, help="Serve gRPC only, without metrics.")
+@click.option("--no-grpc", is_flag=True, help="Serve HTTP only.")
 @click.option(
     "--max-request", type=click.IntRange(min=1), default=64, show_default=True, help="Most MiB of a request, unpacked."
 )
@@ -52,16 +50,16 @@ MIB = 1 << 20
     type=click.FloatRange(min=0),
     default=5.0,
     show_default=True,
-    help="Seconds between looks at the folder; 0: clients load and unload.",
+    help="Seconds between scans of the folder; 0: only clients load and unload.",
 )
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
     default=30.0,
     show_default=True,
-    help="Seconds that what runs has after SIGTERM or Ctrl-C.",
+    help="Seconds that running calls have to finish after SIGTERM or Ctrl-C.",
 )
-@click.option("--follow-links", is_flag=True, help="Let links lead out of FOLDER.")
+@click.option("--follow-links", is_flag=True, help="Follow links that lead out of FOLDER.")
 @device_options
 def command(
     where: DeviceOptions,

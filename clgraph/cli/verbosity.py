@@ -8,7 +8,7 @@ from typing import TextIO
 
 import click
 
-from clgraph.cli.sections import TALK, Sectioned
+from clgraph.cli.sections import MESSAGES, Sectioned
 from clgraph.settings import LOG_LEVELS, settings
 
 _KEY = "clgraph.verbosity"
@@ -23,15 +23,15 @@ def verbosity_options() -> list[click.Option]:
             count=True,
             expose_value=False,
             callback=lambda ctx, _, count: _add(ctx, count),
-            section=TALK,
-            help="Show what is being done (-v: info, -vv: debug).",
+            section=MESSAGES,
+            help="Show more messages (-v: info, -vv: debug).",
         ),
         Sectioned(
             ["-q", "--quiet"],
             is_flag=True,
             expose_value=False,
             callback=lambda ctx, _, quiet: _add(ctx, -10 if quiet else 0),
-            section=TALK,
+            section=MESSAGES,
             help="Show no progress and no warnings.",
         ),
     ]

@@ -33,7 +33,7 @@ from clgraph.saved.container import is_dump, is_saved
 @click.option("--against", type=click.Path(path_type=Path), help="Show this model or dump beside it.")
 @click.option("--onnx", type=click.Path(path_type=Path), help="Write the program after every pass there, for netron.")
 @click.option("--no-run", is_flag=True, help="Do not run the model: no times, no roofline.")
-@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 def command(
     options: ModelOptions,
     given: FeedOptions,

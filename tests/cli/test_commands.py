@@ -235,7 +235,16 @@ def test_help_lists_a_commands_own_options_before_those_it_shares(clgraph_comman
     status, out, _ = clgraph_command("profile", "--help")
     assert status == 0
     listed = out[out.index("Options:") :]
-    order = ("Options:", "--trace", "Compiling:", "--keep-f32", "Where to run:", "--device-class", "Talk:", "--help ")
+    order = (
+        "Options:",
+        "--trace",
+        "Compiling:",
+        "--keep-f32",
+        "Where to run:",
+        "--device-class",
+        "Messages:",
+        "--help ",
+    )
     places = [listed.index(text) for text in order]
     assert places == sorted(places)
 
