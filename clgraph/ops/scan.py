@@ -31,6 +31,8 @@ class Scan(ControlFlow):
         input_axes, output_axes: The axis that is cut or stacked, one entry a scanned input or result.
         input_reverse, output_reverse: Those that are walked or stacked from the end.
         batched: Version 8 of the operator: every input and result has a batch axis in front.
+        ragged: The first input is how many slices of each entry of the batch are walked ``[batch]``; results of the
+            others are 0.
     """
 
     body: Topology
@@ -40,6 +42,7 @@ class Scan(ControlFlow):
     input_reverse: tuple[bool, ...]
     output_reverse: tuple[bool, ...]
     batched: bool = False
+    ragged: bool = False
 
     kind: ClassVar[str] = "scan"
 
@@ -49,10 +52,28 @@ class Scan(ControlFlow):
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
         if not self.batched:
             return self._one(inputs, run)
+        lengths, inputs = (inputs[0], inputs[1:]) if self.ragged else (None, inputs)
         count = self.carried + len(self.input_axes)
         own, around = inputs[:count], inputs[count:]
-        rows = [self._one([*(_slice(a, i, 0) for a in own), *around], run, i) for i in range(own[0].shape[0])]
+        rows = []
+        for i in range(own[0].shape[0]):
+            given = [_slice(a, i, 0) for a in own]
+            if lengths is None:
+                rows.append(self._one([*given, *around], run, i))
+            else:
+                rows.append(self._first(int(lengths[i]), given, around, run, i))
         return tuple(np.stack(column) for column in zip(*rows, strict=True))
+
+    def _first(self, length: int, own: list[Array], around: Sequence[Any], run: RunBody, row: int) -> tuple[Array, ...]:
+        """Walk the first *length* slices of an entry of a batch; return results as long as those of all would be."""
+        states, scanned = own[: self.carried], own[self.carried :]
+        whole = scanned[0].shape[0]
+        if not 0 < length <= whole:
+            raise ShapeError(f"{length} slices are none or more than the {whole} that there are")
+        made = self._one([*states, *(a[:length] for a in scanned), *around], run, row)
+        results = made[self.carried :]
+        filled = (np.concatenate([y, np.zeros((whole - length, *y.shape[1:]), y.dtype)]) for y in results)
+        return (*made[: self.carried], *filled)
 
     def _one(self, inputs: Sequence[Any], run: RunBody, row: int = 0) -> tuple[Array, ...]:
         scans = len(self.input_axes)
@@ -93,11 +114,10 @@ def _slice(x: Array, place: int, axis: int) -> Array:
 def import_scan(node: OnnxNode) -> Sequence[str]:
     ((body,), captured) = node.bodies("body")
     scans, batched = node.attribute("num_scan_inputs", 1), node.since == 8
+    lengths: tuple[str, ...] = ()
     inputs = node.inputs
     if batched:
-        if inputs[0]:
-            raise node.unsupported("sequences of different lengths in one batch are not read")
-        inputs = inputs[1:]
+        lengths, inputs = tuple(filter(None, inputs[:1])), inputs[1:]
     carried = len(inputs) - scans
     results = len(body.outputs) - carried
     if carried < 0 or results < 0 or len(body.inputs) - len(captured) != len(inputs):
@@ -118,5 +138,6 @@ def import_scan(node: OnnxNode) -> Sequence[str]:
         tuple(map(bool, each(directions, scans))),
         tuple(map(bool, each("scan_output_directions", results))),
         batched,
+        bool(lengths),
     )
-    return node.emit(scan, *inputs, *captured, outputs=carried + results)
+    return node.emit(scan, *lengths, *inputs, *captured, outputs=carried + results)

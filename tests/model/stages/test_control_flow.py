@@ -176,6 +176,25 @@ def test_a_scan_walks_slices_of_an_axis(device, reverse, rng):
     agrees(clgraph.compile(source, device=device), source, feeds)
 
 
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_a_scan_of_operator_set_8_walks_as_many_slices_as_each_entry_has(reverse, rng):
+    body = graph(
+        [node("Add", ["s", "row"], ["t"]), node("Identity", ["t"], ["out"])],
+        [("s", FLOAT, [3]), ("row", FLOAT, [3])],
+        [("t", FLOAT, [3]), ("out", FLOAT, [3])],
+    )
+    scan = node("Scan", ["n", "s0", "x"], ["last", "all"], body=body, num_scan_inputs=1, directions=[reverse])
+    inputs = [("n", INT, [2]), ("s0", FLOAT, [2, 3]), ("x", FLOAT, [2, 5, 3])]
+    source = model(graph([scan], inputs, [("last", FLOAT, [2, 3]), ("all", FLOAT, [2, 5, 3])]))
+    source.opset_import[0].version, source.ir_version = 8, 3
+    feeds = {"n": np.array([5, 3]), "s0": rng.standard_normal((2, 3)).astype(np.float32)}
+    feeds["x"] = rng.standard_normal((2, 5, 3)).astype(np.float32)
+    made = clgraph.compile(source, device="host")
+    agrees(made, source, feeds)
+    with pytest.raises(clgraph.errors.ClgraphError, match="6 slices are none or more than the 5 that there are"):
+        made.run({**feeds, "n": np.array([5, 6])})
+
+
 def test_the_error_of_a_body_names_the_node_around_it():
     bad = graph([node("Imaginary", ["r"], ["t"], domain="nowhere")], [], [("t", FLOAT, None)])
     good = graph([node("Identity", ["r"], ["e"])], [], [("e", FLOAT, None)])
