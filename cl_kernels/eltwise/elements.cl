@@ -7,7 +7,8 @@
 // a, b, c, out               c is the condition of a choice; inputs that the function has not are CLGRAPH_NULL
 // a_n, a_c, a_y, a_x, ...    elements from one image, plane, row, element to the next
 // a_type, b_type, out_type   element types (element_types.clh);  a_size, b_size, out_size: bytes of an element
-// domain                     what is computed with: 0 float, 1 double, 2 int, 3 long, 4 bytes, 5 bits of halves
+// domain                     what is computed with: 0 float, 2 int, 4 bytes, 5 bits of halves; where NUMBERS is 1: 1 double,
+//                            3 long
 // direct                     1: the result is of that type, or a comparison's
 // operation                  FUNCTION_...; from FUNCTION_ANGLE on the function of double_angles.clh, from FUNCTION_POST on the post-operation of that code, of floats or doubles
 // first, second              its parameters, or the bounds of a clip: the bits of numbers that are computed with; a mask, and
@@ -17,11 +18,16 @@
 // Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
 // once by the conversion; functions of doubles as in double_runs.clh, double_angles.clh and double_power.clh. A shift by all bits, more, or a negative number of them
 // leaves 0, to the right of what is negative -1. The list follows where the result is float; n is the image, c the plane, y the row, x the 16-float vector.
+//
+// NUMBERS (0): of the domains, those that few networks need, as tile function number_elements.
 #include "element_types.clh"
 #include "double_runs.clh"
 #include "double_power.clh"
 #include "double_angles.clh"
 
+#ifndef NUMBERS
+  #define NUMBERS 0
+#endif
 #define FUNCTION_SAME 0
 #define FUNCTION_ADD 1
 #define FUNCTION_SUB 2
@@ -265,11 +271,26 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
   }
 #define SECOND(T, as_type) as_type(d->b_type, b, (__global T*)rooms[4], n)
     switch (d->domain) {
+#if !NUMBERS
     case 0:
       COMPUTE(float, as_floats, floats_as,
               if (function < FUNCTION_POST) of_floats(function, first, SECOND(float, as_floats), (__global float*)y, n);
               else post_floats(function - FUNCTION_POST, as_float((int)d->first), as_float((int)d->second), first, (__global float*)y, n))
-#ifdef cl_khr_fp64
+    case 2:
+      COMPUTE(int, as_ints, ints_as,
+              of_ints(function, (int)d->first, (int)d->second, first, SECOND(int, as_ints), c, (__global int*)y, n))
+    case 4:
+      of_bytes(function, (uchar)d->first, (uchar)d->second, (__global const uchar*)a, (__global const uchar*)b, c,
+               (__global uchar*)out, n);
+      break;
+    case 5:
+      of_halves(function, (ushort)d->first, (ushort)d->second, (__global const ushort*)a, (__global uchar*)out, n);
+#else
+    case 3:
+      COMPUTE(long, as_longs, longs_as,
+              of_longs(function, d->first, d->second, first, SECOND(long, as_longs), c, (__global long*)y, n))
+#endif
+#if NUMBERS && defined(cl_khr_fp64)
     case 1:
       COMPUTE(double, as_doubles, doubles_as,
               if (function == FUNCTION_POW) powers_run(first, SECOND(double, as_doubles), (__global double*)y, n);
@@ -278,18 +299,6 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
               else doubles_run(function - FUNCTION_POST, as_double(d->first), as_double(d->second), first,
                                (__global double*)y, n))
 #endif
-    case 2:
-      COMPUTE(int, as_ints, ints_as,
-              of_ints(function, (int)d->first, (int)d->second, first, SECOND(int, as_ints), c, (__global int*)y, n))
-    case 3:
-      COMPUTE(long, as_longs, longs_as,
-              of_longs(function, d->first, d->second, first, SECOND(long, as_longs), c, (__global long*)y, n))
-    case 4:
-      of_bytes(function, (uchar)d->first, (uchar)d->second, (__global const uchar*)a, (__global const uchar*)b, c,
-               (__global uchar*)out, n);
-      break;
-    case 5:
-      of_halves(function, (ushort)d->first, (ushort)d->second, (__global const ushort*)a, (__global uchar*)out, n);
     }
     if (!posts) continue;
     __global float* made = (__global float*)out;

@@ -5,7 +5,8 @@
 // of runs of one index of outer and rows.
 //
 // inp, out                    plain tensors;  in_type, out_type (element_types.clh), in_size, out_size: bytes of an element
-// domain                      what is computed with: 0 float, 1 double, 3 long, 4 bytes, of which there are extrema
+// domain                      what is computed with: 0 float; where NUMBERS is 1: 1 double, 3 long, 4 bytes, of which there
+//                             are extrema
 // operation                   0 sum, 1 mean, 2 max, 3 min, 4 prod, 5 l1, 6 l2, 7 sum of squares
 // rows, across, along, inner  sizes
 // in_outer, in_rows, in_across, in_along    elements of x from one index to the next; inner: 1, or along: 1
@@ -16,7 +17,13 @@
 // The list is applied to results, y seen as [n][x]: n is the unit's index of outer and rows, or 0 where inner is 1.
 // Sums are made of sums of up to 64. Error: (64 + count / 64) u sum |x| for sums, relative count u for products, u = 2^-24 of
 // floats and 2^-53 of doubles; none for extrema and integers, which wrap; means of integers are rounded towards zero.
+//
+// NUMBERS (0): of the domains, those that few networks need, as tile function reduce_numbers.
 #include "element_types.clh"
+
+#ifndef NUMBERS
+  #define NUMBERS 0
+#endif
 
 #define REDUCE_MEAN 1
 #define REDUCE_MAX 2
@@ -278,10 +285,9 @@ static void reduce_elements(__global const reduce_elements_desc* d, __global cha
     u.from = outer * d->in_outer + row * d->in_rows + i0, u.to = outer * d->out_outer + row * d->out_rows + i0, u.n = n;
     __global char* to = y + u.to * d->out_size;
     switch (d->domain) {
+#if !NUMBERS
     case 0: floats_as(d->out_type, reduce_float(d, x, u, function, scratch), to, n); break;
-#ifdef cl_khr_fp64
-    case 1: doubles_as(d->out_type, reduce_double(d, x, u, function, scratch), to, n); break;
-#endif
+#else
     case 3:
       longs_as(d->out_type, function == REDUCE_MEAN ? mean_long(d, x, u, scratch) : reduce_long(d, x, u, function, scratch),
                to, n);
@@ -291,7 +297,12 @@ static void reduce_elements(__global const reduce_elements_desc* d, __global cha
                                        ? (__global const uchar*)reduce_char(d, x, u, function, scratch)
                                        : (__global const uchar*)reduce_uchar(d, x, u, function, scratch);
       for (int i = 0; i < n; i++) to[i] = made[i];
+      break;
     }
+#endif
+#if NUMBERS && defined(cl_khr_fp64)
+    case 1: doubles_as(d->out_type, reduce_double(d, x, u, function, scratch), to, n);
+#endif
     }
     if (!posts || d->inner == 1) continue;
     __global float* made = (__global float*)to;

@@ -185,10 +185,12 @@ class Loader:
 
     def _build(self) -> None:
         for engine in self._engines.values():
-            for key, library in self._libraries.items():
-                if isinstance(engine, Engine) and key == library_key(library.name, engine.info.simd):
-                    # Whoever needs it builds it again, and is told.
-                    with contextlib.suppress(ClgraphError):
+            if isinstance(engine, Engine):
+                found = [x for key, x in self._libraries.items() if key == library_key(x.name, engine.info.simd)]
+                # Whoever needs one builds it again, and is told.
+                with contextlib.suppress(ClgraphError):
+                    engine.build_side_by_side({library.text: f"library {library.name}" for library in found})
+                    for library in found:
                         engine.build(library.text, f"library {library.name}", library=True)
 
     def specialise(self, topology: Topology, shapes: Shapes, values: Values, workspace: Workspace) -> Specialisation:

@@ -61,7 +61,11 @@ class ProgramRunner:
         engines = {name: e for name, e in self.engines.items() if isinstance(e, Engine)}
         wanted = texts(program, engines, self._library).items()
         builders = {placement: engine_of(e, program, placement) for placement, e in engines.items()}
-        return sum(
+        new = 0
+        for name, builder in builders.items():
+            libraries = {text: what for (placement, text), (what, library) in wanted if library and placement == name}
+            new += builder.build_side_by_side(libraries)
+        return new + sum(
             builders[placement].build(text, what, library=library)
             for (placement, text), (what, library) in counted("kernel", wanted, lambda item: item[1][0])
         )

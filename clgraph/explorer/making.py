@@ -17,9 +17,11 @@ from clgraph.model.model import Model
 from clgraph.model.stages.model import StagedModel
 from clgraph.network.profile import Profile
 from clgraph.network.steps import steps_of
+from clgraph.selector.descriptor import DESCRIPTORS
+from clgraph.selector.library import tile_file
 from clgraph.selector.plan import Launch, Tile
 from clgraph.selector.query import DeviceInfo
-from clgraph.selector.sources import kernel_files_called, source_text
+from clgraph.selector.sources import source_text
 
 
 def view_of(name: str, compile_into: Callable[[Path], Model], run: Callable[[Model], Profile | None]) -> View:
@@ -92,7 +94,7 @@ def kernel_texts(programs: Iterable[Program]) -> dict[str, str]:
                 if isinstance(step, Launch):
                     found.setdefault(step.name, source_text(step.source))
                 elif isinstance(step, Tile):
-                    (file,) = kernel_files_called(f"{step.function}.cl")
+                    file = tile_file(DESCRIPTORS[step.function])
                     found.setdefault(step.name, source_text(file))
     return found
 

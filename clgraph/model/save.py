@@ -13,14 +13,13 @@ from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES
 from clgraph.graph.serial import Json, text_of
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisations import MEMBERS, Key, Specialisation
+from clgraph.network.steps import tile_libraries
 from clgraph.saved.circumstances import circumstances, recorded
 from clgraph.saved.container import Blobs
 from clgraph.saved.kept_libraries import library_key, library_of
-from clgraph.saved.plans import libraries_of
 from clgraph.saved.programs import Add, encode_program
 from clgraph.saved.topologies import encode_topology
 from clgraph.saved.withheld import Withheld
-from clgraph.selector.choose import Choice
 from clgraph.selector.library import Library
 
 
@@ -137,9 +136,9 @@ def _signatures(t: Topology, add: Add) -> Json:
 
 def _libraries(s: Specialisation) -> dict[str, Library]:
     found: dict[str, Library] = {}
-    for node in s.program:
-        if isinstance(node.choice, Choice):
+    for node, run in tile_libraries(s.program).items():
+        for name in filter(None, run):
             simd = s.devices[node.placement or ""].simd
-            for name in libraries_of(node.choice):
-                found.setdefault(library_key(name, simd), library_of(name, simd, s.options.cache_dir))
+            if (key := library_key(name, simd)) not in found:
+                found[key] = library_of(name, simd, s.options.cache_dir)
     return found

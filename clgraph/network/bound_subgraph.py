@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from clgraph.errors import DeviceError, RunCancelledError
+from clgraph.graph.node import Node
 from clgraph.graph.subgraph import Subgraph
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host
@@ -34,8 +35,13 @@ class BoundSubgraph:
         host: Host,
         library: Callable[[str, int], Library],
         joining: Joining,
+        libraries: Mapping[Node, Sequence[str]],
     ) -> None:
         """Bind every node to the device of *places*, or to the *host* where there is none.
+
+        Args:
+            library: Finds libraries by name and SIMD width.
+            libraries: Those that the steps of the program's nodes run in.
 
         Raises:
             KernelBuildError, DeviceMemoryError: A kernel does not build, or does not fit.
@@ -43,7 +49,7 @@ class BoundSubgraph:
         """
         self.subgraph = subgraph
         joins = partial(joining.allows, subgraph.placement)
-        self.launches = commands(subgraph.nodes, places, host, library, joins)
+        self.launches = commands(subgraph.nodes, places, host, library, joins, libraries)
         segments = [c.work for c in self.launches if isinstance(c.work, Segment)]
         self.executors: list[TileExecutor] = list(dict.fromkeys([segment.executor for segment in segments]))
         # What is launched does not keep alive the memory that its arguments refer to.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
@@ -19,6 +20,7 @@ from clgraph.network.steps import steps_of
 from clgraph.network.workspace import ARENA, STAND_IN, Workspace, scratch_of
 from clgraph.runtime.executor import RECORD, counter_count
 from clgraph.selector.descriptor import PostStep
+from clgraph.selector.libraries import run_in
 from clgraph.selector.plan import Tile
 from clgraph.selector.query import DeviceInfo
 
@@ -94,12 +96,11 @@ def _need(program: Program, placement: str, info: DeviceInfo, results: int) -> M
     arrays = {id(v.constant): v.layout.nbytes for n in nodes for v in n.inputs if v.constant is not None}
     inputs = {*readable_in_place(program, placement, info), *updated(program, placement)}
     tiles = [step for n in nodes if info.kind == "cpu" for step in steps_of(n) if isinstance(step, Tile)]
-    scratch: dict[str, int] = {}
-    for tile in tiles:
-        scratch[tile.library] = max(scratch.get(tile.library, 0), -(-tile.scratch // UNIT) * UNIT)
-    counts = dict.fromkeys(scratch, 0)
-    for tile in tiles:
-        counts[tile.library] += 1
+    libraries = run_in([tile.library for tile in tiles])
+    scratch = dict.fromkeys(libraries, 0)
+    for tile, library in zip(tiles, libraries, strict=True):
+        scratch[library] = max(scratch[library], -(-tile.scratch // UNIT) * UNIT)
+    counts = Counter(libraries)
     step = struct.calcsize(RECORD)
     tables = sum(step + tile.descriptor.c_layout.size + len(tile.post) * PostStep.LAYOUT.size for tile in tiles)
     counters = sum(4 * counter_count(count, info.workers) for count in counts.values())

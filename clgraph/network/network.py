@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from clgraph.core.mapped import files_of
 from clgraph.errors import InputError
 from clgraph.graph.faults import faults
+from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.subgraph import Subgraph
@@ -26,7 +27,7 @@ from clgraph.network.joining import Joining
 from clgraph.network.kept_memory import check_updates, kept_memory
 from clgraph.network.memory_need import admit
 from clgraph.network.quick import quick_run
-from clgraph.network.steps import Command
+from clgraph.network.steps import Command, tile_libraries
 from clgraph.network.waking import engine_beside
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.at_exit import GATE
@@ -106,7 +107,8 @@ class Network:
         self._host = Host(self._places)
         self._runs, self._created, self._unchecked = 0, Counter[str](), False
         self._joining = Joining(executor)
-        self._subgraphs = [self._bind(s, library) for s in program.subgraphs]
+        libraries = tile_libraries(program)
+        self._subgraphs = [self._bind(s, library, libraries) for s in program.subgraphs]
         note_tiles(program, self._places, self._subgraphs, self._joining)
         if poison:
             from clgraph.network.poison import poisoned_steps
@@ -152,11 +154,13 @@ class Network:
         whole._runs, whole._created = self.runs, self._created
         return whole
 
-    def _bind(self, subgraph: Subgraph, library: Callable[[str, int], Library]) -> BoundSubgraph:
+    def _bind(
+        self, subgraph: Subgraph, library: Callable[[str, int], Library], libraries: Mapping[Node, Sequence[str]]
+    ) -> BoundSubgraph:
         """Make and bind what runs *subgraph*; ``profile`` says how often that was done."""
         self._created[subgraph.id] += 1
         places = self._places.get(subgraph.placement)
-        return BoundSubgraph(subgraph, places, self._host, library, self._joining)
+        return BoundSubgraph(subgraph, places, self._host, library, self._joining, libraries)
 
     @property
     def _commands(self) -> list[Command]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from clgraph.passes.chosen import choice_of
 from clgraph.runtime.engine import BoundKernel, KernelArgument
 from clgraph.runtime.stream import Step as Enqueue
 from clgraph.runtime.stream import Stream
+from clgraph.selector.libraries import run_in
 from clgraph.selector.library import Library, compose
 from clgraph.selector.plan import Argument, Launch, Step, Table, Tile
 from clgraph.selector.sources import kernel_text
@@ -27,8 +28,8 @@ from clgraph.selector.sources import kernel_text
 Kernel = tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]
 """A kernel with its arguments, its grid and its group."""
 
-_Planned = tuple[Node, Sequence[Step]]
-"""A node, and its steps that have anything to do: none where it is in place."""
+_Planned = tuple[Node, Sequence[tuple[Step, str]]]
+"""A node, and its steps that have anything to do, none where it is in place, with the libraries that tiles run in."""
 
 
 @frozen
@@ -134,19 +135,22 @@ def commands(
     host: Host,
     library: Callable[[str, int], Library] = compose,
     joins: Callable[[TileExecutor], bool] = lambda _: False,
+    libraries: Mapping[Node, Sequence[str]] | None = None,
 ) -> list[Command]:
     """Bind *nodes* in order, to the device of *places* or to the *host* where there is none.
 
     Args:
         library: Finds libraries by name and SIMD width.
         joins: Whether steps of a table that follow each other are one launch; none are on a queue out of order.
+        libraries: What :func:`tile_libraries` says of the program that *nodes* are a part of, by default the whole.
 
     Raises:
         KernelBuildError, DeviceMemoryError: A kernel does not build, or does not fit.
     """
     if places is None:
         return [Command(node, "host", "host", functools.partial(host.run, node)) for node in nodes]
-    found = [(node, steps_of(node)) for node in nodes]
+    run = tile_libraries(nodes) if libraries is None else libraries
+    found = [(node, list(zip(steps_of(node), run[node], strict=True))) for node in nodes]
     planned = [(node, steps) for node, steps in found if steps]
     binder = _Binder(planned, places, host, library, joins)
     if places.engine.stream.out_of_order:
@@ -178,19 +182,17 @@ class _Binder:
 
     def bind(self, planned: Sequence[_Planned]) -> None:
         """Bind for a queue that runs in order."""
-        pairs = ((node, step) for node, steps in planned for step in steps)
-        for table, row in itertools.groupby(pairs, self._joint_table):
+        rows = ((node, step, library) for node, steps in planned for step, library in steps)
+        for table, row in itertools.groupby(rows, self._joint_table):
             if table is not None:
-                self._add_tiles(table, list(row), ())
+                self._add_tiles(table, [(node, step) for node, step, _ in row], ())
                 continue
-            for node, step in row:
-                self._add(node, step, ())
+            for node, step, library in row:
+                self._add(node, step, library, ())
 
-    def _joint_table(self, pair: tuple[Node, Step]) -> str | None:
+    def _joint_table(self, row: tuple[Node, Step, str]) -> str | None:
         """Return the library of a tile step that is one launch with those before and behind it."""
-        step = pair[1]
-        name = step.library if isinstance(step, Tile) else None
-        return name if name in self._joining else None
+        return row[2] if row[2] in self._joining else None
 
     def bind_after_each_other(self, planned: Sequence[_Planned]) -> None:
         """Bind for a queue that runs out of order: each step names those that it waits for.
@@ -199,24 +201,24 @@ class _Binder:
         """
         for node, steps in planned:
             makers = frozenset[int]().union(*(self._makers.get(v, ()) for v in node.inputs))
-            for step in steps:
+            for step, library in steps:
                 number = len(self.found)
-                self._add(node, step, tuple(sorted(self._awaited(step, makers, number))))
+                self._add(node, step, library, tuple(sorted(self._awaited(library, makers, number))))
                 # What a step waits for need not be waited for again behind it.
                 makers = frozenset({number})
             self._makers |= dict.fromkeys(node.outputs, makers)
 
-    def _awaited(self, step: Step, makers: frozenset[int], number: int) -> frozenset[int]:
-        """Return what *step* waits for: those who make what it reads, and what shares counters and scratch with it."""
-        if not isinstance(step, Tile):
+    def _awaited(self, library: str, makers: frozenset[int], number: int) -> frozenset[int]:
+        """Return what a step waits for: those who make what it reads, and what shares counters and scratch with it."""
+        if not library:
             return makers
-        before = self._latest.get(step.library)
-        self._latest[step.library] = number
+        before = self._latest.get(library)
+        self._latest[library] = number
         return makers if before is None else makers | {before}
 
-    def _add(self, node: Node, step: Step, after: tuple[int, ...]) -> None:
-        if isinstance(step, Tile):
-            self._add_tiles(step.library, [(node, step)], after)
+    def _add(self, node: Node, step: Step, library: str, after: tuple[int, ...]) -> None:
+        if library:
+            self._add_tiles(library, [(node, step)], after)
         elif isinstance(step, Launch):
             work = (_bind(node, step, self._places), step.grid, step.group)
             self.found.append(Command(node, step.entry, self._places.placement, work, after))
@@ -239,6 +241,22 @@ def steps_of(node: Node) -> list[Step]:
     return [s for s in choice_of(node).plan().steps if not _idle(s)]
 
 
+def tile_libraries(nodes: Iterable[Node]) -> dict[Node, Sequence[str]]:
+    """Return the libraries that the steps of *nodes* run in, by node, for a step that is no tile an empty text.
+
+    The tiles of a placement are one sequence (:func:`clgraph.selector.libraries.run_in`), whatever lies between them.
+    """
+    found = [(node, steps_of(node)) for node in nodes]
+    declared: dict[str | None, list[str]] = {}
+    for node, steps in found:
+        declared.setdefault(node.placement, []).extend([s.library for s in steps if isinstance(s, Tile)])
+    libraries = {placement: iter(run_in(names)) for placement, names in declared.items()}
+    return {
+        node: [next(libraries[node.placement]) if isinstance(step, Tile) else "" for step in steps]
+        for node, steps in found
+    }
+
+
 def _idle(step: Step) -> bool:
     return not (step.tickets if isinstance(step, Tile) else all(step.grid) if isinstance(step, Launch) else True)
 
@@ -249,9 +267,9 @@ def _tile_tables(
     """Return the tile steps of nodes, by library."""
     tables: dict[str, TileTable] = {}
     for node, steps in planned:
-        for step in steps:
+        for step, name in steps:
             if isinstance(step, Tile):
-                if (name := step.library) not in tables:
+                if name not in tables:
                     tables[name] = TileTable(library(name, places.engine.info.simd))
                 tables[name].add(node, step)
     return tables
@@ -303,12 +321,12 @@ def texts(
     """
     found: dict[tuple[str, str], tuple[str, bool]] = {}
     libraries: dict[tuple[str, str], Library] = {}
-    for node in program:
+    for node, run in tile_libraries(program).items():
         placement = node.placement or ""
-        for step in steps_of(node) if placement in placements else ():
+        for step, name in zip(steps_of(node), run, strict=True) if placement in placements else ():
             if isinstance(step, Launch):
                 found[placement, launch_text(step)] = (f"{step.entry} ({step.source}) of {node.name!r}", False)
-            elif isinstance(step, Tile) and (key := (placement, step.library)) not in libraries:
-                library = libraries[key] = library_of(step.library, placements[placement].info.simd)
+            elif name and (key := (placement, name)) not in libraries:
+                library = libraries[key] = library_of(name, placements[placement].info.simd)
                 found[placement, library.text] = (f"library {library.name}", True)
     return found

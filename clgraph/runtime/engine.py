@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.primitive import Array
 from clgraph.runtime import binaries, calling_thread, driver, memory, pocl_binary, process
 from clgraph.runtime.at_exit import GATE
+from clgraph.runtime.cpus import usable_cores
 from clgraph.runtime.device import Device, with_workers
 from clgraph.runtime.kernels import INVALID_KERNEL_NAME, Kernel
 from clgraph.runtime.memory import Memory
@@ -200,13 +201,33 @@ class Engine:
                 return False
             key = self._key(text, library)
             cached = self._cache.read(key)
-            if cached is None:
-                _log.info("compiling %s for %s, once on this machine", what, self.info.name)
             if library:
                 self._programs[text, library] = self._library(text, key, what, cached)
             else:
+                if cached is None:
+                    _log.info("compiling %s for %s, once on this machine", what, self.info.name)
                 self._programs[text, library] = self._load(text, key, what, cached)
             return cached is None
+
+    def build_side_by_side(self, libraries: Mapping[str, str]) -> int:
+        """Build those of *libraries*, what each is by its text, that have to be compiled, if several; return how many.
+
+        Raises:
+            KernelBuildError: One does not compile.
+        """
+        self.check_process()
+        with self._lock:
+            found = [(text, self._key(text, True)) for text in libraries if (text, True) not in self._programs]
+            missing = [(text, key) for text, key in found if self._cache.read(key) is None]
+            if len(missing) < 2:
+                return 0
+            # Imported where it is needed, once on a machine.
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(usable_cores(), "clgraph-compile") as pool:
+                made = pool.map(lambda row: self._library(row[0], row[1], libraries[row[0]], None), missing)
+                self._programs |= {(text, True): program for (text, _), program in zip(missing, made, strict=True)}
+        return len(missing)
 
     def build_options(self, *, library: bool = False, text: str = "") -> str:
         """Return what the compiler is told beside a kernel's *text*, or a library."""
@@ -267,6 +288,7 @@ class Engine:
             made = self._cache.read(key)
             if made is not None and made != cached and (program := self._taken_back(text, made, what)) is not None:
                 return program
+            _log.info("compiling %s for %s, once on this machine", what, self.info.name)
             alone = is_wheel(self.device.handle.platform)
             binary = compile_library(self.device, text, what, self._cache, key, alone=alone)
             if (program := self._taken_back(text, binary, what)) is not None:

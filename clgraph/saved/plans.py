@@ -160,11 +160,6 @@ def _reasons(
     return _number(seconds), str(because), dict(refusals), costs
 
 
-def libraries_of(choice: Choice) -> set[str]:
-    """Return the names of the libraries that the steps need."""
-    return {step.library for step in choice.plan().steps if isinstance(step, Tile)}
-
-
 def _encode_step(step: Step) -> Json:
     if isinstance(step, Carry):
         return ["carry"]

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, dataclass_transform, get_args
 
 from clgraph.core.frozen import frozen
 from clgraph.core.registry import Registry
+from clgraph.selector.libraries import CORE
 
 
 @frozen
@@ -44,7 +45,9 @@ class Descriptor:
 
     Attributes:
         function: The tile function, found in the kernel file of the same name.
-        library: The library it is compiled into.
+        made_of: The tile function of whose file it is made, its own unless ``defines`` make it another one.
+        defines: Macros, by name.
+        library: The library it is compiled into, and those that hold this one.
         micros: The families of micro-kernels it calls.
         any_alignment: Its plain inputs may start at any float, and it reads nothing behind their last one: a caller's
             array can be read where it lies.
@@ -56,7 +59,9 @@ class Descriptor:
     """
 
     function: ClassVar[str] = ""
-    library: ClassVar[str] = "core"
+    made_of: ClassVar[str] = ""
+    defines: ClassVar[Mapping[str, int]] = {}
+    library: ClassVar[str] = CORE
     micros: ClassVar[tuple[str, ...]] = ()
     any_alignment: ClassVar[bool] = False
     c_fields: ClassVar[tuple[tuple[str, str, str], ...]] = ()
@@ -115,9 +120,18 @@ def fields(cls: type[Any]) -> type[Any]:
 
 @dataclass_transform(frozen_default=True)
 def descriptor(
-    function: str, *, library: str = "core", micros: tuple[str, ...] = (), any_alignment: bool = False
+    function: str,
+    *,
+    library: str = CORE,
+    micros: tuple[str, ...] = (),
+    any_alignment: bool = False,
+    made_of: str = "",
+    **defines: int,
 ) -> Callable[[type[Any]], type[Any]]:
     """Class decorator: make a subclass of :class:`Descriptor` the descriptor of tile function *function*.
+
+    Args:
+        made_of: The tile function that it is with *defines*, in another library: helpers of the file keep their names.
 
     Raises:
         TypeError: A field has another type, or a default.
@@ -125,6 +139,7 @@ def descriptor(
 
     def record(cls: type[Any]) -> type[Any]:
         cls.function, cls.library, cls.micros, cls.any_alignment = function, library, micros, any_alignment
+        cls.made_of, cls.defines = made_of or function, defines
         parts = [base for base in reversed(cls.__mro__) if base not in (object, Descriptor)]
         named = {name: hint for part in parts for name, hint in vars(part).get("__annotations__", {}).items()}
         found = [_c_field(cls, *item) for item in named.items()]

@@ -39,6 +39,7 @@ from clgraph.core.memo import Remembering, remembered_with
 from clgraph.core.registry import Registry
 from clgraph.errors import RegistrationError
 from clgraph.selector.descriptor import DESCRIPTORS, Descriptor
+from clgraph.selector.libraries import holds
 from clgraph.selector.sources import expand, includes, kernel_files_called
 
 EXECUTOR = "executor/executor_tiles.cl"
@@ -124,13 +125,13 @@ class Library:
 
 
 def compose(name: str, simd: int) -> Library:
-    """Return library *name* for devices with *simd* floats in a vector: every tile function declared for it.
+    """Return library *name* for devices with *simd* floats in a vector: every tile function that it holds.
 
     Raises:
         RegistrationError: No tile function is declared for it, or a file or family is missing.
     """
-    found = tuple(d for d in DESCRIPTORS.values() if d.library == name)
-    if not found:
+    found = tuple(d for d in DESCRIPTORS.values() if holds(name, d.library))
+    if not any(d.library == name for d in found):
         raise RegistrationError(f"no tile function is declared for library {name!r}")
     used = (_family(f) for f in sorted({f for d in found for f in d.micros}))
     return _compose(name, simd, found, tuple((f.name, f.of(simd)) for f in used))
@@ -139,7 +140,7 @@ def compose(name: str, simd: int) -> Library:
 @functools.lru_cache(maxsize=64)
 def _compose(name: str, simd: int, found: tuple[type[Descriptor], ...], families: tuple[_Instances, ...]) -> Library:
     functions = tuple(d.function for d in found)
-    files = [_file(f) for f in functions]
+    files = [tile_file(d) for d in found]
     micros = sorted({m.file for _, instances in families for m in instances})
     seen: set[str] = set()
     parts = [
@@ -148,9 +149,9 @@ def _compose(name: str, simd: int, found: tuple[type[Descriptor], ...], families
         *(d.c_struct() + "\n" for d in found),
         *(part for family in families for part in _dispatch(*family, seen)),
         *(_prototype(f) for f in functions),
-        *(_isolated(file, seen) for file in files),
+        *(_isolated(file, seen, _renamed(d)) for file, d in zip(files, found, strict=True)),
         _switch(found),
-        _isolated(EXECUTOR, seen),
+        _isolated(EXECUTOR, seen, {}),
     ]
     return Library(name, "".join(parts), functions, sum(len(instances) for _, instances in families))
 
@@ -162,11 +163,11 @@ def tile_text(function: str, simd: int = 16) -> str:
     seen: set[str] = set()
     parts = [
         _preamble(simd),
-        *_headers([_file(function), *sorted({m.file for _, instances in used for m in instances})], seen),
+        *_headers([tile_file(declared), *sorted({m.file for _, instances in used for m in instances})], seen),
         declared.c_struct() + "\n",
         *(part for family in used for part in _dispatch(*family, seen)),
         "#undef CLGRAPH_LIBRARY\n",
-        _isolated(_file(function), seen),
+        _isolated(tile_file(declared), seen, _renamed(declared)),
     ]
     return "".join(parts)
 
@@ -181,11 +182,22 @@ def _family(name: str) -> MicroFamily:
     return family
 
 
-def _file(function: str) -> str:
-    found = kernel_files_called(f"{function}.cl")
+def tile_file(declared: type[Descriptor]) -> str:
+    """Return the kernel file of a tile function; raises ``RegistrationError`` unless there is one."""
+    found = kernel_files_called(f"{declared.made_of}.cl")
     if len(found) != 1:
-        raise RegistrationError(f"tile function {function} needs one kernel file {function}.cl; found {found}")
+        raise RegistrationError(
+            f"tile function {declared.function} needs one kernel file {declared.made_of}.cl; found {found}"
+        )
     return found[0]
+
+
+def _renamed(declared: type[Descriptor]) -> dict[str, int | str]:
+    """Return the macros that make the function of another file the tile function *declared*."""
+    if declared.made_of == declared.function:
+        return {**declared.defines}
+    names = {declared.made_of: declared.function, f"{declared.made_of}_desc": f"{declared.function}_desc"}
+    return {**declared.defines, **names}
 
 
 def _headers(files: Iterable[str], seen: set[str]) -> Iterator[str]:
@@ -195,9 +207,9 @@ def _headers(files: Iterable[str], seen: set[str]) -> Iterator[str]:
             yield f'#line 1 "{header}"\n{expand(header, seen)}\n'
 
 
-def _isolated(file: str, seen: set[str]) -> str:
-    """Return the text of *file* without its headers, between definitions that end with it."""
-    return _between(_Body.of(file, seen), {})
+def _isolated(file: str, seen: set[str], before: Mapping[str, int | str]) -> str:
+    """Return the text of *file* without its headers, behind macros, between definitions that end with it."""
+    return _between(_Body.of(file, seen), before)
 
 
 @frozen

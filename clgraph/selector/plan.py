@@ -71,7 +71,7 @@ class Tile:
 
     @property
     def library(self) -> str:
-        """The library that the tile function is compiled into."""
+        """The library that the tile function is declared for; others may hold it, too."""
         return type(self.descriptor).library
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import uuid
 from dataclasses import replace
 
 import pytest
@@ -20,3 +22,22 @@ def test_a_library_is_compiled_with_features_that_only_a_measurement_tells(engin
     text = "#ifdef CLGRAPH_FETCH_AHEAD\n#error it is known\n#else\n#error it is unknown\n#endif\n"
     with pytest.raises(KernelBuildError, match="it is known" if measured else "it is unknown"):
         Engine(device).build(text, "library x", library=True)
+
+
+def test_libraries_that_are_missing_are_compiled_side_by_side(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each waits for the other.
+    both = threading.Barrier(2, timeout=60)
+
+    def library(self: Engine, text: str, key: str, what: str, cached: bytes | None) -> str:
+        both.wait()
+        return f"the program of {what}"
+
+    monkeypatch.setattr(Engine, "_library", library)
+    monkeypatch.setattr("clgraph.runtime.engine.usable_cores", lambda: 2)
+    opened = Engine(engine.device)
+    texts = {f"// {uuid.uuid4()}": f"library {name}" for name in "ab"}
+    one, _ = texts
+    assert opened.build_side_by_side({one: texts[one]}) == 0, "one alone is left to who needs it"
+    assert opened.build_side_by_side(texts) == 2
+    assert opened._programs == {(text, True): f"the program of {what}" for text, what in texts.items()}
+    assert opened.build_side_by_side(texts) == 0

@@ -17,7 +17,7 @@ PIECE_SECONDS = 30e-9
 """What beginning a line or a run of neighbours takes."""
 
 
-@descriptor("arg_elements", any_alignment=True)
+@descriptor("arg_elements", library="rare", any_alignment=True)
 class ArgElementsDesc(LineFields, Descriptor):
     """Fields as in ``arg_elements.cl``."""
 

@@ -39,7 +39,7 @@ _PANEL = 64
 """Rows of a group of weights that are floats at a time, or a block: a part of the cache next to the core."""
 
 
-@descriptor("block_matmul_rows", micros=("micro_block_row", "micro_matmul"))
+@descriptor("block_matmul_rows", library="blocks", micros=("micro_block_row", "micro_matmul"))
 class BlockMatMulRowsDesc(Descriptor):
     """Fields as in ``block_matmul_rows.cl``."""
 

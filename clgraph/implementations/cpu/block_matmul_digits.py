@@ -51,7 +51,7 @@ MANY_MICROS = micro_family(
 )
 
 
-@descriptor("block_digits")
+@descriptor("block_digits", library="blocks")
 class BlockDigitsDesc(Descriptor):
     """Fields as in ``block_digits.cl``."""
 
@@ -68,7 +68,7 @@ class BlockDigitsDesc(Descriptor):
     ticket_rows: Int
 
 
-@descriptor("block_matmul_digits", micros=("micro_digits", "micro_digit_rows"))
+@descriptor("block_matmul_digits", library="blocks", micros=("micro_digits", "micro_digit_rows"))
 class BlockMatMulDigitsDesc(Descriptor):
     """Fields as in ``block_matmul_digits.cl``."""
 

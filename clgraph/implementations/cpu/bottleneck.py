@@ -34,7 +34,7 @@ MOST_BYTES = 768 * 1024
 """Most scratch for the smallest ticket there can be."""
 
 
-@descriptor("bottleneck_fsv16", micros=("micro_conv", "micro_depthwise"))
+@descriptor("bottleneck_fsv16", library="convolution", micros=("micro_conv", "micro_depthwise"))
 class BottleneckFsv16Desc(Descriptor):
     """Fields as in ``bottleneck_fsv16.cl``."""
 

@@ -34,7 +34,7 @@ PIECE = 64
 """Pixels that are staged at once."""
 
 
-@descriptor("bytes_fsv16")
+@descriptor("bytes_fsv16", library="bytes")
 class BytesFsv16Desc(ByteEnd, Descriptor):
     """Fields as in ``bytes_fsv16.cl``."""
 

@@ -72,7 +72,7 @@ FLOAT_SCRATCH = 16 * LANES * 4
 """Bytes of the floats of one block of channels of a register block."""
 
 
-@descriptor("conv_bytes", micros=("micro_bytes",))
+@descriptor("conv_bytes", library="bytes", micros=("micro_bytes",))
 class ConvBytesDesc(ByteEnd, EndOperands, Descriptor):
     """Fields as in ``conv_bytes.cl``."""
 

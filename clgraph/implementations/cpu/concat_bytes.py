@@ -22,7 +22,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import DeviceInfo, Query
 
 
-@descriptor("concat_bytes")
+@descriptor("concat_bytes", library="bytes")
 class ConcatBytesDesc(InPlanes, OutPlanes, Descriptor):
     """Fields as in ``concat_bytes.cl``."""
 

@@ -70,7 +70,7 @@ def _micro(q: Query[Convolution]) -> Micro:
     return depthwise_micro(q.device.simd, q.inputs[1].shape[2:], p.strides[-1], q.outputs[0].shape[-1])
 
 
-@descriptor("depthwise_fsv16", micros=("micro_depthwise",))
+@descriptor("depthwise_fsv16", library="convolution", micros=("micro_depthwise",))
 class DepthwiseFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``depthwise_fsv16.cl``."""
 

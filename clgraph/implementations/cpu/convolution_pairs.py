@@ -48,7 +48,7 @@ _PARTIAL = 8
 """Vectors in whose time one that is not whole is rounded."""
 
 
-@descriptor("bfloat_pixels")
+@descriptor("bfloat_pixels", library="bfloat")
 class BfloatPixelsDesc(Descriptor):
     """Fields as in ``bfloat_pixels.cl``."""
 
@@ -70,7 +70,7 @@ class BfloatPixelsDesc(Descriptor):
     ticket_rows: Int
 
 
-@descriptor("conv_pairs", micros=("micro_pairs",))
+@descriptor("conv_pairs", library="bfloat", micros=("micro_pairs",))
 class ConvPairsDesc(OutPlanes, Surface, Descriptor):
     """Fields as in ``conv_pairs.cl``."""
 

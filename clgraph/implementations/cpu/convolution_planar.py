@@ -34,7 +34,7 @@ STAGED_BYTES = 256 * 1024
 """Most scratch for the input under a run of windows, so that it stays in the second-level cache."""
 
 
-@descriptor("conv_planar", micros=("micro_conv",), any_alignment=True)
+@descriptor("conv_planar", library="convolution", micros=("micro_conv",), any_alignment=True)
 class ConvPlanarDesc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     """Fields as in ``conv_planar.cl``."""
 

@@ -50,7 +50,7 @@ MOST_BYTES = 512 * 1024
 """Most scratch for the smallest ticket there can be."""
 
 
-@descriptor("conv_staged", micros=("micro_conv",))
+@descriptor("conv_staged", library="convolution", micros=("micro_conv",))
 class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     """Fields as in ``conv_staged.cl``."""
 

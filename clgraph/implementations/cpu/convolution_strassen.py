@@ -64,7 +64,7 @@ HIDDEN = 0.5
 """The part of the wait for what a core does not keep that its products do not hide (Sapphire Rapids: 0.35 to 0.65)."""
 
 
-@descriptor("strassen_sums_fsv16")
+@descriptor("strassen_sums_fsv16", library="convolution")
 class StrassenSumsDesc(InPlanes, Descriptor):
     """Fields as in ``strassen_sums_fsv16.cl``."""
 
@@ -79,7 +79,7 @@ class StrassenSumsDesc(InPlanes, Descriptor):
     ticket_chunks: Int
 
 
-@descriptor("strassen_fsv16", micros=("micro_strassen",))
+@descriptor("strassen_fsv16", library="convolution", micros=("micro_strassen",))
 class StrassenDesc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``strassen_fsv16.cl``."""
 

@@ -32,7 +32,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("conv_windows", micros=("micro_matmul",), any_alignment=True)
+@descriptor("conv_windows", library="convolution", micros=("micro_matmul",), any_alignment=True)
 class ConvWindowsDesc(OutPlanes, Surface, Descriptor):
     """Fields as in ``conv_windows.cl``."""
 

@@ -47,7 +47,7 @@ PREFETCHED = 1 << 16
 """Bytes of weights on their way from memory, or in the second-level cache and not yet used."""
 
 
-@descriptor("winograd_input_fsv16")
+@descriptor("winograd_input_fsv16", library="convolution")
 class WinogradInputDesc(InPlanes, Descriptor):
     """Fields as in ``winograd_input_fsv16.cl``."""
 
@@ -65,7 +65,7 @@ class WinogradInputDesc(InPlanes, Descriptor):
     runs: Int
 
 
-@descriptor("winograd_fsv16", micros=("micro_conv",))
+@descriptor("winograd_fsv16", library="convolution", micros=("micro_conv",))
 class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``winograd_fsv16.cl``."""
 

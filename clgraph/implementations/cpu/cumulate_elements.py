@@ -20,7 +20,7 @@ LINE = 12.0
 """What 16 elements of a line take, one after another, in the time that a vector of 16 floats takes to copy."""
 
 
-@descriptor("cumulate_elements", any_alignment=True)
+@descriptor("cumulate_elements", library="rare", any_alignment=True)
 class CumulateElementsDesc(LineFields, Descriptor):
     """Fields as in ``cumulate_elements.cl``."""
 

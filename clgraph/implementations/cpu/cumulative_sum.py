@@ -13,7 +13,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("cumulative_sum_planes", any_alignment=True)
+@descriptor("cumulative_sum_planes", library="rare", any_alignment=True)
 class CumulativeSumPlanesDesc(Descriptor):
     """Fields as in ``cumulative_sum_planes.cl``."""
 

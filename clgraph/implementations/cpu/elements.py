@@ -150,6 +150,11 @@ class ElementsDesc(Descriptor):
     ticket_pieces: Int
 
 
+@descriptor("number_elements", library="rare", any_alignment=True, made_of="elements", NUMBERS=1)
+class NumberElementsDesc(ElementsDesc):
+    """The same for what is computed with doubles and 64-bit integers."""
+
+
 @frozen
 class Computation:
     """A function in the kernel's terms.
@@ -254,7 +259,7 @@ class Elements(Implementation[Any]):
             [*pitches, *[[0, 0, 0, 0]] * (3 - len(pitches))],
         )
         tickets = runs(_pieces(rows), _piece_seconds(q, c, rows), q.device)
-        desc = ElementsDesc(
+        desc = (NumberElementsDesc if c.domain in (DOUBLE, LONG) else ElementsDesc)(
             a=a,
             b=b,
             c=cond,
@@ -293,7 +298,7 @@ class Elements(Implementation[Any]):
             ticket_pieces=tickets.each,
         )
         posts = (*cls.own_posts(q), *row_posts(q, rows, len(c.slots) - 1))
-        tile = Tile("elements", desc, tickets.count, scratch=ROOMS * RUN * RUN_BYTES, post=posts)
+        tile = Tile(desc.function, desc, tickets.count, scratch=ROOMS * RUN * RUN_BYTES, post=posts)
         return Plan((tile,))
 
 

@@ -28,7 +28,7 @@ PIECE = 32
 """Pixels whose squares lie in scratch at a time: 6 KB stay in the first-level cache."""
 
 
-@descriptor("lrn_fsv16")
+@descriptor("lrn_fsv16", library="convolution")
 class LrnFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``lrn_fsv16.cl``."""
 

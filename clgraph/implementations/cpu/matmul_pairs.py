@@ -44,7 +44,7 @@ _PADDED = 2 * LANES
 """Elements that rows of bfloat16 are multiples of."""
 
 
-@descriptor("bfloat_rows")
+@descriptor("bfloat_rows", library="bfloat")
 class BfloatRowsDesc(Descriptor):
     """Fields as in ``bfloat_rows.cl``."""
 
@@ -59,7 +59,7 @@ class BfloatRowsDesc(Descriptor):
     ticket_rows: Int
 
 
-@descriptor("matmul_pairs", micros=("micro_pairs",))
+@descriptor("matmul_pairs", library="bfloat", micros=("micro_pairs",))
 class MatMulPairsDesc(Descriptor):
     """Fields as in ``matmul_pairs.cl``."""
 

@@ -17,7 +17,7 @@ NOTES = Serves(dtypes=frozenset(DType), mixed=True, kinds=frozenset({"cpu"}), fo
 _SECONDS = 1e-8
 
 
-@descriptor("extreme_note", any_alignment=True)
+@descriptor("extreme_note", library="bytes", any_alignment=True)
 class ExtremeNoteDesc(Descriptor):
     """Fields as in ``extreme_note.cl``."""
 

@@ -15,7 +15,7 @@ _VECTORS = 4
 """Vectors that sixteen pixels take the time of."""
 
 
-@descriptor("nv12_to_rgb_rows", any_alignment=True)
+@descriptor("nv12_to_rgb_rows", library="rare", any_alignment=True)
 class Nv12ToRgbRowsDesc(Descriptor):
     """Fields as in ``nv12_to_rgb_rows.cl``."""
 

@@ -23,7 +23,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("pool_bytes")
+@descriptor("pool_bytes", library="bytes")
 class PoolBytesDesc(InPlanes, OutPlanes, SlidingWindow, Descriptor):
     """Fields as in ``pool_bytes.cl``."""
 

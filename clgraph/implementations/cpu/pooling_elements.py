@@ -22,7 +22,7 @@ WIDEST = 1 << 14
 """Elements of a row with what is around it, of which scratch holds two."""
 
 
-@descriptor("pool_elements", any_alignment=True)
+@descriptor("pool_elements", library="rare", any_alignment=True)
 class PoolElementsDesc(SlidingWindow, Descriptor):
     """Fields as in ``pool_elements.cl``."""
 

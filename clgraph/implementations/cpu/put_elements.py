@@ -35,7 +35,7 @@ PLACE = 3.0
 """What finding an element's place and changing it take, in elements of ``copy_rows`` that are not neighbours."""
 
 
-@descriptor("put_elements", any_alignment=True)
+@descriptor("put_elements", library="rare", any_alignment=True)
 class PutElementsDesc(Descriptor):
     """Fields as in ``put_elements.cl``."""
 

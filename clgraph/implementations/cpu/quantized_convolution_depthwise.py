@@ -44,7 +44,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("depthwise_bytes")
+@descriptor("depthwise_bytes", library="bytes")
 class DepthwiseBytesDesc(ByteEnd, EndOperands, Descriptor):
     """Fields as in ``depthwise_bytes.cl``."""
 

@@ -32,7 +32,7 @@ VECTOR_SECONDS = 8e-9
 """Of an activation of sixteen units, measured at 3.4 GHz with 512-bit units."""
 
 
-@descriptor("recurrent_steps_products", micros=("micro_matmul",), any_alignment=True)
+@descriptor("recurrent_steps_products", library="rare", micros=("micro_matmul",), any_alignment=True)
 class RecurrentStepsProductsDesc(Descriptor):
     """Fields as in ``recurrent_steps_products.cl``."""
 

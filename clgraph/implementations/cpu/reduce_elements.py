@@ -8,7 +8,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
-from clgraph.implementations.cpu.elements import BYTES, LONG, RUN, RUN_BYTES, TYPES, domain_of
+from clgraph.implementations.cpu.elements import BYTES, FLOAT, LONG, RUN, RUN_BYTES, TYPES, domain_of
 from clgraph.implementations.cpu.geometry import LANES, count_refusal, post_refusal
 from clgraph.implementations.cpu.rows import Axis, merge
 from clgraph.ops.reduce import CODES, Reduce
@@ -52,6 +52,11 @@ class ReduceElementsDesc(Descriptor):
     inner_runs: Int
     units: Int
     ticket_units: Int
+
+
+@descriptor("reduce_numbers", library="rare", any_alignment=True, made_of="reduce_elements", NUMBERS=1)
+class ReduceNumbersDesc(ReduceElementsDesc):
+    """The same for what is computed with other numbers than floats."""
 
 
 @frozen
@@ -119,7 +124,7 @@ class ReduceElements(Implementation[Reduce]):
     def plan(cls, q: Query[Reduce]) -> Plan:
         r, x, (y,) = _found(q), q.inputs[0], q.outputs
         tickets = _tickets(q, r)
-        desc = ReduceElementsDesc(
+        desc = (ReduceElementsDesc if _domain(q) == FLOAT else ReduceNumbersDesc)(
             inp=Ref("in0"),
             out=Ref("out0"),
             in_outer=r.outer.pitches[0],
@@ -148,7 +153,7 @@ class ReduceElements(Implementation[Reduce]):
             return (0, 0, 0, 0, 0) if operand.count == 1 else (r.inner.size if r.inner.size > 1 else 0, 0, 0, LANES, 1)
 
         steps = post_steps(q, pitches)
-        return Plan((Tile("reduce_elements", desc, tickets.count, scratch=4 * RUN * RUN_BYTES, post=steps),))
+        return Plan((Tile(desc.function, desc, tickets.count, scratch=4 * RUN * RUN_BYTES, post=steps),))
 
 
 def _domain(q: Query[Reduce]) -> int:

@@ -58,7 +58,7 @@ class UnblockFsv16Desc(InPlanes, OutPlanes, Descriptor):
     strip_rows: Int
 
 
-@descriptor("pack_blocks", any_alignment=True)
+@descriptor("pack_blocks", library="weights", any_alignment=True)
 class PackBlocksDesc(Descriptor):
     """Fields as in ``pack_blocks.cl``."""
 

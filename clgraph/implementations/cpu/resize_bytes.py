@@ -20,7 +20,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("resize_bytes")
+@descriptor("resize_bytes", library="bytes")
 class ResizeBytesDesc(InPlanes, OutPlanes, Descriptor):
     """Fields as in ``resize_bytes.cl``."""
 

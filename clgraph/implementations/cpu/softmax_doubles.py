@@ -19,7 +19,7 @@ _SLOW = 30.0
 """What 16 elements take, in the time that a vector of 16 floats takes to copy."""
 
 
-@descriptor("softmax_doubles", any_alignment=True)
+@descriptor("softmax_doubles", library="rare", any_alignment=True)
 class SoftmaxDoublesDesc(LineFields, Descriptor):
     """Fields as in ``softmax_doubles.cl``."""
 

@@ -11,7 +11,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("pack_strassen", any_alignment=True)
+@descriptor("pack_strassen", library="weights", any_alignment=True)
 class PackStrassenDesc(Descriptor):
     """Fields as in ``pack_strassen.cl``."""
 

@@ -31,7 +31,7 @@ _KEPT, _SORTED = 3.0, 160.0
 """What 16 elements take where few are kept, and where all are sorted, in the time that a vector takes to copy."""
 
 
-@descriptor("top_k_elements", any_alignment=True)
+@descriptor("top_k_elements", library="rare", any_alignment=True)
 class TopKElementsDesc(Descriptor):
     """Fields as in ``top_k_elements.cl``."""
 

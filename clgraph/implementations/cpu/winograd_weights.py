@@ -11,7 +11,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("pack_winograd", any_alignment=True)
+@descriptor("pack_winograd", library="weights", any_alignment=True)
 class PackWinogradDesc(Descriptor):
     """Fields as in ``pack_winograd.cl``."""
 

@@ -1,0 +1,50 @@
+"""Which tile functions are compiled together, and which library each step of a program runs in.
+
+A library takes as long to build as it is large, so that what not every network needs is in libraries of its own, built
+when a program first needs one. Steps of different libraries are different launches; where such steps would take turns
+with those of ``core``, the library holds the functions of ``core``, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+CORE = "core"
+
+LIBRARIES = {
+    CORE: "tensors of floats as rows: products, attention, normalisation; elementwise functions, moving elements",
+    "convolution": "images in blocks of channels: convolutions, pooling, resizing",
+    "bytes": "8-bit integers: products, pooling, resizing, quantising",
+    "blocks": "products with weights of a few bits, quantised in blocks",
+    "bfloat": "products of bfloat16",
+    "weights": "constants brought into the order that products read, while a model is compiled",
+    "rare": "what few networks have, or have once: orders, scatters, running sums, recurrent layers, pictures",
+}
+"""The libraries of clgraph's own tile functions, and what those compute; plugins may declare others."""
+
+WITH_CORE = frozenset({"convolution", "bytes", "blocks", "bfloat"})
+"""Those that hold the functions of ``core``, too."""
+
+
+def holds(library: str, declared: str) -> bool:
+    """Whether *library* has the tile functions that are declared for library *declared*."""
+    return library == declared or (declared == CORE and library in WITH_CORE)
+
+
+def run_in(declared: Sequence[str]) -> list[str]:
+    """Return the library that each of some steps runs in; steps in a row run in one where one holds their functions.
+
+    Args:
+        declared: What the tile functions of the steps are declared for, in the order in which they run.
+    """
+    named = dict.fromkeys(declared)
+    needed = [name for name in named if not any(other != name and holds(other, name) for other in named)]
+    if len(needed) == 1:
+        return needed * len(declared)
+    found = []
+    for name in declared:
+        latest = next(library for library in needed if holds(library, name))
+        needed.remove(latest)
+        needed.insert(0, latest)
+        found.append(latest)
+    return found

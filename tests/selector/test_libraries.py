@@ -1,0 +1,46 @@
+"""Programs need few libraries, and steps in a row stay in one."""
+
+import pytest
+
+from clgraph.selector.descriptor import DESCRIPTORS
+from clgraph.selector.libraries import LIBRARIES, WITH_CORE, holds, run_in
+from clgraph.selector.library import compose, tile_text
+
+
+@pytest.mark.parametrize(
+    ("declared", "runs"),
+    [
+        ([], []),
+        (["core", "core"], ["core", "core"]),
+        (["core", "convolution", "core"], ["convolution"] * 3),
+        (["core", "rare", "core"], ["core", "rare", "core"]),
+        (["convolution", "core", "bytes", "core", "core"], ["convolution"] * 2 + ["bytes"] * 3),
+        (["bytes", "rare", "core", "convolution"], ["bytes", "rare", "bytes", "convolution"]),
+        (["weights", "weights"], ["weights", "weights"]),
+        (["core", "somebody's"], ["core", "somebody's"]),
+    ],
+)
+def test_a_step_runs_in_the_library_of_those_before_it_where_that_holds_its_function(
+    declared: list[str], runs: list[str]
+) -> None:
+    assert run_in(declared) == runs
+    assert all(map(holds, runs, declared))
+
+
+def test_every_tile_function_is_in_a_known_library_and_in_those_that_hold_it() -> None:
+    own = [d for d in DESCRIPTORS.values() if d.__module__.startswith("clgraph.")]
+    assert {d.library for d in own} == {*LIBRARIES}
+    functions = {name: set(compose(name, 16).functions) for name in LIBRARIES}
+    for d in own:
+        found = {name for name in LIBRARIES if d.function in functions[name]}
+        wanted = {d.library, *WITH_CORE} if d.library == "core" else {d.library}
+        assert found == wanted & {*LIBRARIES}, d.function
+
+
+def test_functions_made_of_one_file_are_in_no_library_together() -> None:
+    for name in LIBRARIES:
+        files = [d.made_of for d in DESCRIPTORS.values() if holds(name, d.library)]
+        assert len(files) == len(set(files)), name
+    text = tile_text("number_elements")
+    assert "#define NUMBERS 1\n#define elements number_elements\n#define elements_desc number_elements_desc\n" in text
+    assert "} number_elements_desc;" in text
