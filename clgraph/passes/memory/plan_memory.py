@@ -42,7 +42,7 @@ class PlanMemory(Pass):
 
     Buffers are placed largest first at the lowest free offset (greedy by size, as in Pisarchyk and Lee, "Efficient
     Memory Management for Deep Neural Net Inference", 2020). When that misses the lower bound, three other orders are
-    tried, then single moves within the best order; the smallest arena is kept. No buffer crosses a multiple of the
+    tried, then earlier turns for buffers that end last; the smallest arena is kept. No buffer crosses a multiple of the
     largest allocation of the device, so that an arena larger than that can be cut into banks. Counts the bytes saved
     by sharing.
 
@@ -52,7 +52,7 @@ class PlanMemory(Pass):
     """
 
     orders: tuple[int, ...] = (0, 1, 2, 3)
-    moves: int = 64
+    moves: int = 24
 
     name: ClassVar[str] = "plan_memory"
     required: ClassVar[bool] = True
@@ -130,8 +130,10 @@ def _pack(buffers: list[Buffer], bank: int, orders: Sequence[int], moves: int) -
             break
     pick = Random(0)
     for _ in range(min(moves, _PLACED // len(buffers)) if end > least else 0):
+        # Only what ends last makes the arena as large as it is, and only an earlier turn lets it lie lower.
+        last = pick.choice([i for i, b in enumerate(order) if best[b] + _units(b.nbytes) == end])
         tried = list(order)
-        tried.insert(pick.randrange(len(tried)), tried.pop(pick.randrange(len(tried))))
+        tried.insert(pick.randrange(last or 1), tried.pop(last))
         offsets = place(tried, bank)
         if _end(offsets) <= end:
             order, best, end = tried, offsets, _end(offsets)

@@ -9,7 +9,7 @@ from clgraph.errors import DeviceMemoryError
 from clgraph.graph.buffer import Buffer
 from clgraph.ops.reshape import Reshape
 from clgraph.passes.base import Context
-from clgraph.passes.memory.plan_memory import PlanMemory, _within_bank, lower_bound, place_few, place_many
+from clgraph.passes.memory.plan_memory import PlanMemory, _pack, _within_bank, lower_bound, place_few, place_many
 from clgraph.selector.query import DeviceInfo
 from tests.support.fakes import fake_registry
 from tests.support.memory import buffers_of, simulate, violations
@@ -144,8 +144,8 @@ def test_buffers_that_would_cross_a_bank_start_the_next_and_one_that_ends_with_i
         net.add(f"{name}_out", RELU, net.input(name, (1, nbytes // 4)))
     program = plan(net.program(*(f"{n}_out" for n in sizes)), Context(devices={"null": DeviceInfo(max_alloc=10_000)}))
     found = {v.name: v.buffer.offset for v in program.inputs if v.buffer is not None}
-    assert sorted(found[n] for n in "abc") == [0, bank, 2 * bank]
-    assert found["rest"] == 6400
+    assert len({found[n] // bank for n in "abc"}) == 3
+    assert 0 in {(found[n] + nbytes) % bank for n, nbytes in sizes.items()}
     for buffer in buffers_of(program):
         assert buffer.offset // bank == (buffer.offset + buffer.nbytes - 1) // bank
 
@@ -156,6 +156,13 @@ def test_offsets_are_looked_at_one_by_one_only_where_the_last_leaves_the_first_b
     np.testing.assert_array_equal(_within_bank(at, 128, 192), [0, 64, 192])
     np.testing.assert_array_equal(_within_bank(np.array([0, 192, 320]), 64, 192), [0, 192, 320])
     np.testing.assert_array_equal(_within_bank(np.array([64, 320, 384]), 128, 192), [64, 384, 384])
+
+
+def test_buffers_that_end_last_get_earlier_turns() -> None:
+    """None of the orders finds the least memory here, nor do 64 moves of any buffer within them."""
+    rows = [(1, 0, 1), (2, 1, 3), (2, 2, 4), (3, 3, 5), (2, 4, 6), (3, 5, 8), (1, 6, 7), (3, 7, 8)]
+    buffers = [Buffer(str(i), 64 * n, first=first, last=last) for i, (n, first, last) in enumerate(rows)]
+    assert _pack(buffers, 1 << 40, (0, 1, 2, 3), PlanMemory().moves).nbytes == lower_bound(buffers)
 
 
 def test_the_lower_bound_is_the_most_bytes_alive() -> None:
