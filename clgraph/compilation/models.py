@@ -43,7 +43,7 @@ def compile_source(
         images: What is done to the images that inputs are fed.
     """
     with PAUSED:
-        topology = read_source(source, outputs, shapes, images)
+        topology = read_source(source, outputs, shapes, images, options.cache_dir)
     if unused := unused_patterns(topology, [pattern for pattern, _ in options.placement]):
         raise OptionError(f"placement: {unused[0]!r} fits no annotation, node name or operator of the model")
     compiler = Compiler(options)

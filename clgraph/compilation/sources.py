@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clgraph.core.cache_folder import cache_folder
 from clgraph.errors import ModelError, OptionError
 from clgraph.graph.signature import Dimension
 from clgraph.graph.topology import Topology
@@ -23,16 +25,19 @@ def read_source(
     outputs: Sequence[str] | None,
     shapes: OpenShapes | None,
     images: Mapping[str, Preprocess] | None = None,
+    cache_dir: Path | None = None,
 ) -> Topology:
     """Return the topology of *source* with these *outputs* and *shapes*; raises what ``clgraph.compile`` does.
 
     Args:
         images: What is done to the images that inputs are fed: *shapes* are theirs.
+        cache_dir: As the options have it; it keeps what onnx says of operators.
     """
     if not isinstance(source, Topology):
         from clgraph.frontend.onnx_loader import load_onnx
 
-        source = load_onnx(source, fed=shapes or ())
+        kept = None if cache_dir is None else cache_folder(cache_dir) / "compiled" / "schemas"
+        source = load_onnx(source, fed=shapes or (), kept=kept)
     if images:
         from clgraph.compilation.preprocessing import preprocessed
 

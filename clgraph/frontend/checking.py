@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError, InternalError, UnsupportedError
+from clgraph.frontend import protobuf
 from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.onnx_loader import GraphLoader, is_constant
 from clgraph.frontend.opsets import opsets_of
-from clgraph.frontend.protobuf import defs, onnx
+from clgraph.frontend.protobuf import onnx
 from clgraph.frontend.schema import Importers
 from clgraph.frontend.value_types import signature_of
 from clgraph.graph.faults import faults
@@ -124,9 +125,9 @@ def _unknown(importers: Importers, node: onnx.NodeProto) -> tuple[str, str]:
     read = sorted(v for d, o, v in IMPORTERS if (d, o) == (domain, node.op_type))
     if read and version is not None:
         return f"version {version} is not read, only {_list(read)}", f"an importer of version {version}"
-    if domain or not any(s.name == node.op_type and s.domain == "" for s in defs.get_all_schemas()):
+    if domain or not any(s.name == node.op_type and s.domain == "" for s in protobuf.defs.get_all_schemas()):
         where = f"domain {domain!r}" if domain else "ONNX"
-        known = any(s.name == node.op_type and s.domain == domain for s in defs.get_all_schemas())
+        known = any(s.name == node.op_type and s.domain == domain for s in protobuf.defs.get_all_schemas())
         needed = importers.advice(node.op_type, node.domain) or "a plugin that has it"
         return f"clgraph has no such operator of {where}" + ("" if known else ", nor has onnx"), needed
     return "clgraph does not have the operator", "the operator, as docs/adding_an_operator.md says, or a plugin"

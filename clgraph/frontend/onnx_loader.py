@@ -20,6 +20,7 @@ from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.functions import expand, type_of
 from clgraph.frontend.graph_names import check_names
 from clgraph.frontend.inline import Label, inline, labels_of
+from clgraph.frontend.kept_schemas import Schemas
 from clgraph.frontend.nodes import ModelNode, attribute_value
 from clgraph.frontend.opsets import marked, opsets_of
 from clgraph.frontend.order import ordered, reads_of
@@ -37,23 +38,26 @@ Read = tuple[onnx.NodeProto, Label, Importers]
 
 
 @faults("reading the model")
-def load_onnx(source: Source, fed: Iterable[str] = ()) -> Topology:
+def load_onnx(source: Source, fed: Iterable[str] = (), kept: Path | None = None) -> Topology:
     """Read an ONNX model.
 
     Args:
         source: A path, the bytes of a file, or a ``ModelProto``. External data is read from the path's folder only.
         fed: Inputs that are to be fed although the model has values for them.
+        kept: A folder, below the cache folder, that keeps what onnx says of operators.
 
     Raises:
         ModelError: The file cannot be read, or what it holds is not a well-formed graph.
         UnsupportedError: Lists every operator, version and element type of the model that clgraph does not have.
     """
     model, folder, label, mapped = map_model(source)
-    importers = Importers(opsets_of(model, label))
+    schemas = Schemas(kept)
+    importers = Importers(opsets_of(model, label, schemas), schemas)
     whole, labels = inline(model)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     topology = GraphLoader(whole.graph, folder, importers, mapped, fed=fed).load(labels, metadata)
     topology.about = about_of(model)
+    schemas.keep()
     return topology
 
 

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Mapping
 
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.bodies import bodies_of
-from clgraph.frontend.protobuf import newest_opset, onnx
+from clgraph.frontend.kept_schemas import Schemas
+from clgraph.frontend.protobuf import onnx
 
 OPSETS = "clgraph_opsets"
 """Key of a mark in ``metadata_props``."""
 
 
-def opsets_of(model: onnx.ModelProto | onnx.FunctionProto, label: str) -> dict[str, int]:
+def opsets_of(
+    model: onnx.ModelProto | onnx.FunctionProto, label: str, schemas: Schemas | None = None
+) -> dict[str, int]:
     """Return the operator set version by domain, ``""`` for ONNX's own, of a model or a function.
 
     Raises:
@@ -28,7 +31,7 @@ def opsets_of(model: onnx.ModelProto | onnx.FunctionProto, label: str) -> dict[s
         raise ModelError(f"{label} does not say which operator set it is written for (opset_import is empty)")
     if odd := [version for version in opsets.values() if not 0 < version < 1 << 31]:
         raise ModelError(f"{label} says it is written for version {odd[0]} of an operator set")
-    if (wanted := opsets.get("", 1)) > (known := newest_opset()):
+    if (wanted := opsets.get("", 1)) > (known := (schemas or Schemas()).newest_opset()):
         raise UnsupportedError(
             f"{label} is written for operator set {wanted}; onnx {onnx.__version__} knows those up to {known}: "
             "install a newer onnx"

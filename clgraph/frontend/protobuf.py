@@ -8,6 +8,7 @@ of small types. Messages and schemas take 15. They are the package's own: a proc
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +34,19 @@ else:
 
     onnx = _Messages()
     AttributeProto, TensorProto = onnx.AttributeProto, onnx.TensorProto
-    defs = import_part("onnx.onnx_cpp2py_export").defs
+
+    def __getattr__(name: str) -> Any:
+        """Return the schemas, whose library is loaded when they are asked for."""
+        if name != "defs":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _schemas()
+
+
+@functools.cache
+def _schemas() -> Any:
+    return import_part("onnx.onnx_cpp2py_export").defs
 
 
 def newest_opset() -> int:
     """Return the newest set of ONNX's own operators that the installed onnx has schemas of."""
-    if TYPE_CHECKING:
-        return defs.onnx_opset_version()
-    return defs.schema_version_map()[""][1]
+    return int(_schemas().schema_version_map()[""][1])

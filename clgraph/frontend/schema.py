@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from clgraph.frontend import protobuf
 from clgraph.frontend.adopted import adopted
 from clgraph.frontend.functions import has_function
+from clgraph.frontend.kept_schemas import Schemas
 from clgraph.frontend.microsoft import advice, is_foreign, microsoft_signature
 from clgraph.frontend.opsets import domain_of
-from clgraph.frontend.protobuf import defs
 from clgraph.frontend.signatures import Signature
 from clgraph.graph.importing import IMPORTERS, MICROSOFT, QONNX, Importer
+
+if TYPE_CHECKING:
+    from clgraph.frontend.protobuf import defs
 
 
 class Importers:
     """Finds the importer of a node under the operator sets of one model."""
 
-    def __init__(self, opsets: Mapping[str, int]) -> None:
-        """Remember the operator sets."""
-        self._opsets = opsets
+    def __init__(self, opsets: Mapping[str, int], schemas: Schemas | None = None) -> None:
+        """Remember the operator sets, and what tells of their operators: onnx by default."""
+        self._opsets, self._schemas = opsets, schemas or Schemas()
         self._versions: dict[tuple[str, str], int | None] = {}
         self._signatures: dict[tuple[str, str], Signature] = {}
         self._others: dict[tuple[tuple[str, int], ...], Importers] = {}
@@ -45,7 +50,7 @@ class Importers:
         version = self.version(op_type, domain)
         if version is None or self.get(op_type, domain) is not None or self.signature(op_type, domain) is None:
             return None
-        schema = defs.get_schema(op_type, version, domain_of(domain))
+        schema = protobuf.defs.get_schema(op_type, version, domain_of(domain))
         return schema if has_function(schema) else None
 
     def knows(self, op_type: str, domain: str) -> bool:
@@ -60,7 +65,7 @@ class Importers:
             return self
         key = tuple(sorted(wanted.items()))
         if key not in self._others:
-            self._others[key] = Importers(wanted)
+            self._others[key] = Importers(wanted, self._schemas)
             self._others[key]._others = self._others
         return self._others[key]
 
@@ -83,17 +88,15 @@ class Importers:
         opset = self._opsets.get(domain, 1 if domain in (MICROSOFT, *QONNX) else None)
         if opset is None:
             return None
-        try:
-            schema = defs.get_schema(op_type, opset, domain)
-        except defs.SchemaError:
+        if (found := self._schemas.find(op_type, opset, domain)) is None:
             known = _read(domain, op_type)
             if (signature := microsoft_signature(op_type, domain)) is not None:
                 self._signatures[domain, op_type] = signature
             if is_foreign(op_type, domain):
                 return min(known)
             return max((v for v in known if v <= opset), default=None)
-        self._signatures[domain, op_type] = Signature.of(schema)
-        return int(schema.since_version)
+        since, self._signatures[domain, op_type] = found
+        return since
 
 
 def _read(domain: str, op_type: str) -> list[int]:

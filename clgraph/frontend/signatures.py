@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import Remembering, remembered_with
 from clgraph.frontend.attribute_rules import value_problem
-from clgraph.frontend.protobuf import AttributeProto, defs, onnx
+from clgraph.frontend.protobuf import AttributeProto, onnx
+
+if TYPE_CHECKING:
+    from clgraph.frontend.protobuf import defs
 
 NO_LIMIT = 1 << 30
 """Schemas say at most 2^31 - 1 where there is no limit."""
 
 _OPEN = "...)"
 """Ends a type of which only the container is known: ``seq(...)``, ``optional(...)``."""
-
-_OPTION = defs.OpSchema.FormalParameterOption
 
 
 @frozen
@@ -35,8 +37,9 @@ class Place:
     @classmethod
     def of(cls, parameter: defs.OpSchema.FormalParameter) -> Place:
         """Return the place that *parameter* describes."""
-        shared = parameter.option != _OPTION.Variadic or parameter.is_homogeneous
-        return cls(parameter.type_str, frozenset(parameter.types), shared, parameter.option == _OPTION.Optional)
+        option = type(parameter.option)
+        shared = parameter.option != option.Variadic or parameter.is_homogeneous
+        return cls(parameter.type_str, frozenset(parameter.types), shared, parameter.option == option.Optional)
 
 
 Types = tuple[str | None, ...]
@@ -75,6 +78,19 @@ class Signature(Remembering):
             {name: int(a.type) for name, a in schema.attributes.items()},  # type: ignore[call-overload]
             frozenset(name for name, a in schema.attributes.items() if a.required),
         )
+
+    def to_json(self) -> list[Any]:
+        """Return what :meth:`of_json` reads."""
+        places = [[[p.letter, sorted(p.types), p.shared, p.optional] for p in of] for of in (self.inputs, self.outputs)]
+        counts = [list(self.input_counts), list(self.output_counts)]
+        return [self.op_type, *places, *counts, dict(self.attributes), sorted(self.required)]
+
+    @classmethod
+    def of_json(cls, data: list[Any]) -> Signature:
+        """Return what :meth:`to_json` wrote."""
+        op_type, *places, inputs, outputs, attributes, required = data
+        read, made = (tuple([Place(letter, frozenset(types), *rest) for letter, types, *rest in of]) for of in places)
+        return cls(op_type, read, made, tuple(inputs), tuple(outputs), attributes, frozenset(required))
 
     def problem(self, node: onnx.NodeProto, inputs: Sequence[str], types: Types) -> str | None:
         """Return what is wrong with a node, ``None`` where nothing is known against it.
