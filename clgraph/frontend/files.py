@@ -75,9 +75,9 @@ def _graph_texts(graph: onnx.GraphProto) -> Iterator[object]:
 
 def _node_texts(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
     for node in nodes:
-        yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
-        yield from (text for entry in node.metadata_props for text in (entry.key, entry.value))
-        for attribute in node.attribute:
+        yield from (node.name, node.op_type, node.domain, node.overload, *node.input[:], *node.output[:])
+        yield from (text for entry in node.metadata_props[:] for text in (entry.key, entry.value))
+        for attribute in node.attribute[:]:
             yield from (attribute.name, attribute.ref_attr_name)
             for body in bodies_of(attribute):
                 yield from _graph_texts(body)

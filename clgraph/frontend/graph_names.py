@@ -30,7 +30,7 @@ def check_names(
         ModelError: A name is made twice or by nothing, a node has no output, or the graph has none.
     """
     made = given.copy()
-    made.update(n for node in graph.node for n in node.output if n)
+    made.update(n for node in graph.node for n in node.output[:] if n)
     if twice := [name for name, count in made.items() if count > 1]:
         raise ModelError(f"the graph makes {some_of(twice)} more than once")
     for node, reads in zip(graph.node, reads_of_nodes, strict=True):

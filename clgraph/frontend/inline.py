@@ -121,7 +121,8 @@ def labels_of(nodes: Iterable[onnx.NodeProto], annotation: str | None = None) ->
 
 def annotation_of(node: onnx.NodeProto) -> str | None:
     """Return the layering annotation of *node*."""
-    return next((entry.value for entry in node.metadata_props if entry.key == ANNOTATION), None)
+    marks = node.metadata_props[:]
+    return next((entry.value for entry in marks if entry.key == ANNOTATION), None) if marks else None
 
 
 def _expand(

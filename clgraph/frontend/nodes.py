@@ -58,6 +58,11 @@ class ModelNode:
     types: tuple[str | None, ...] = ()
     emitted: list[Emitted] = field(default_factory=list)
     literals: dict[str, Array] = field(default_factory=dict)
+    _attributes: dict[str, onnx.AttributeProto] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Look at the attributes once; the first counts of a name."""
+        self._attributes = {a.name: a for a in reversed(self.proto.attribute[:])}
 
     @property
     def op_type(self) -> str:
@@ -81,11 +86,10 @@ class ModelNode:
 
     def attribute(self, name: str, default: Any) -> Any:
         """Return an attribute, *default* when it is absent; an element type where *default* is a ``DType``."""
-        for attribute in self.proto.attribute:
-            if attribute.name == name:
-                value = attribute_value(attribute, f"attribute {name!r} of node {self.name!r}")
-                return dtype_of(value, f"node {self.name!r}") if isinstance(default, DType) else value
-        return default
+        if (found := self._attributes.get(name)) is None:
+            return default
+        value = attribute_value(found, f"attribute {name!r} of node {self.name!r}")
+        return dtype_of(value, f"node {self.name!r}") if isinstance(default, DType) else value
 
     def type_of(self, slot: int) -> str | None:
         """Return the type of an input, as ``tensor(float)``; ``None`` where it is absent or not known."""

@@ -87,7 +87,7 @@ class GraphLoader:
         found = ((v.name, declared_type(v.type)) for v in graph.input if v.name not in self.constants)
         self.types = {name: type_ for name, type_ in found if type_ is not None}
         self.reads = [reads_of(node) for node in graph.node]
-        self.made = self.constants | inputs | {n for node in graph.node for n in node.output}
+        self.made = self.constants | inputs | {n for node in graph.node for n in node.output[:]}
         self.names = self.made.union(*self.reads)
         if outer is not None:
             self.names |= outer.names
@@ -188,7 +188,7 @@ class GraphLoader:
         Raises:
             ModelError: The node breaks ONNX's rules.
         """
-        inputs = _cut([self._resolve(n) for n in proto.input])
+        inputs = _cut([self._resolve(n) for n in proto.input[:]])
         if (signature := importers.signature(proto.op_type, proto.domain)) is not None:
             types = tuple([self._type_of(n) if n else None for n in inputs])
             if (problem := signature.problem(proto, inputs, types)) is not None:
@@ -217,7 +217,7 @@ class GraphLoader:
             label.annotation,
             since,
             inputs,
-            _cut([n if n in read else "" for n in proto.output]) or (proto.output[0],),
+            _cut([n if n in read else "" for n in proto.output[:]]) or (proto.output[0],),
             self._find_deciding,
             self._fresh,
             partial(self._read_body, importers),

@@ -23,7 +23,7 @@ def ordered(pairs: Sequence[Pair], reads: Sequence[Sequence[str]]) -> list[Pair]
     Raises:
         ModelError: There is none.
     """
-    maker = {name: i for i, (node, _) in enumerate(pairs) for name in node.output if name}
+    maker = {name: i for i, (node, _) in enumerate(pairs) for name in node.output[:] if name}
     before = [{maker[name] for name in read if name in maker} for read in reads]
     readers: list[list[int]] = [[] for _ in pairs]
     for i, made_by in enumerate(before):
@@ -47,7 +47,7 @@ def ordered(pairs: Sequence[Pair], reads: Sequence[Sequence[str]]) -> list[Pair]
 
 def reads_of(node: onnx.NodeProto) -> list[str]:
     """Return the names that *node* reads, those of its bodies in the graph around it included."""
-    found = list(node.input)
+    found: list[str] = node.input[:]
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
             graph = attribute.g

@@ -109,7 +109,7 @@ class Signature(Remembering):
     def output_types(self, node: onnx.NodeProto, types: Types) -> dict[str, str]:
         """Return the types of the node's outputs, by name, that the signature and its inputs' *types* tell."""
         places = self._made(types)
-        made = ((name, places[min(i, len(places) - 1)]) for i, name in enumerate(node.output) if name and places)
+        made = ((name, places[min(i, len(places) - 1)]) for i, name in enumerate(node.output[:]) if name and places)
         return {name: type_ for name, type_ in made if type_ is not None}
 
     @remembered_with
@@ -132,7 +132,7 @@ class Signature(Remembering):
 
     def _attribute_problem(self, node: onnx.NodeProto) -> str | None:
         seen = set[str]()
-        for attribute in node.attribute:
+        for attribute in node.attribute[:]:
             name = attribute.name
             if name in seen:
                 return f"has attribute {name!r} more than once"

@@ -115,8 +115,8 @@ def made_of(node: onnx.NodeProto, types: Sequence[str | None]) -> str | None:
     Args:
         types: Of its inputs.
     """
-    attributes = {a.name: a for a in node.attribute}
     first = types[0] if types else None
+    attributes = {a.name: a for a in node.attribute} if node.op_type in ("SequenceEmpty", "Optional") else {}
     if node.op_type == "SequenceEmpty":
         return _wrapped("seq", tensor_of(attributes["dtype"].i) if "dtype" in attributes else "tensor(float)")
     if node.op_type == "Optional" and "type" in attributes and not types:
