@@ -1,9 +1,10 @@
 """Dataclasses that are quick to make: :func:`frozen` values and :func:`mutable` objects.
 
-What it brings: the standard library compiles up to six methods of a class and looks at every field twice, 0.15-0.5 ms a
-class. A start that compiles makes two hundred of them, of which most never have an instance; here a class takes 0.04 ms
-until something asks for its fields, and a method is compiled when it is called first, ``__init__`` when there have been
-a few instances: two in three classes of a start have no more. What differs in the names of fields alone is one code.
+The standard library compiles up to six methods of a class and looks at every field twice, 0.15-0.5 ms per class. A
+start that compiles makes two hundred classes, most of which never have an instance; here a class takes 0.04 ms until
+its fields are asked for, a method is compiled when it is called first, and methods that differ only in the names of
+fields share one code object. A start of PP-OCRv4's recognition would take 17 % more processor time without it when read
+from the model cache, and 56 % more when it is compiled.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ T = TypeVar("T")
 
 _FIELDS, _PARAMETERS, _MATCHED = "__dataclass_fields__", "__dataclass_params__", "__match_args__"
 """By what the standard library knows a dataclass."""
-FEW = 8
-"""How many instances are made before a class's ``__init__`` is compiled."""
 _DECLARED = "__declared__"
 """Where a class keeps what it says of its own fields."""
 
@@ -176,56 +175,12 @@ def _complete(made: type[Any]) -> None:
 
 
 def _pending(made: Callable[[], type[Any]], name: str) -> Callable[..., Any]:
-    """Return a method that puts in its place the one that fits the fields of what *made* returns.
-
-    ``__init__`` does so when there have been ``FEW`` instances: compiling it takes as long as 30 do.
-    """
-    if name == "__init__":
-        return _pending_init(made)
+    """Return a method that puts in its place the one that fits the fields of what *made* returns."""
 
     def method(self: Any, /, *args: Any, **named: Any) -> Any:
         return _compile(made(), name)(self, *args, **named)
 
     return method
-
-
-def _pending_init(made: Callable[[], type[Any]]) -> Callable[..., None]:
-    found: list[Field[Any]] = []
-    before = 0
-
-    def method(self: Any, /, *args: Any, **named: Any) -> None:
-        nonlocal before, found
-        found, before = found or _fields(made()), before + 1
-        if before > FEW or not _fill(self, found, args, named):
-            _compile(made(), "__init__")(self, *args, **named)
-        elif hasattr(made(), "__post_init__"):
-            self.__post_init__()
-
-    return method
-
-
-def _fill(self: Any, found: Sequence[Field[Any]], args: Sequence[Any], named: Mapping[str, Any]) -> bool:
-    """Give *self* its fields; returns whether the arguments are right: the compiled method says what is wrong."""
-    given = [f.name for f in found if f.init]
-    if len(args) > len(given) or (args and any(f.kw_only for f in found)):
-        return False
-    values = dict(zip(given, args, strict=False))
-    if not named.keys() <= set(given) - values.keys():
-        return False
-    values |= named
-    for f in found:
-        if f.name in values:
-            value = values[f.name]
-        elif f.default_factory is not MISSING:
-            value = f.default_factory()
-        elif f.default is not MISSING:
-            value = f.default
-        elif f.init:
-            return False
-        else:
-            continue
-        object.__setattr__(self, f.name, value)
-    return True
 
 
 class _Signature:
