@@ -25,6 +25,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.runtime.engine import Engine
 from clgraph.selector.descriptor import Places
 from clgraph.selector.implementation import Formats, Implementation
+from clgraph.selector.libraries import run_in
 from clgraph.selector.library import compose
 from clgraph.selector.plan import Tile
 from clgraph.selector.query import DeviceInfo, Query
@@ -121,14 +122,15 @@ def run_tiles(
     banks, most = [engine.upload(bank, "a test's tensors")], engine.info.max_alloc
     places = _OneBank(engine.info.name, engine, Workspace(), banks, most, offsets=offsets)
     tiles = [step for step in plan.steps if isinstance(step, Tile)]
-    table = TileTable(compose(tiles[0].library, engine.info.simd))
-    for tile in tiles:
-        table.add(SimpleNamespace(name="tested"), tile)  # type: ignore[arg-type]
-    executor = TileExecutor(table, places)
+    libraries = run_in([tile.library for tile in tiles])
+    tables = {name: TileTable(compose(name, engine.info.simd)) for name in libraries}
+    node: Any = SimpleNamespace(name="tested")
+    numbers = [tables[name].add(node, tile) for name, tile in zip(libraries, tiles, strict=True)]
+    executors = {name: TileExecutor(table, places) for name, table in tables.items()}
     found = []
     for _ in range(2):
-        for i in range(len(tiles)):
-            kernel, grid, group = executor.bind(i, i + 1)
+        for name, i in zip(libraries, numbers, strict=True):
+            kernel, grid, group = executors[name].bind(i, i + 1)
             kernel.on(engine.stream, grid, group)()
         flat = np.empty(q.outputs[0].span, q.outputs[0].dtype.numpy)
         engine.stream.read(places.banks[0], offsets["out0"], flat)
