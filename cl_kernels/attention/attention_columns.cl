@@ -135,6 +135,6 @@ static void attention_columns(__global const attention_columns_desc* d, __global
     __global float* row = out + i * d->out_row;
     const float16 scale = scales[i];
     for (int j = 0; j * 16 < width; j++) store_row(row, j, width, load_row(row, j, width, 0.0f) * scale);
-    post_whole_row(post, posts, banks, row, n, first + i, width);
+    post_whole_row(post, posts, banks, row, n, 0, first + i, width);
   }
 }

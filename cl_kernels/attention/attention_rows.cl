@@ -109,6 +109,6 @@ static void attention_rows(__global const attention_rows_desc* d, __global char*
     __global float* row = out + (long)i * width;
     const float16 scale = scales[i];
     for (int j = 0; j * 16 < width; j++) store_row(row, j, width, load_row(row, j, width, 0.0f) * scale);
-    post_whole_row(post, posts, banks, row, n, first + i, width);
+    post_whole_row(post, posts, banks, row, n, 0, first + i, width);
   }
 }

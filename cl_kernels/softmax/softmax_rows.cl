@@ -39,6 +39,6 @@ static void softmax_rows(__global const softmax_rows_desc* d, __global char** ba
     else
       for (int i = 0; i < whole; i++) STORE_LOOSE(out + i * 16, LOAD_LOOSE(out + i * 16) * scale);
     if (rest) store_lanes(out + whole * 16, d->logarithm ? end - high - shift : end_e * scale, rest);
-    post_whole_row(post, posts, banks, out, n, y, width);
+    post_whole_row(post, posts, banks, out, n, 0, y, width);
   }
 }

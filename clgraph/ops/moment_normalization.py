@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
-import numpy as np
-
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
@@ -52,14 +50,12 @@ class GroupNormalization(Composite):
         shape = c.layout(x).shape
         if len(shape) < 2 or self.groups < 1 or shape[1] % self.groups:
             raise ShapeError(f"{list(shape)} has no {self.groups} groups of channels")
-        size = prod(shape[1:]) // self.groups
-        exact = c.add(Reshape((shape[0], self.groups, size), zero_is_zero=True), in_float32(c, x))
-        one = c.constant(np.ones(1, c.layout(exact).dtype.numpy))
-        y = in_type_of(c, c.add(LayerNormalization(-1, self.epsilon), exact, one), x)
-        channels = self.groups if self.by_group else shape[1]
-        y = c.add(Reshape((shape[0], channels, prod(shape[1:]) // channels), zero_is_zero=True), y)
-        factor, shift = (c.add(Reshape((channels, 1)), v) for v in (scale, bias))
-        y = c.add(Eltwise("add"), c.add(Eltwise("mul"), y, factor), shift)
+        each = shape[1] // self.groups
+        wide = (shape[0], self.groups, each, prod(shape[2:]))
+        of_each = (self.groups, 1 if self.by_group else each, 1)
+        parts = [c.add(Reshape(wide, zero_is_zero=True), in_float32(c, x))]
+        parts += [c.add(Reshape(of_each), in_float32(c, v)) for v in (scale, bias)]
+        y = in_type_of(c, c.add(LayerNormalization(2, self.epsilon), *parts), x)
         return (c.add(Reshape(shape, zero_is_zero=True), y),)
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import prod
 
 from clgraph.implementations.cpu.blocked import NOTING_TILE
-from clgraph.implementations.cpu.rows import ByRows, Rows, as_rows
-from clgraph.ops.layer_normalization import LayerNormalization
+from clgraph.implementations.cpu.rows import Axis, ByRows, Rows, broadcast_pitches, merge
+from clgraph.ops.layer_normalization import LayerNormalization, over_result
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import implements
 from clgraph.selector.plan import Plan, Tile
@@ -22,10 +22,18 @@ class NormalizeRowsDesc(Descriptor):
     out: Pointer
     scale: Pointer
     bias: Pointer
-    in_y: Int
-    out_y: Int
+    scale_n: Int
+    scale_y: Int
+    scale_c: Int
+    scale_x: Int
+    bias_n: Int
+    bias_y: Int
+    bias_c: Int
+    bias_x: Int
     rows: Int
+    parts: Int
     width: Int
+    lines: Int
     ticket_rows: Int
     centred: Int
     epsilon: Float
@@ -48,18 +56,23 @@ class NormalizeRows(ByRows[LayerNormalization]):
 
     @classmethod
     def rows(cls, q: Query[LayerNormalization]) -> Rows | str:
-        x, p = q.inputs[0], q.primitive
-        if p.channels:
-            return "scales elements of a row, not channels"
-        if not all(t.is_dense_plain for t in (*q.own, q.outputs[0])):
-            return "serves dense plain tensors"
-        tail = x.shape[p.axis :]
-        if any(w.shape[-len(tail) :] != tail or w.count != prod(tail) for w in q.own[1:]):
-            return f"requires scale and bias of shape {list(tail)}"
-        rows = as_rows(q, 0, q.post_slots, p.axis)
-        if not isinstance(rows, str) and (rows.width.size != cls.width(q) or rows.images.size != 1):
-            return "requires operands that move evenly along rows and their elements"
-        return rows
+        """Return the rows, planes being their parts; behind the operands' pitches those of scale and bias."""
+        x, y, axis = q.inputs[0], q.outputs[0], q.primitive.axis
+        if not x.is_dense_plain or not y.is_dense_plain or not all(t.format.is_plain for t in q.own[1:]):
+            return "serves dense plain tensors, scale and bias without blocks"
+        operands = [broadcast_pitches(q.inputs[s], y.rank) for s in q.post_slots]
+        factors = [over_result(q, t).pitches for t in q.own[1:]]
+        tensors = zip(x.all_pitches, y.all_pitches, *operands, *factors, strict=True)
+        nest = [Axis(size, pitches) for size, pitches in zip(y.shape, tensors, strict=True)]
+        kept, inner = merge(nest[:axis]), merge(nest[axis:])
+        if max(len(kept), len(inner)) > 2:
+            return "walks two axes of rows and two within a row, and these tensors need more"
+        still = Axis(1, (0,) * (2 + len(operands) + len(factors)))
+        rows, images = (*kept[::-1], still, still)[:2]
+        width, parts = (*inner[::-1], still, still)[:2]
+        if any(pitch > 1 for pitch in width.pitches[2 + len(operands) :]):
+            return "requires scale and bias that lie side by side along a row, or stay"
+        return Rows(images, rows, width, parts)
 
     @classmethod
     def overwrites(cls, q: Query[LayerNormalization]) -> frozenset[int]:
@@ -68,15 +81,28 @@ class NormalizeRows(ByRows[LayerNormalization]):
     @classmethod
     def plan(cls, q: Query[LayerNormalization]) -> Plan:
         rows, tickets, post = cls.planned(q)
+        places, pitches = [NULL, NULL], [[0] * 4, [0] * 4]
+        for i, t in enumerate(q.own[1:]):
+            places[i] = Ref(f"in{i + 1}", 4 * t.origin)
+            number = 2 + len(q.post_slots) + i
+            pitches[i] = [axis.pitches[number] for axis in (rows.images, rows.rows, rows.planes, rows.width)]
         desc = NormalizeRowsDesc(
             inp=Ref("in0"),
             out=Ref("out0"),
-            scale=Ref("in1"),
-            bias=Ref("in2") if q.arity > 2 else NULL,
-            in_y=rows.rows.pitches[0],
-            out_y=rows.rows.pitches[1],
+            scale=places[0],
+            bias=places[1],
+            scale_n=pitches[0][0],
+            scale_y=pitches[0][1],
+            scale_c=pitches[0][2],
+            scale_x=pitches[0][3],
+            bias_n=pitches[1][0],
+            bias_y=pitches[1][1],
+            bias_c=pitches[1][2],
+            bias_x=pitches[1][3],
             rows=rows.rows.size,
+            parts=rows.planes.size,
             width=rows.width.size,
+            lines=rows.images.size * rows.rows.size,
             ticket_rows=tickets.each,
             centred=int(q.primitive.centred),
             epsilon=q.primitive.epsilon,

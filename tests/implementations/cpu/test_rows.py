@@ -120,12 +120,12 @@ def test_transposes_move_every_element(engine, seed):
     )
 
 
-def test_softmax_over_inner_axes_and_normalisation_of_channels_are_refused():
+def test_softmax_over_inner_axes_and_scales_along_three_axes_are_refused():
     x = Layout.of(np.zeros((2, 16, 4), np.float32))
     assert "last axes" in str(SoftmaxRows.refusal(pose(DeviceInfo(), SoftmaxRows, Softmax((1,)), [x], arity=1)))
     assert "behind them" in str(SoftmaxPlanes.refusal(pose(DeviceInfo(), SoftmaxPlanes, Softmax((2,)), [x], arity=1)))
     apart = pose(DeviceInfo(), SoftmaxPlanes, Softmax((0, 2)), [x], arity=1)
     assert "neighbouring" in str(SoftmaxPlanes.refusal(apart))
-    scale = Layout.of(np.zeros((16,), np.float32))
-    primitive = LayerNormalization(2, channels=True)
-    assert "channels" in str(NormalizeRows.refusal(pose(DeviceInfo(), NormalizeRows, primitive, [x, scale], arity=2)))
+    x, scale = (Layout.of(np.zeros(shape, np.float32)) for shape in ((2, 4, 3, 5), (4, 1, 5)))
+    q = pose(DeviceInfo(), NormalizeRows, LayerNormalization(1), [x, scale], arity=2)
+    assert "two axes" in str(NormalizeRows.refusal(q))
