@@ -181,7 +181,7 @@ def taking(command: F, options: Sequence[Callable[[Any], Any]], name: str, build
         return command(**{name: build(arguments)}, **arguments)
 
     call.__doc__, call.__name__ = command.__doc__, command.__name__
-    call.__click_params__ = list(getattr(command, "__click_params__", ()))  # type: ignore[attr-defined]
+    call.__click_params__ = list(getattr(command, "__click_params__", ()))  # type: ignore[attr-defined]  # as click does
     decorated: Any = call
     for option in reversed(options):
         decorated = option(decorated)

@@ -179,7 +179,8 @@ class Bindings:
                 waiting += missing
                 continue
             waiting.pop()
-            for made, array in zip(node.outputs, node.reference(*(v.constant for v in node.inputs)), strict=True):  # type: ignore[arg-type]
+            given = [v.constant for v in node.inputs if v.constant is not None]
+            for made, array in zip(node.outputs, node.reference(*given), strict=True):
                 made.constant = array
         assert found.constant is not None
         return found.constant

@@ -74,8 +74,7 @@ class Signature(Remembering):
             tuple(map(Place.of, schema.outputs)),
             (schema.min_input, schema.max_input),
             (schema.min_output, schema.max_output),
-            # The stubs of onnx do not say that the type of an attribute is an integer.
-            {name: int(a.type) for name, a in schema.attributes.items()},  # type: ignore[call-overload]
+            {name: int(a.type) for name, a in schema.attributes.items()},  # type: ignore[call-overload]  # not in the stubs
             frozenset(name for name, a in schema.attributes.items() if a.required),
         )
 

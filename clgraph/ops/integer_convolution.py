@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -131,7 +131,8 @@ class IntegerConvolutionRef(General[IntegerConvolution]):
     @classmethod
     def plan(cls, q: Query[IntegerConvolution]) -> Plan:
         (x, w, x_zero, w_zero), (y,), f = q.own, q.outputs, q.primitive.window
-        alone = replace(q, primitive=f, inputs=q.inputs[:2], arity=2)  # type: ignore[arg-type]
+        whole: Query[Any] = q
+        alone = replace(whole, primitive=f, inputs=q.inputs[:2], arity=2)
         numbers = convolution_table(alone, w.shape[0] // f.groups, w.shape[1])
         pitch = w_zero.all_pitches[0] if w_zero.count != 1 else 0
         zeros = table([x_zero.origin, w_zero.origin, pitch])

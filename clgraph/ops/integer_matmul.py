@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -141,7 +141,8 @@ class IntegerMatMulRef(General[IntegerMatMul]):
 
     @classmethod
     def plan(cls, q: Query[IntegerMatMul]) -> Plan:
-        p = matrix_product(replace(q, primitive=MatMul(), inputs=q.inputs[:2], arity=2))  # type: ignore[arg-type]
+        whole: Query[Any] = q
+        p = matrix_product(replace(whole, primitive=MatMul(), inputs=q.inputs[:2], arity=2))
         zeros = [_view(zero, p.dims, axis) for zero, axis in ((q.own[2], -2), (q.own[3], -1))]
         s = space(p.dims, [p.y, p.a, p.b, *zeros])
         numbers = table(s.dims, *s.views, [p.k, p.a_pitch, p.b_pitch])

@@ -231,6 +231,7 @@ ELSEWHERE = {
     "explorer/making.py": "a folder made for a dump and removed; programs, where the user says",
     "network/profile.py": "a trace, where the user says",
     "onnxruntime/adapters.py": "adapters, where the user says",
+    "onnxruntime/compiling.py": "models, where the user says",
     "onnxruntime/profiling.py": "a trace, where onnxruntime's option says",
     "passes/observers.py": "dumps, where the user says",
     "saved/constant_files.py": "dumps, where the user says",

@@ -80,7 +80,7 @@ def made_by(program: Program, value: Value, chosen: Container[Node]) -> Node | N
         first = node.inputs[0] if node.inputs else None
         if isinstance(node.primitive, Eltwise | QuantizedSum):
             sides = [v for v in node.inputs if v.layout == node.output.layout and v.producer is not None]
-            first = max(sides, key=lambda v: program.position(v.producer), default=None)  # type: ignore[arg-type]
+            first = max(sides, key=lambda v: program.position(v.producer), default=None)  # type: ignore[arg-type]  # each has one
         elif not isinstance(node.primitive, Activation | DequantizeAdd):
             return None
         if first is None or node.fused or read_outside(program, first, [node]) is not None:
