@@ -25,10 +25,11 @@ def _floats(engine: Engine, step: Launch, arrays: Mapping[str, Array], result: s
     """Run *step* on *arrays* by role, and return so many floats that it has written."""
     held = {role: engine.upload(a, role) for role, a in arrays.items()}
     held[result] = engine.upload(np.full(count, np.nan, np.float32), result)
-    run_launch(engine, step, held)
+    pending = run_launch(engine, step, held)
     found = np.empty(count, np.float32)
     engine.stream.read(held[result], 0, found)
     engine.stream.finish()
+    del pending
     return found
 
 
