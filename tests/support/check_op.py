@@ -6,6 +6,7 @@ implementation no test has run.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -114,7 +115,7 @@ def check_op(
         if constant or not ready:  # without constants, a network serves all families
             serving = _serving(engine, bound, arrays, len(shapes), constant, fused, only, laid_out)
             ready = [(p, _network(engine, p, bound, arrays, len(shapes), constant, fused)) for p in serving]
-            cut = [p for p in serving if not worst and _all_plain(p.query)]
+            cut = [p for p in serving if not worst and _in_windows(p)]
             ready += [(p, _network(engine, p, bound, arrays, len(shapes), constant, fused, windows=True)) for p in cut]
         for proposal, network in ready:
             name = proposal.implementation.name
@@ -170,8 +171,11 @@ def _network(
     return Network(program, {place: engine})
 
 
-def _all_plain(query: Query[Any]) -> bool:
-    return all(x.is_dense_plain and not x.halo for x in (*query.inputs, *query.outputs))
+def _in_windows(proposal: Proposal) -> bool:
+    """Whether an implementation gets inputs that are cut from wider ones, too: one of four on plain tensors does."""
+    q = proposal.query
+    plain = all(x.is_dense_plain and not x.halo for x in (*q.inputs, *q.outputs))
+    return plain and zlib.crc32(f"{proposal.implementation.name} {q}".encode()) % 4 == 0
 
 
 def _twice(network: Network, arrays: Sequence[Array], name: str) -> list[Array]:
