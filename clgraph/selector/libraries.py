@@ -7,7 +7,7 @@ with those of ``core``, the library holds the functions of ``core``, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 CORE = "core"
 
@@ -22,13 +22,17 @@ LIBRARIES = {
 }
 """The libraries of clgraph's own tile functions, and what those compute; plugins may declare others."""
 
-WITH_CORE = frozenset({"convolution", "bytes", "blocks", "bfloat"})
-"""Those that hold the functions of ``core``, too."""
+SHARED = {CORE: ("convolution", "bytes", "blocks", "bfloat"), "direct": ("convolution", "bytes")}
+"""Functions that several libraries hold, too: of ``core``, and direct convolutions of floats (``direct``).
+
+Those stand between quantised ones wherever a tool leaves some in floats. No library has the name ``direct``: where no
+other is needed that holds them, the first of its holders is.
+"""
 
 
 def holds(library: str, declared: str) -> bool:
-    """Whether *library* has the tile functions that are declared for library *declared*."""
-    return library == declared or (declared == CORE and library in WITH_CORE)
+    """Whether *library* has the tile functions that are declared for *declared*."""
+    return library == declared or library in SHARED.get(declared, ())
 
 
 def run_in(declared: Sequence[str]) -> list[str]:
@@ -37,8 +41,7 @@ def run_in(declared: Sequence[str]) -> list[str]:
     Args:
         declared: What the tile functions of the steps are declared for, in the order in which they run.
     """
-    named = dict.fromkeys(declared)
-    needed = [name for name in named if not any(other != name and holds(other, name) for other in named)]
+    needed = _needed(dict.fromkeys(declared))
     if len(needed) == 1:
         return needed * len(declared)
     found = []
@@ -48,3 +51,13 @@ def run_in(declared: Sequence[str]) -> list[str]:
         needed.insert(0, latest)
         found.append(latest)
     return found
+
+
+def _needed(declared: Iterable[str]) -> list[str]:
+    """Return the fewest libraries that hold all functions of what is *declared*."""
+    parts = [name for name in declared if name in SHARED and name not in LIBRARIES]
+    needed = [name for name in declared if name not in parts]
+    for part in parts:
+        if not any(holds(library, part) for library in needed):
+            needed.append(SHARED[part][0])
+    return [name for name in needed if not any(other != name and holds(other, name) for other in needed)]

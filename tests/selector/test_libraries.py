@@ -3,7 +3,7 @@
 import pytest
 
 from clgraph.selector.descriptor import DESCRIPTORS
-from clgraph.selector.libraries import LIBRARIES, WITH_CORE, holds, run_in
+from clgraph.selector.libraries import LIBRARIES, SHARED, holds, run_in
 from clgraph.selector.library import compose, tile_text
 
 
@@ -17,6 +17,9 @@ from clgraph.selector.library import compose, tile_text
         (["convolution", "core", "bytes", "core", "core"], ["convolution"] * 2 + ["bytes"] * 3),
         (["bytes", "rare", "core", "convolution"], ["bytes", "rare", "bytes", "convolution"]),
         (["weights", "weights"], ["weights", "weights"]),
+        (["core", "direct"], ["convolution"] * 2),
+        (["bytes", "direct", "core", "bytes"], ["bytes"] * 4),
+        (["bytes", "direct", "convolution", "direct"], ["bytes"] * 2 + ["convolution"] * 2),
         (["core", "somebody's"], ["core", "somebody's"]),
     ],
 )
@@ -29,11 +32,11 @@ def test_a_step_runs_in_the_library_of_those_before_it_where_that_holds_its_func
 
 def test_every_tile_function_is_in_a_known_library_and_in_those_that_hold_it() -> None:
     own = [d for d in DESCRIPTORS.values() if d.__module__.startswith("clgraph.")]
-    assert {d.library for d in own} == {*LIBRARIES}
+    assert {d.library for d in own} == {*LIBRARIES, *SHARED}
     functions = {name: set(compose(name, 16).functions) for name in LIBRARIES}
     for d in own:
         found = {name for name in LIBRARIES if d.function in functions[name]}
-        wanted = {d.library, *WITH_CORE} if d.library == "core" else {d.library}
+        wanted = {d.library, *SHARED.get(d.library, ())}
         assert found == wanted & {*LIBRARIES}, d.function
 
 

@@ -47,7 +47,7 @@ FETCHED_WEIGHTS = 1 << 15
 """Bytes of weights that are fetched ahead where each is read once; less is in a core's cache since the run before."""
 
 
-@descriptor("conv_fsv16", library="convolution", micros=("micro_conv",))
+@descriptor("conv_fsv16", library="direct", micros=("micro_conv",))
 class ConvFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``conv_fsv16.cl``."""
 
