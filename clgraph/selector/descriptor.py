@@ -47,7 +47,7 @@ class Descriptor:
         function: The tile function, found in the kernel file of the same name.
         made_of: The tile function of whose file it is made, its own unless ``defines`` make it another one.
         defines: Macros, by name.
-        library: The library it is compiled into, and those that hold this one.
+        library: What it is declared for: a library, or a part that several hold (``libraries.SHARED``).
         micros: The families of micro-kernels it calls.
         any_alignment: Its plain inputs may start at any float, and it reads nothing behind their last one: a caller's
             array can be read where it lies.
