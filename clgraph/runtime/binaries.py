@@ -13,6 +13,7 @@ from clgraph.core import cache_folder
 from clgraph.core.log import Log
 from clgraph.errors import KernelBuildError
 from clgraph.runtime import driver, pocl_binary
+from clgraph.runtime.pocl_headers import CHOSEN
 
 _log = Log(__name__)
 
@@ -126,7 +127,7 @@ def build(context: Any, handle: Any, text: str, options: str, what: str) -> Any:
     driver.restore(handle)
     if few := driver.declarations(handle, text):
         try:
-            return cl.build(context, handle, text, f"{options} {few}")
+            return cl.build(context, handle, few + text, f"{options} -D{CHOSEN}")
         except cl.Error as error:
             _log.debug("%s is built again with all declarations: %s", what, error)
     try:

@@ -138,21 +138,21 @@ def restore(handle: Any) -> None:
 
 
 def declarations(handle: Any, text: str) -> str:
-    """Return build options that leave out declarations which *text* does not need; none for another driver's device."""
-    return pocl_headers.options(text, _declared()) if is_wheel(handle.platform) and _declared() else ""
+    """Return what the wheel's PoCL compiles before *text* in place of all declarations; empty for another driver."""
+    return pocl_headers.needed(text, _declared()) if is_wheel(handle.platform) and _declared() else ""
 
 
 @functools.cache
-def _declared() -> frozenset[str]:
-    """Return the stems of the built-in functions that the wheel's PoCL declares when asked for."""
+def _declared() -> dict[str, str]:
+    """Return the declarations of the built-in functions of the wheel's PoCL by the functions' stems."""
     library, tree = wheel(), _tree()
     if library is None or tree is None:
-        return frozenset()
+        return {}
     try:
-        return pocl_headers.stems(*pocl.headers(tree, library))
+        return pocl_headers.declarations(*pocl.headers(tree, library))
     except OSError as error:
         _log.info("kernels are compiled with the declarations of all built-in functions: %s", error)
-        return frozenset()
+        return {}
 
 
 _LOOKING = threading.Lock()

@@ -35,7 +35,7 @@ DRIVER_CALLS = (0x794BBA - 0x791E30, 0x794BDF - 0x791E30)
 """Bytes from ``pocl_basic_init_device_ops`` to its call in that binary, and to that of ``pocl_pthread_init_device_ops``
 behind it: devices are listed in the order of these calls."""
 
-_TREE = b" headers"
+_TREE = b" declarations"
 """Of what a tree of links has that trees of other releases, beside it in the cache, have not."""
 
 _KEPT: dict[int, ctypes.Array[ctypes.c_char]] = {}
