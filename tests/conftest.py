@@ -56,6 +56,10 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     # Not in a folder of their own: all that is imported, 2,900 modules of other packages, would be compiled for it.
     sys.dont_write_bytecode = False
 
+LINKER = "COMPILER_PATH"
+"""Where clang, which PoCL links kernels by, looks for the linker first: ``tests/support/linker``."""
+os.environ[LINKER] = str(Path(__file__).parent / "support" / "linker")
+
 os.environ["CLGRAPH_TUNING"] = "off"  # tests must not depend on what was tuned on the machine
 os.environ["CLGRAPH_MODEL_CACHE"] = "0"  # what a test sees must not depend on what ran before
 
@@ -194,8 +198,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Surround a test and the fixtures that it is the first or last to use: an autouse fixture costs 0.1 ms a test.
 
     Tests without the mark ``opencl`` have no driver. Models that PoCL runs as a GPU have kernels that LLVM does not
-    optimise, which takes a fifth of the time, but in ``OPTIMISED``, where they are as users have them. Under
-    ``TOGETHER`` no program is run in the calling thread because that is sooner.
+    optimise, which takes a fifth of the time, but in ``OPTIMISED``, where they are as users have them, and linked so.
+    Under ``TOGETHER`` no program is run in the calling thread because that is sooner.
     """
     from clgraph.engines import opening
     from clgraph.network import waking
@@ -204,7 +208,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     with pytest.MonkeyPatch.context() as patch:
         if item.get_closest_marker("opencl") is None:
             without_drivers(patch)
-        if QUICK and not item.nodeid.startswith(OPTIMISED):
+        if item.nodeid.startswith(OPTIMISED):
+            patch.delenv(LINKER)
+        elif QUICK:
             patch.setattr(opening, "_open", quick_engine.opened)
         if item.nodeid.startswith(TOGETHER):
             patch.setattr(waking, "WAKING_SECONDS", -1.0)
