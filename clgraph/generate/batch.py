@@ -21,7 +21,7 @@ def readers(model: Model, feeding: Feeding, prompts: Sequence[Sequence[int]]) ->
     """
     if len(prompts) < 2 or not is_kept(model, feeding):
         return None
-    session = model.session()
+    session = model.session(feeding.carried)
     padding = session.padding if feeding.mask is not None else None
     if len({len(p) for p in prompts}) > 1 and (padding is None or (padding == "left" and feeding.positions is None)):
         return None
@@ -74,7 +74,7 @@ class _Batch:
             feeds[feeding.mask] = mask
         if feeding.positions is not None:
             own = np.arange(ids.shape[1]) if self._padding == "right" else np.maximum(new.cumsum(1) - 1, 0)
-            feeds[feeding.positions] = self._lengths[:, None] + own
+            feeds[feeding.positions] = feeding.places(self._lengths[:, None] + own)
         last = self._padding == "left" or ids.shape[1] == 1 or len(set(counts.tolist())) == 1
         logits = self._session.run(feeds, outputs=[feeding.logits], last=last)[feeding.logits]
         for i in self.waiting:

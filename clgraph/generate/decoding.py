@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +14,9 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Signature
 from clgraph.model.model import Model
 
+CACHES, CARRIED = ("key", "value"), ("conv", "recurrent", "ssm")
+"""What layers are fed back, as :class:`Names` calls it: of every token, or of the latest ones and of all together."""
+
 Step = Callable[[Mapping[str, Array]], Array]
 """Runs a decoder on new tokens and returns the logits."""
 
@@ -24,14 +27,23 @@ class Feeding:
 
     Attributes:
         mask, positions: ``None`` where it has no such input.
+        kinds: How many positions a token has; those of vision have one in time, height and width, which are one for
+            text. ``None`` where the input has no axis for them.
         pairs: Inputs for the cache, with the outputs that are fed to them in the next run.
+        carried: Those of them that are no caches, of layers without attention.
     """
 
     ids: str
     mask: str | None
     positions: str | None
+    kinds: int | None
     logits: str
-    pairs: tuple[tuple[str, str], ...]
+    pairs: Mapping[str, str]
+    carried: Mapping[str, str]
+
+    def places(self, places: Array) -> Array:
+        """Return what the input of positions is fed for *places* ``[texts, tokens]``."""
+        return places if self.kinds is None else np.broadcast_to(places, (self.kinds, *places.shape))
 
 
 def feeding_of(model: Model, names: Names) -> Feeding:
@@ -40,24 +52,32 @@ def feeding_of(model: Model, names: Names) -> Feeding:
     Raises:
         UnsupportedError: It has inputs besides tokens, mask, positions and cache, or lacks some.
     """
-    inputs, outputs = {s.name for s in model.inputs}, {s.name for s in model.outputs}
-    pairs = _pairs(names, inputs)
-    known = {names.input_ids, names.attention_mask, names.position_ids, *(past for past, _ in pairs)}
-    wanted = {names.input_ids, *(past for past, _ in pairs)} - inputs
-    wanted |= {names.logits, *(present for _, present in pairs)} - outputs
-    if missing := sorted(wanted):
+    shapes, outputs = {s.name: s.shape or () for s in model.inputs}, {s.name for s in model.outputs}
+    found = {kind: _pairs(names, shapes, kind) for kind in (*CACHES, *CARRIED)}
+    caches, carried = ({i: o for kind in kinds for i, o in found[kind].items()} for kinds in (CACHES, CARRIED))
+    known = {names.input_ids, names.attention_mask, names.position_ids, *caches, *carried}
+    missing = {_ends(names, kind)[0].replace("%d", "0") for kind in CACHES if not found[kind]}
+    missing |= {names.input_ids} - shapes.keys()
+    missing |= {names.logits, *caches.values(), *carried.values()} - outputs
+    if missing:
         raise UnsupportedError(
-            f"the model has no input or output {missing[0]!r}: it is no decoder with a cache, or calls things "
-            f"otherwise than its folder says; it has {', '.join(sorted(inputs | outputs))}"
+            f"the model has no input or output {min(missing)!r}: it is no decoder with a cache, or calls things "
+            f"otherwise than its folder says; it has {', '.join(sorted(shapes.keys() | outputs))}"
         )
-    if odd := sorted(inputs - known):
+    if odd := sorted(shapes.keys() - known):
         raise UnsupportedError(f"nothing is known about the decoder's input {odd[0]!r}: export it without")
+    positions = shapes.get(names.position_ids)
+    kinds = positions[0] if positions is not None and len(positions) == 3 else None
+    if isinstance(kinds, str):
+        raise UnsupportedError(f"nothing is known about the {kinds} positions of a token: export it with their number")
     return Feeding(
         names.input_ids,
-        names.attention_mask if names.attention_mask in inputs else None,
-        names.position_ids if names.position_ids in inputs else None,
+        names.attention_mask if names.attention_mask in shapes else None,
+        names.position_ids if positions is not None else None,
+        kinds,
         names.logits,
-        tuple(pairs),
+        caches | carried,
+        carried,
     )
 
 
@@ -68,12 +88,19 @@ def vocabulary_of(model: Model, feeding: Feeding) -> int | None:
     return last if isinstance(last, int) else None
 
 
-def _pairs(names: Names, inputs: set[str]) -> list[tuple[str, str]]:
-    """Return the cache's inputs and outputs of each layer that has one of *inputs*, those of the first in any case."""
-    parts = ((names.past_key_names, names.present_key_names), (names.past_value_names, names.present_value_names))
-    found: list[tuple[str, str]] = []
-    while not found or any(_of_layer(past, len(found) // 2) in inputs for past, _ in parts):
-        found += [(_of_layer(past, len(found) // 2), _of_layer(present, len(found) // 2)) for past, present in parts]
+def _ends(names: Names, kind: str) -> tuple[str, str]:
+    """Return what inputs and outputs of a *kind* are called."""
+    return getattr(names, f"past_{kind}_names"), getattr(names, f"present_{kind}_names")
+
+
+def _pairs(names: Names, inputs: Iterable[str], kind: str) -> dict[str, str]:
+    """Return the outputs of a *kind* that are fed back, by the *inputs* that take them, of the layers that have it."""
+    (past, present), found = _ends(names, kind), {}
+    before, layer, behind = past.partition("%d")
+    for name in inputs:
+        number = name.removeprefix(before).removesuffix(behind)
+        if layer and number.isdecimal() and name == f"{before}{number}{behind}":
+            found[name] = present.replace("%d", number)
     return found
 
 
@@ -119,7 +146,7 @@ class Decoding:
         if feeding.mask is not None:
             feeds[feeding.mask] = np.ones((1, total), np.int64)
         if feeding.positions is not None:
-            feeds[feeding.positions] = np.arange(self.length, total)[None]
+            feeds[feeding.positions] = feeding.places(np.arange(self.length, total)[None])
         logits: Array = self._run(feeds)[0, -1].astype(np.float32, copy=False)
         self.length = total
         return logits
@@ -127,38 +154,36 @@ class Decoding:
 
 def is_kept(model: Model, feeding: Feeding) -> bool:
     """Whether all caches of *model* are recognised as its state."""
-    return {(pair.input, pair.output) for pair in model.state} == set(feeding.pairs)
+    return {pair.input: pair.output for pair in model.state} | dict(feeding.carried) == feeding.pairs
 
 
 def _in_session(model: Model, feeding: Feeding) -> Step:
-    session = model.session()
+    session = model.session(feeding.carried)
     return lambda feeds: session.run(feeds, outputs=[feeding.logits], last=True)[feeding.logits]
 
 
 def _fed_back(model: Model, feeding: Feeding) -> Step:
     signatures = {s.name: s for s in model.inputs}
-    caches = {past: _empty(signatures[past]) for past, _ in feeding.pairs}
+    caches = {past: _empty(signatures[past], grows=past not in feeding.carried) for past in feeding.pairs}
 
     def run(feeds: Mapping[str, Array]) -> Array:
         results = model.run({**feeds, **caches})
-        caches.update({past: results[present] for past, present in feeding.pairs})
+        caches.update({past: results[present] for past, present in feeding.pairs.items()})
         return results[feeding.logits]
 
     return run
 
 
-def _of_layer(name: str, layer: int) -> str:
-    return name.replace("%d", str(layer))
-
-
-def _empty(signature: Signature) -> Array:
-    """Return a cache ``[1, heads, 0, size]`` of no token."""
+def _empty(signature: Signature, *, grows: bool) -> Array:
+    """Return what a layer is fed back before the first token: a cache ``[1, heads, 0, size]``, or zeros."""
     shape = signature.shape or ()
-    if len(shape) != 4 or signature.dtype is None:
+    if signature.dtype is None or (grows and len(shape) != 4) or not shape:
         raise UnsupportedError(f"the cache {signature} is not [batch, heads, tokens, size]")
-    batch, heads, tokens, size = shape
-    if not (isinstance(heads, int) and isinstance(size, int)):
+    if grows and isinstance(shape[2], int):
+        raise UnsupportedError(f"the cache {signature} has a fixed number of tokens: export it with an open one")
+    if isinstance(shape[0], int) and shape[0] != 1:
+        raise UnsupportedError(f"the cache {signature} has a fixed number of texts: export it with an open one")
+    sizes = [1, *(0 if grows and i == 2 else d for i, d in enumerate(shape) if i)]
+    if not all(isinstance(d, int) for d in sizes):
         raise UnsupportedError(f"the cache {signature} has open heads or sizes: export it with them known")
-    if isinstance(tokens, int) or (isinstance(batch, int) and batch != 1):
-        raise UnsupportedError(f"the cache {signature} has a fixed number of texts or tokens: export it with open ones")
-    return np.zeros((1, heads, 0, size), signature.dtype.numpy)
+    return np.zeros([d for d in sizes if isinstance(d, int)], signature.dtype.numpy)

@@ -22,7 +22,10 @@ FILES = ("model.onnx", "onnx/model.onnx", "decoder_model.onnx")
 
 @frozen(kw_only=True)
 class Names:
-    """What a decoder's inputs and outputs are called; ``%d`` stands for the layer."""
+    """What a decoder's inputs and outputs are called; ``%d`` stands for the layer.
+
+    Layers without attention carry the latest columns of a convolution, or what a recurrence has come to.
+    """
 
     input_ids: str = "input_ids"
     attention_mask: str = "attention_mask"
@@ -32,6 +35,12 @@ class Names:
     logits: str = "logits"
     present_key_names: str = "present.%d.key"
     present_value_names: str = "present.%d.value"
+    past_conv_names: str = "past_conv.%d"
+    present_conv_names: str = "present_conv.%d"
+    past_recurrent_names: str = "past_recurrent.%d"
+    present_recurrent_names: str = "present_recurrent.%d"
+    past_ssm_names: str = "past_ssm.%d"
+    present_ssm_names: str = "present_ssm.%d"
 
 
 @frozen(kw_only=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,8 @@ from clgraph.errors import GenerationError, InputError, OptionError, Unsupported
 from clgraph.generate import Options
 from tests.support.decoder_folder import tokenizer
 from tests.support.decoder_weights import Decoder
-from tests.support.decoders import decoder_model, greedy_tokens, onnxruntime_run
+from tests.support.decoders import decoder_feeds, decoder_model, greedy_tokens, onnxruntime_run
+from tests.support.hybrid import PAST, hybrid_model, hybrid_settings
 from tests.support.models import small_model
 
 SOME = Options(max_tokens=5, ignore_end=True)
@@ -42,8 +44,8 @@ def test_a_text_is_a_session_where_the_models_caches_are_recognised(folder, devi
     begun = []
     made = clgraph.Model.session
 
-    def session(model):
-        begun.append(made(model))
+    def session(model, state):
+        begun.append(made(model, state))
         return begun[-1]
 
     monkeypatch.setattr(clgraph.Model, "session", session)
@@ -69,6 +71,42 @@ def test_several_texts_are_those_that_each_prompt_has_alone(folder, device):
     first, second = lm.generate_all(["A", "A"], drawn)
     assert first.tokens != second.tokens
     assert first.tokens == lm.generate("A", drawn).tokens
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_layers_without_attention_carry_goes_from_piece_to_piece(folder, device, monkeypatch, kept):
+    d = Decoder(layers=1, vocabulary=64)
+    path = folder(d)
+    onnx.save(hybrid_model(d), path / "model.onnx")
+    config = path / "genai_config.json"
+    config.write_text(json.dumps(hybrid_settings(json.loads(config.read_text()))))
+    lm = clgraph.generate.load(path, device)
+    run = onnxruntime_run(hybrid_model(d))
+    if not kept:
+        monkeypatch.setattr(clgraph.Model, "state", ())
+    prompts = [[int(x) for x in np.random.default_rng(n).integers(3, 64, n)] for n in (1, 19)]
+    if kept:
+        # The texts of a batch have one length: padding would be part of what is carried.
+        assert [m.tokens for m in lm.generate_all([prompts[1]] * 2, SOME)] == [lm.generate(prompts[1], SOME).tokens] * 2
+        assert len({m.tokens for m in lm.generate_all(prompts, SOME)}) == 2
+    for prompt in prompts:
+        assert list(lm.generate(prompt, SOME).tokens) == _greedy(run, d, prompt, 5)
+    if kept:
+        assert {rows for (_, rows), *_ in lm.model._keeper.programs._made} <= {1, 16}
+
+
+def _greedy(run, d, prompt, count):
+    """Return the tokens of the hybrid model that is *run*."""
+    tokens, new, past = [], prompt, [np.zeros((1, d.width, 2), np.float32)]
+    caches = []
+    for _ in range(count):
+        feeds = decoder_feeds(d, np.array([new]), caches)
+        places = np.arange(feeds["attention_mask"].shape[1])[-len(new) :]
+        more = {"position_ids": np.broadcast_to(places, (3, 1, len(new))), PAST: past[0]}
+        logits, *caches, past[0] = run(feeds | more)
+        new = [int(logits[0, -1].argmax())]
+        tokens += new
+    return tokens
 
 
 @pytest.mark.parametrize(("export", "padded"), [("genai", "right"), ("optimum", "left"), ("onnx23", None)])

@@ -107,7 +107,7 @@ def test_prompts_in_pieces_have_the_logits_of_whole_ones(decoder):
     assert programs(model) <= 3
 
 
-def test_the_last_token_alone_has_the_logits_that_it_has_among_all(decoder):
+def test_the_last_token_alone_has_the_logits_that_it_has_among_all_in_arrays_of_the_callers(decoder):
     d, model, run = decoder
     session = model.session()
     for count in (1, 7, 16, 130):
@@ -116,6 +116,11 @@ def test_the_last_token_alone_has_the_logits_that_it_has_among_all(decoder):
         session.reset()
         assert session.run(rest(session, d, ids), outputs={"logits": target}, last=True)["logits"] is target
         np.testing.assert_allclose(target, want[:, -1:], rtol=1e-4, atol=1e-5)
+        session.reset()
+        every = np.empty_like(want)
+        assert session.run(rest(session, d, ids), outputs={"logits": every})["logits"] is every
+        np.testing.assert_allclose(every, want, rtol=1e-4, atol=1e-5)
+    session.run(rest(session, d, ids), last=True)
     head = next(n for n in model.program if "lm_head" in n.name and "matmul" in n.primitive.kind)
     assert head.output.layout.shape == (1, 1, d.vocabulary)
 

@@ -15,6 +15,7 @@ from clgraph.model.state.doubles import merged
 from clgraph.ops.eltwise import Eltwise
 from tests.support.decoder_weights import Decoder
 from tests.support.decoders import decoder_feeds, decoder_model, greedy_tokens, onnxruntime_run
+from tests.support.hybrid import hybrid_model
 
 pytestmark = pytest.mark.opencl
 
@@ -187,12 +188,12 @@ def test_a_model_whose_shapes_depend_on_data_has_no_caches_and_says_why(rng):
     assert results["places"].shape == (4, 48)
 
 
-@pytest.mark.parametrize("export", ["genai", "onnx23"])
+@pytest.mark.parametrize("export", ["genai", "onnx23", "hybrid"])
 def test_sizes_of_caches_that_have_names_are_those_that_weights_decide(export):
-    d = Decoder(export, 1)
-    made = decoder_model(d)
+    d = Decoder("genai" if export == "hybrid" else export, 1)
+    made = hybrid_model(d) if export == "hybrid" else decoder_model(d)
     for end in (*made.graph.input, *made.graph.output):
-        if end.name.startswith(("past", "present")):
+        if end.name.endswith(("key", "value")):
             for axis, name in ((1, "num_key_value_heads"), (3, "kv_cache_dim")):
                 end.type.tensor_type.shape.dim[axis].dim_param = name
     model = clgraph.compile(made)

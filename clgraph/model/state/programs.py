@@ -84,6 +84,7 @@ class Programs:
         cancellation: Cancellation | None = None,
         *,
         last: bool = False,
+        carried: Mapping[str, str] | None = None,
     ) -> Appended:
         """Append the new tokens of *feeds* to *caches*.
 
@@ -93,6 +94,7 @@ class Programs:
             wanted: Results that are no presents.
             targets: Arrays that are to hold results, by name.
             last: Results are of the last token alone.
+            carried: Results, which are *wanted*, that a piece takes from the one before, by the inputs that take them.
 
         Raises:
             InputError: The feeds do not fit one another, or the lengths that they tell the caches.
@@ -112,16 +114,21 @@ class Programs:
             )
         caches.keep(int(first.max()))
         found: dict[str, list[Array]] = {name: [] for name in wanted}
-        pieces = list(self._pieces(count, values, past))
+        carried = carried or {}
+        ends = set(carried.values())
+        in_rows = all(self.tokens.results[name] is not None for name in wanted if name not in ends)
+        pieces = list(_exact(count) if ends and in_rows else self._pieces(count, values, past))
         device = self._device(values, past)
         if last and (count > 1 or len(pieces) > 1):
             device = self._of_last(device)
         for piece in pieces:
             own = self._cut(feeds, piece, count, past)
             told = self._told(own, values if len(pieces) == 1 else None, batch, piece, past + piece.start)
-            results = self._run_piece(device, caches, own, told, first, piece, total, wanted, targets, cancellation)
+            to = targets if len(pieces) == 1 else {}
+            results = self._run_piece(device, caches, own, told, first, piece, total, wanted, to, cancellation)
+            feeds = {**feeds, **{name: results[end] for name, end in carried.items()}}
             for name in wanted if not last else ():
-                found[name].append(results[name])
+                found[name] = [results[name]] if name in ends else [*found[name], results[name]]
         if last:
             found = {name: [self._last_of(name, results[name], pieces[-1])] for name in wanted}
         caches.filled = total
@@ -229,7 +236,7 @@ class Programs:
         given = {name: given[name] for name in device.inputs if name != STATE and name not in biases}
         last = int(start.max()) + piece.count
         held = {n: self._biases[n].hold(widened(bias, last, caches.places), engine) for n, bias in biases.items()}
-        whole = more == 0 and piece.start == 0 and LAST not in device.inputs
+        whole = more == 0 and LAST not in device.inputs
         to = {name: targets.get(name) if whole else None for name in wanted}
         results = network.run({**given, **held, STATE: caches.held}, to, cancellation)
         return {name: self._without(name, results[name], piece) for name in wanted} if more else dict(results)
@@ -296,6 +303,15 @@ class Programs:
                 if not more:
                     raise
                 known |= {name: Known.of(given[name]) for name in more}
+
+
+def _exact(count: int) -> Iterator[Piece]:
+    """Yield pieces without rows behind their tokens, which values that are carried would take for tokens."""
+    start = 0
+    for rows in reversed(PIECES):
+        while count - start >= rows:
+            yield Piece(start, rows, rows)
+            start += rows
 
 
 def _padded(array: Array, axes: Sequence[int], more: int) -> Array:

@@ -61,10 +61,10 @@ class Session:
         """Where texts of a batch may be padded, so that their tokens are those that each has alone.
 
         Right where attentions are told how long each text is, left where a mask hides what is no token; ``None``: texts
-        must have one length.
+        must have one length, as where values are carried besides, which padding would be part of.
         """
         parts = self._keeper.parts
-        if parts is None or not parts.growing:
+        if parts is None or not parts.growing or self._carried.pairs:
             return None
         return "right" if parts.told else "left" if parts.biases else None
 
@@ -187,7 +187,8 @@ class Session:
         wanted += [pair.output for pair in self._carried.pairs if pair.output not in wanted]
         targets = {n: p if isinstance(p, np.ndarray) else None for n, p in places.items()}
         given = {**feeds, **self._carried.feeds(feeds)}
-        made = keeper.programs.run(caches, given, self._length, wanted, targets, last=last)
+        ends = {pair.input: pair.output for pair in self._carried.pairs}
+        made = keeper.programs.run(caches, given, self._length, wanted, targets, last=last, carried=ends)
         results, self._length = made.results, made.total
         self._carried.keep(results)
         if presents & places.keys():

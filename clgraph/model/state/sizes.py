@@ -12,7 +12,7 @@ from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.signature import Signature
+from clgraph.graph.signature import Dimension, Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.state.spelled import joins
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
@@ -57,7 +57,8 @@ def _is_open(signature: Signature) -> bool:
 def _presents(topology: Topology, pasts: set[str]) -> Mapping[str, Shape]:
     """Return the shapes of what attentions make without a past, one text of few tokens; nothing where that fails."""
     alone = replace(topology, layers=[_alone(topology, layer) for layer in topology.layers])
-    shapes = {name: _example(signature, name in pasts) for name, signature in topology.inputs.items()}
+    texts = {(s.shape or (1,))[0] for s in topology.inputs.values() if s.shape} - {None}
+    shapes = {name: _example(signature, name in pasts, texts) for name, signature in topology.inputs.items()}
     try:
         program = _built(alone, shapes)
     except ClgraphError:
@@ -74,9 +75,11 @@ def _alone(topology: Topology, layer: Layer) -> Layer:
     return replace(layer, primitive=layer.primitive.alone(), inputs=tuple(x for slot, x in given if slot not in PAST))
 
 
-def _example(signature: Signature, is_past: bool) -> Shape:
+def _example(signature: Signature, is_past: bool, texts: set[Dimension]) -> Shape:
+    """Return a shape for an input, *texts* being what the number of texts is called."""
     shape = signature.shape or ()
-    sizes = (1, 1, 0, 1) if is_past and len(shape) == 4 else (1, *(_TOKENS,) * (len(shape) - 1))
+    of_tokens = (1 if i == 0 or d in texts else _TOKENS for i, d in enumerate(shape))
+    sizes = (1, 1, 0, 1) if is_past and len(shape) == 4 else of_tokens
     return tuple(d if isinstance(d, int) else size for d, size in zip(shape, sizes, strict=False))
 
 
