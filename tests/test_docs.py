@@ -184,8 +184,8 @@ def test_bounds_that_the_page_on_limits_gives_are_those_of_the_code() -> None:
     defaults = {f.name: f.default for f in fields(Settings)}
     bounds = {
         "programs kept for input shapes": f"{defaults['shape_cache']} MiB",
-        "elements of an input whose values decide sizes": f"{VALUE_ELEMENTS}",
-        "calls of `run_async` that wait": f"{LONGEST}",
+        "elements of an input whose values determine shapes": f"{VALUE_ELEMENTS}",
+        "pending calls of `run_async`": f"{LONGEST}",
         "operations fused into one node": f"{MOST_FUSED}",
         "scanned results of a Loop or Scan, or a sequence, on the host": f"{MOST_EVALUATED_BYTES >> 30} GiB",
         "compiled models in the cache": f"{defaults['model_cache'] >> 10} GiB",

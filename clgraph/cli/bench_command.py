@@ -6,18 +6,19 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 import clgraph
-from clgraph.cli.bench_report import PERCENTILES, show
+from clgraph.cli.bench_figures import Peer, latency_figures, memory_figures, throughput_figures
+from clgraph.cli.bench_report import show
 from clgraph.cli.bench_streams import bench_streams
 from clgraph.cli.compiling import load, load_topology, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
-from clgraph.cli.measuring import Budget, Latencies, Run, at_once, interleaved, peak_bytes, resident_bytes
+from clgraph.cli.measuring import Budget, Latencies, Run, at_once, interleaved, resident_bytes
 from clgraph.cli.options import ModelOptions, cycling_model_options, refuse_idle
 from clgraph.cli.output import remark, say
 from clgraph.cli.peers import PEERS
@@ -95,28 +96,16 @@ def command(
     and keeps the best for compile(hint="throughput"). --shape and --input say what the requests are.
     """
     if hint == "throughput":
-        for name in ("streams", "iterations", "compare", "weights_from"):
-            refuse_idle(name, "with --hint throughput")
-        topology = load_topology(options)[0]
-        if lone_images(topology):
-            for name in ("batch", "join"):
-                refuse_idle(name, "where images are fed one by one")
+        topology = _requests(options)
         cycle = _cycle(topology, options, given, batch, seed, lambda _: None)
         bench_streams(options, cycle, json_file, joins=join, clients=clients, seconds=seconds)
         return
-    for name in ("join", "clients"):
-        refuse_idle(name, "without --hint throughput")
-    if iterations is not None:
-        refuse_idle("seconds", "with --iterations")
-    if compare is not None and (is_saved(options.model) or is_dump(options.model)):
-        raise OptionError(f"{compare} does not read {options.model.name}: give the ONNX file it was made of")
-    if compare is not None:
-        refuse_idle("preprocess", "with --compare: other runtimes are fed what the file of the model says")
+    _check(options, iterations, compare)
     quiet = json_file is not None and str(json_file) == "-"
     tell: Callable[[str], None] = (lambda text: click.echo(text, err=True)) if quiet else say
     started = resident_bytes()
     model, start = _open(options)
-    with model:
+    with model, ExitStack() as stack:
         if lone_images(model.topology):
             refuse_idle("batch", "where images are fed one by one")
         cycle = _cycle(model.topology, options, given, batch, seed, tell)
@@ -124,25 +113,14 @@ def command(
         start["compile_seconds"] = start["compile_seconds"] + compiled[0]
         remark(model.unused)
         budget = Budget(seconds, iterations)
-        runs: list[Run] = [lambda i: model.run(cycle[i])]
         peer = None
         if compare is not None:
             with working(f"loading {options.model.name} with {compare}"):
-                peer = _Peer(compare, options.model, model.device.workers, cycle)
-            runs.append(lambda i: peer.runtime.run(cycle[i]))
-        with advancing("measuring latency", (iterations or seconds) * len(runs)) as advance:
-            latencies, blocks = interleaved(runs, len(cycle), budget, advance)
+                peer = Peer(compare, options.model, model.device.workers, cycle)
+        latencies, blocks = _alone(model, peer, cycle, budget)
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-        clones = [model.clone() for _ in range(streams - 1)]
-        many = None
-        if streams > 1:
-            clone_runs: list[Run] = [_runner(m, cycle) for m in (model, *clones)]
-            with working(f"starting {streams} streams"):
-                for run in clone_runs:
-                    for i in range(len(cycle)):
-                        run(i)
-            with advancing(f"measuring {streams} streams", iterations or seconds) as advance:
-                many = at_once(clone_runs, len(cycle), budget, advance)
+        clones = [stack.enter_context(model.clone()) for _ in range(streams - 1)]
+        many = _together([model, *clones], cycle, budget) if clones else None
         figures = {
             "model": str(options.model),
             "device": model.device.name,
@@ -155,24 +133,45 @@ def command(
                     "shapes": {name: list(a.shape) for name, a in feeds.items()},
                     "compile_seconds": compiled[i],
                     "first_seconds": first[i],
-                    "latency": _latency(latencies[0], i),
+                    "latency": latency_figures(latencies[0], i),
                 }
                 for i, feeds in enumerate(cycle)
             ],
-            "latency": _latency(latencies[0]),
-            "throughput": _throughput(latencies[0], many, streams, batch),
-            "memory": _memory(model, started),
+            "latency": latency_figures(latencies[0]),
+            "throughput": throughput_figures(latencies[0], many, streams, batch),
+            "memory": memory_figures(model, started),
         }
         if peer is not None:
             figures[str(compare)] = peer.figures(model, cycle, latencies[1], blocks)
-        for clone in clones:
-            clone.close()
     if json_file is not None:
         _write(figures, json_file, quiet=quiet)
     if not quiet:
         show(figures, compare)
         if json_file is not None:
             say(f"figures -> {json_file}")
+
+
+def _requests(options: ModelOptions) -> Topology:
+    """Return the topology whose requests --hint throughput measures, which some options do not go with."""
+    for name in ("streams", "iterations", "compare", "weights_from"):
+        refuse_idle(name, "with --hint throughput")
+    topology, _ = load_topology(options)
+    if lone_images(topology):
+        for name in ("batch", "join"):
+            refuse_idle(name, "where images are fed one by one")
+    return topology
+
+
+def _check(options: ModelOptions, iterations: int | None, compare: str | None) -> None:
+    """Raise ``OptionError`` where options do not go together when latency is measured."""
+    for name in ("join", "clients"):
+        refuse_idle(name, "without --hint throughput")
+    if iterations is not None:
+        refuse_idle("seconds", "with --iterations")
+    if compare is not None:
+        if is_saved(options.model) or is_dump(options.model):
+            raise OptionError(f"{compare} does not read {options.model.name}: give the ONNX file it was made of")
+        refuse_idle("preprocess", "with --compare: other runtimes are fed what the file of the model says")
 
 
 def _open(options: ModelOptions) -> tuple[Model, dict[str, float]]:
@@ -247,81 +246,26 @@ def _runner(model: Model, cycle: Sequence[Mapping[str, Array]]) -> Run:
     return lambda i: model.run(cycle[i])
 
 
-class _Peer:
-    """Another runtime with the same model."""
-
-    def __init__(self, name: str, model: Path, threads: int, cycle: Sequence[Mapping[str, Array]]) -> None:
-        start = time.perf_counter()
-        self.runtime = PEERS[name](model, threads)
-        self.load = time.perf_counter() - start
-        start = time.perf_counter()
-        self.runtime.run(cycle[0])
-        self.first = time.perf_counter() - start
-
-    def figures(
-        self,
-        model: Model,
-        cycle: Sequence[Mapping[str, Array]],
-        latencies: Latencies,
-        blocks: Sequence[Sequence[float]],
-    ) -> dict[str, Any]:
-        """Return its start and latency, clgraph's time over its own, and how far the results are apart."""
-        ratios = sorted(ours / theirs for ours, theirs in zip(*blocks, strict=True))
-        return {
-            "load_seconds": self.load,
-            "first_seconds": self.first,
-            "latency": _latency(latencies),
-            "ratio": float(np.median(ratios)),
-            "least_ratio": ratios[0],
-            "largest_ratio": ratios[-1],
-            "largest_difference": max(_difference(model.run(f), self.runtime.run(f)) for f in cycle),
-        }
+def _alone(
+    model: Model, peer: Peer | None, cycle: Sequence[Mapping[str, Array]], budget: Budget
+) -> tuple[tuple[Latencies, ...], tuple[tuple[float, ...], ...]]:
+    """Return the latencies of one run at a time, and the medians of blocks, of the model and of the peer."""
+    runs = [_runner(model, cycle)]
+    if peer is not None:
+        runs.append(lambda i: peer.runtime.run(cycle[i]))
+    with advancing("measuring latency", (budget.iterations or budget.seconds) * len(runs)) as advance:
+        return interleaved(runs, len(cycle), budget, advance)
 
 
-def _difference(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float:
-    """Return how far results are apart at most, relative to the largest value of each."""
-    worst = 0.0
-    for name, expected in theirs.items():
-        if expected.size and np.issubdtype(expected.dtype, np.number):
-            wanted = expected.astype(np.float64)
-            worst = max(worst, float(np.abs(ours[name] - wanted).max() / (np.abs(wanted).max() or 1)))
-    return worst
-
-
-def _latency(latencies: Latencies, inputs: int | None = None) -> dict[str, float | int]:
-    if inputs is not None and inputs not in latencies.inputs:
-        return {"runs": 0}
-    count = len(latencies.seconds) if inputs is None else latencies.inputs.count(inputs)
-    names = {0: "least_seconds", 100: "largest_seconds"}
-    found: dict[str, float | int] = {"runs": count}
-    if inputs is None:
-        found["mean_seconds"] = latencies.mean
-    for percent in (0, *PERCENTILES, 100):
-        found[names.get(percent, f"p{percent}_seconds")] = latencies.percentile(percent, inputs)
-    return found
-
-
-def _throughput(
-    alone: Latencies, many: tuple[Latencies, float] | None, streams: int, batch: int | None
-) -> dict[str, Any]:
-    found: dict[str, Any] = {"streams": 1, "runs_per_second": 1 / alone.mean}
-    if many is not None:
-        found = {"streams": streams, "runs_per_second": many[1], "latency": _latency(many[0])}
-        found["over_one_stream"] = many[1] * alone.mean
-    if batch is not None:
-        found |= {"batch": batch, "items_per_second": batch * found["runs_per_second"]}
-    return found
-
-
-def _memory(model: Model, started: int | None) -> dict[str, Any]:
-    program = model.program
-    return {
-        "resident_at_start_bytes": started,
-        "resident_bytes": resident_bytes(),
-        "peak_resident_bytes": peak_bytes(),
-        "arena_bytes": {placement: arena.nbytes for placement, arena in program.arenas.items()},
-        "constant_bytes": sum(v.layout.nbytes for v in program.constants),
-    }
+def _together(models: Sequence[Model], cycle: Sequence[Mapping[str, Array]], budget: Budget) -> tuple[Latencies, float]:
+    """Return the latencies of *models* that run at once, and their runs a second."""
+    runs = [_runner(model, cycle) for model in models]
+    with working(f"starting {len(runs)} streams"):
+        for run in runs:
+            for i in range(len(cycle)):
+                run(i)
+    with advancing(f"measuring {len(runs)} streams", budget.iterations or budget.seconds) as advance:
+        return at_once(runs, len(cycle), budget, advance)
 
 
 def _write(figures: Mapping[str, Any], path: Path, *, quiet: bool) -> None:

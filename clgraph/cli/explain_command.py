@@ -49,49 +49,64 @@ def command(options: ModelOptions, node: str | None, as_json: bool, measure: boo
         for line in str(report).splitlines():
             say(line)
     else:
-        measured = ("measured",) if measure else ()
-        placed = ("placement", "subgraph") if len(report.subgraphs) > 1 else ("placement",)
-        table(
-            ("node", "primitive", "fused", "output", *placed, "implementation", "estimate", *measured, "because"),
-            [
-                (
-                    n.name,
-                    n.primitive,
-                    " + ".join(n.fused),
-                    n.outputs[0][1],
-                    *(n.placement or "", n.subgraph or "")[: len(placed)],
-                    n.implementation or "",
-                    _micro(n.estimate),
-                    *((_micro(n.measured),) if measure else ()),
-                    n.because or "",
-                )
-                for n in report.nodes
-            ],
-            spare=("because", "fused", "output", "primitive", "placement", "subgraph"),
-        )
-        if report.fusions:
-            say()
-            rows = sorted(report.fusions, key=lambda f: (not f.done, f.node))
-            table(("fusing", "", "into", "why not"), [(f.node, f.outcome, f.into, f.reason) for f in rows])
-        if report.compressed:
-            say()
-            table(
-                ("weights of", "bits", "group", "bytes", "of", "error rms", "at most", "of a product"),
-                [
-                    (c.node, c.bits, c.group, c.nbytes, c.before, *(f"{e:.2g}" for e in (c.rms, c.largest, c.product)))
-                    for c in report.compressed
-                ],
-            )
+        _show_nodes(report, measure)
+        _show_fusions(report)
+        _show_compressed(report)
         if len(report.subgraphs) > 1:
             say()
             for subgraph in report.subgraphs:
                 say(str(subgraph))
         say()
-        for name, note in report.notes.items():
-            if name == COMPRESSING:
-                note = "\n".join(line for line in note.splitlines() if Compressed.read(line) is None)
-            if name not in FUSING and note:
-                say(f"{name}: {note}")
+        _show_notes(report)
+
+
+def _show_nodes(report: Explanation, measured: bool) -> None:
+    times = ("estimate", "measured") if measured else ("estimate",)
+    placed = ("placement", "subgraph") if len(report.subgraphs) > 1 else ("placement",)
+    rows = [
+        (
+            n.name,
+            n.primitive,
+            " + ".join(n.fused),
+            n.outputs[0][1],
+            *(n.placement or "", n.subgraph or "")[: len(placed)],
+            n.implementation or "",
+            *(_micro(n.estimate), _micro(n.measured))[: len(times)],
+            n.because or "",
+        )
+        for n in report.nodes
+    ]
+    table(
+        ("node", "primitive", "fused", "output", *placed, "implementation", *times, "because"),
+        rows,
+        spare=("because", "fused", "output", "primitive", "placement", "subgraph"),
+    )
+
+
+def _show_fusions(report: Explanation) -> None:
+    if report.fusions:
+        say()
+        found = sorted(report.fusions, key=lambda f: (not f.done, f.node))
+        table(("fusing", "", "into", "why not"), [(f.node, f.outcome, f.into, f.reason) for f in found])
+
+
+def _show_compressed(report: Explanation) -> None:
+    if report.compressed:
+        say()
+        rows = [
+            (c.node, c.bits, c.group, c.nbytes, c.before, *(f"{e:.2g}" for e in (c.rms, c.largest, c.product)))
+            for c in report.compressed
+        ]
+        table(("weights of", "bits", "group", "bytes", "of", "error rms", "at most", "of a product"), rows)
+
+
+def _show_notes(report: Explanation) -> None:
+    """Print the passes' notes, but for what the tables have shown."""
+    for name, note in report.notes.items():
+        if name == COMPRESSING:
+            note = "\n".join(line for line in note.splitlines() if Compressed.read(line) is None)
+        if name not in FUSING and note:
+            say(f"{name}: {note}")
 
 
 def _micro(seconds: float | None) -> str:

@@ -9,7 +9,8 @@ import click
 from clgraph.cli.compiling import load, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import json_option, nbytes, remark, say, say_json, table
+from clgraph.cli.output import json_option, remark, say, say_json
+from clgraph.cli.profile_report import show
 from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.errors import OptionError
@@ -18,7 +19,7 @@ from clgraph.explorer.making import profiled, view_of_run
 from clgraph.explorer.page import page
 from clgraph.explorer.profile_picture import to_svg
 from clgraph.model.model import Model
-from clgraph.network.profile import FAR_OFF, Profile
+from clgraph.network.profile import Profile
 
 
 @click.command(cls=SectionedCommand, name="profile")
@@ -74,93 +75,7 @@ def command(
     if as_json:
         say_json({"device": model.device.name, "seconds": profile.seconds, "profile": profile})
         return
-    ranked = sorted(profile.commands, key=lambda c: -c.seconds)
-    far_off = profile.far_off()
-    parts = len(profile.subgraphs) > 1
-    table(
-        (
-            "node",
-            "kernel",
-            "placement",
-            *(("subgraph",) if parts else ()),
-            "us",
-            "estimate",
-            "%",
-            "tickets",
-            "idle us",
-            "GFLOP/s",
-            "GB/s",
-            "% of roofline",
-        ),
-        [
-            (
-                c.node,
-                c.what,
-                " to ".join(c.route or (c.placement,)),
-                *((c.subgraph,) if parts else ()),
-                f"{c.seconds * 1e6:.1f}",
-                "" if c.estimate is None else f"{'! ' * (c.node in far_off)}{c.estimate * 1e6:.1f}",
-                f"{100 * c.seconds / profile.seconds:.1f}",
-                c.tickets or "",
-                f"{c.idle * 1e6:.1f}" if c.idle else "",
-                _rate(c.flops, c.seconds),
-                _rate(c.nbytes, c.seconds),
-                _share(c.roofline(model.device), c.seconds) if c.placement == model.device.name else "",
-            )
-            for c in ranked[: top or None]
-        ],
-        spare=("subgraph", "GFLOP/s", "GB/s", "placement", "idle us", "tickets"),
-    )
-    if far_off:
-        listed = ", ".join(f"{node} ({ratio:.2g} times)" for node, ratio in far_off.items())
-        say(f"! the estimate is {FAR_OFF:.0f} or more times off, and with it perhaps the choice: {listed}")
-    say()
-    table(
-        ("kind", "commands", "us", "%", "GFLOP/s", "GB/s", "% of roofline"),
-        [
-            (
-                t.kind,
-                t.count,
-                f"{t.seconds * 1e6:.1f}",
-                f"{100 * t.seconds / profile.seconds:.1f}",
-                _rate(t.flops, t.seconds),
-                _rate(t.nbytes, t.seconds),
-                _share(t.roofline(model.device), t.seconds),
-            )
-            for t in profile.by_kind()
-        ],
-    )
-    say()
-    if carried := [c for c in ranked if c.route is not None]:
-        table(
-            ("transfer", "way", "size", "us"),
-            [(c.node, " to ".join(c.route or ()), nbytes(c.nbytes / 2), f"{c.seconds * 1e6:.1f}") for c in carried],
-        )
-        say()
-    if profile.copies:
-        table(("input or output", "copies"), list(profile.copies.items()))
-        say()
-    if profile.subgraphs:
-        seconds = profile.by_subgraph()
-        table(
-            ("subgraph", "nodes", "us", "%", "created", "runs"),
-            [
-                (
-                    s.id,
-                    s.nodes,
-                    f"{seconds[s.id] * 1e6:.1f}",
-                    f"{100 * seconds[s.id] / profile.seconds:.1f}",
-                    s.created,
-                    s.runs,
-                )
-                for s in profile.subgraphs
-            ],
-        )
-        say()
-    say(
-        f"{profile.seconds * 1e3:.3f} ms in {len(ranked)} commands on {model.device.name}; "
-        f"the whole run took {profile.total * 1e3:.3f} ms, waiting for each launch"
-    )
+    show(profile, model.device, top or None)
     if trace is not None:
         say(f"trace {trace}")
     if picture is not None:
@@ -177,11 +92,3 @@ def _draw(path: Path, name: str, model: Model, profile: Profile) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise OptionError(f"the picture cannot be written to {path}: {error}") from error
-
-
-def _share(roofline: float, seconds: float) -> str:
-    return f"{100 * roofline / seconds:.0f}" if seconds else ""
-
-
-def _rate(count: float, seconds: float) -> str:
-    return f"{count / seconds / 1e9:.1f}" if count and seconds else ""

@@ -162,26 +162,18 @@ def compile_model(
             raise OptionError(
                 "streams have queues of their own: the hint throughput goes with no context or queue (in Python)"
             )
-        from clgraph.compilation.sources import images_of
-        from clgraph.compilation.streaming import compile_streams
-
-        compile_for = partial(
-            compile_model,
-            source,
-            shapes=shapes,
-            outputs=outputs,
-            precision=precision,
-            weights=weights,
-            cache_dir=cache_dir,
-            placement=placement,
-            placement_fallback=placement_fallback,
-            config=config,
-            preprocess=preprocess,
-        )
-        own = options_of(device, threads, cache_dir, config).with_(
-            precision=precision, weights=weights, memory_limit=memory_limit
-        )
-        return compile_streams(compile_for, source, with_one_budget(own), images=images_of(preprocess), **about)
+        shared = {
+            "shapes": shapes,
+            "outputs": outputs,
+            "precision": precision,
+            "weights": weights,
+            "cache_dir": cache_dir,
+            "placement": placement,
+            "placement_fallback": placement_fallback,
+            "config": config,
+            "preprocess": preprocess,
+        }
+        return _streams(source, device, threads, memory_limit, shared, about)
     if hint != "latency":
         raise OptionError(f"hint={hint!r} is neither 'latency' nor 'throughput'")
     if about:
@@ -199,6 +191,25 @@ def compile_model(
         model = _compiled(source, outputs, shapes, options, preprocess)
         _count_first_as_lasting()
         return model
+
+
+def _streams(
+    source: Source | Topology,
+    device: str | int,
+    threads: int | None,
+    memory_limit: int | str | MemoryBudget | None,
+    shared: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> StreamedModel:
+    """Return the model in streams, *about* which there are options; those that are *shared* are of each stream's."""
+    from clgraph.compilation.sources import images_of
+    from clgraph.compilation.streaming import compile_streams
+
+    options = options_of(device, threads, shared["cache_dir"], shared["config"]).with_(
+        precision=shared["precision"], weights=shared["weights"], memory_limit=memory_limit
+    )
+    compile_for, images = partial(compile_model, source, **shared), images_of(shared["preprocess"])
+    return compile_streams(compile_for, source, with_one_budget(options), images=images, **about)
 
 
 def _compiled(

@@ -2,8 +2,9 @@
 
 Binding a member makes some thousand objects within milliseconds, compiling a program some ten thousand. The collector
 would walk through them several times, count those that are there for the moment as long-lived, and by that walk through
-all that a process has ten times as often: a fifth of the time of a binding, 30 to 40 ms of a start that compiles. They
-go when the last reference does.
+all that a process has ten times as often: that takes 11 to 14 % of a binding, 6 to 12 % of a start that compiles and 5
+to 6 % of one out of the model cache (Xeon, an encoder and a network of convolutions). They go when the last reference
+does.
 """
 
 from __future__ import annotations

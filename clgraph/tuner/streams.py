@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from clgraph.compilation.entry import compile_model
@@ -91,37 +93,48 @@ def tune_streams(
     )
     most = default_streams(chosen.device, chosen.threads)
     counts = sorted({*(1 << n for n in range(most.bit_length()) if 1 << n <= most), most})
-    sizes = [1] if batching is None else [1, 4, 16]
+    ways = [(streams, size) for streams in counts for size in ([1] if batching is None else [1, 4, 16])]
     clients = clients or 2 * most * (1 if batching is None else 4)
-    ways = [(streams, size) for streams in counts for size in sizes]
+    compiled = partial(
+        compile_model,
+        source,
+        device,
+        threads=threads,
+        cache_dir=cache_dir,
+        config=config,
+        hint="throughput",
+        queue_size=max(64, clients),
+        **options,
+    )
     with ExitStack() as stack:
-        models = {}
+        runs = {}
         for streams, size in ways:
             joined = None if batching is None or size == 1 else replace(batching, maximum=size)
-            models[streams, size] = model = stack.enter_context(
-                compile_model(
-                    source,
-                    device,
-                    threads=threads,
-                    cache_dir=cache_dir,
-                    config=config,
-                    hint="throughput",
-                    streams=streams,
-                    batching=joined,
-                    queue_size=max(64, clients),
-                    **options,
-                )
-            )
-            closed_loop(model.run, feeds, clients, seconds / 2)  # shapes are bound, memory is touched
-        loads: dict[tuple[int, int], list[Load]] = {way: [] for way in ways}
-        for number in range(ROUNDS):
-            for way in ways[:: 1 if number % 2 else -1]:
-                loads[way].append(closed_loop(models[way].run, feeds, clients, seconds))
+            runs[streams, size] = stack.enter_context(compiled(streams=streams, batching=joined)).run
+        loads = _measured(runs, feeds, clients, seconds)
     rows = [StreamsRow(*way, max(each, key=lambda load: load.requests_per_second)) for way, each in loads.items()]
     rows.sort(key=lambda row: -row.load.requests_per_second)
     path = choice_path(source, chosen, images_of(options.get("preprocess")))
     if path is not None:
-        alone = next(r for r in rows if (r.streams, r.maximum) == (1, 1)).load.requests_per_second
-        best = rows[0]
-        write_choice(path, StreamChoice(best.streams, best.maximum, best.load.requests_per_second, alone))
+        _keep(rows, path)
     return StreamsReport(tuple(rows), clients, str(path or ""))
+
+
+def _measured(
+    runs: Mapping[tuple[int, int], Callable[..., Any]], feeds: Sequence[Mapping[str, Any]], clients: int, seconds: float
+) -> dict[tuple[int, int], list[Load]]:
+    """Return what each way served in each round."""
+    for run in runs.values():
+        closed_loop(run, feeds, clients, seconds / 2)  # shapes are bound, memory is touched
+    loads: dict[tuple[int, int], list[Load]] = {way: [] for way in runs}
+    for number in range(ROUNDS):
+        for way in list(runs)[:: 1 if number % 2 else -1]:
+            loads[way].append(closed_loop(runs[way], feeds, clients, seconds))
+    return loads
+
+
+def _keep(rows: Sequence[StreamsRow], path: Path) -> None:
+    """Write the best of *rows*, and what one stream served beside it."""
+    alone = next(r for r in rows if (r.streams, r.maximum) == (1, 1)).load.requests_per_second
+    best = rows[0]
+    write_choice(path, StreamChoice(best.streams, best.maximum, best.load.requests_per_second, alone))

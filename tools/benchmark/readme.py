@@ -47,9 +47,9 @@ def speed(saved: Sequence[dict[str, Any]]) -> str:
     ]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
     what = (
-        "Time of one run divided by the peer's, on the same cores: below 1 clgraph is faster. Geometric mean of a "
-        "set's models, then the least and the most; of each model the median ratio of blocks that were measured in "
-        "turn in one process. float32, batch 1 where nothing else is said, as many threads for everybody; "
+        "Run time divided by the other runtime's on the same cores; below 1, clgraph is faster. The geometric mean "
+        "over the models of a set, in brackets the minimum and maximum; the ratio of a model is the median over "
+        "interleaved blocks in one process. float32, batch 1 unless stated, the same number of threads for each; "
         f"{about['cores']} cores of {about['cpu']}, {versions}, {about['date'][:10]}."
     )
     streams = {row["name"]: (Stream(**row), data["conditions"]) for data in saved for row in data.get("streams", ())}
@@ -66,11 +66,11 @@ def _streams(found: Sequence[tuple[Stream, dict[str, Any]]]) -> str:
         for one, _ in found
     ]
     what = (
-        "Requests of random sizes in turn: the total time divided by ONNX Runtime's, when each size is new to a model "
-        f"in use, and asked again; {found[-1][0].threads} threads, {about['cores']} cores of {about['cpu']}, ONNX "
-        f"Runtime {about['versions']['onnxruntime']}, {about['date'][:10]}."
+        "Streams of requests of random sizes: total time divided by ONNX Runtime's, for the first request of each "
+        f"size and for the same requests repeated; {found[-1][0].threads} threads, {about['cores']} cores of "
+        f"{about['cpu']}, ONNX Runtime {about['versions']['onnxruntime']}, {about['date'][:10]}."
     )
-    head = ["stream", "requests", "new sizes", "asked again"]
+    head = ["stream", "requests", "new sizes", "repeated"]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
     return f"{fill(what, 120, break_on_hyphens=False)}\n\n{table}\n\n"
 

@@ -7,10 +7,10 @@ from typing import ClassVar, TypeVar
 
 from clgraph.core.dtype import DType
 from clgraph.graph.primitive import Primitive
+from clgraph.implementations.cpu.columns import Columns
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
 from clgraph.implementations.cpu.elements import RUN
 from clgraph.implementations.cpu.geometry import count_refusal
-from clgraph.implementations.cpu.rows import Columns
 from clgraph.selector.descriptor import Int, fields
 from clgraph.selector.implementation import Implementation
 from clgraph.selector.query import Query

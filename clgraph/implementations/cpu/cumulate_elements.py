@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.along_axis import AlongAxis, LineFields
+from clgraph.implementations.cpu.columns import Columns
 from clgraph.implementations.cpu.elements import RUN, RUN_BYTES, TYPES, domain_of, signed
 from clgraph.implementations.cpu.geometry import LANES
-from clgraph.implementations.cpu.rows import Columns
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Serves
 from clgraph.selector.plan import Plan, Tile

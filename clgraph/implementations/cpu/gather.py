@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from clgraph.core.dtype import DType
+from clgraph.implementations.cpu.coordinates import Coordinates
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
 from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS
 from clgraph.implementations.cpu.pick_elements import PickedElements, Picks
@@ -97,4 +98,4 @@ class GatherElementsOfAnySize(PickedElements):
         source = (*x.all_pitches[:axis], *(0,) * indices.rank, *x.all_pitches[axis + 1 :])
         picked = (*(0,) * axis, *indices.all_pitches, *(0,) * behind)
         axes = tuple(Axis(*found) for found in zip(y.shape, zip(source, picked, strict=True), strict=True))
-        return Picks(axes, ((x.shape[axis], x.all_pitches[axis]),))
+        return Picks(axes, Coordinates(((x.shape[axis], x.all_pitches[axis]),)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clgraph.implementations.cpu.coordinates import Coordinates
 from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS
 from clgraph.implementations.cpu.pick_elements import PickedElements, Picks
 from clgraph.implementations.cpu.rows import Axis
@@ -19,4 +20,4 @@ class GatherElementsElements(PickedElements):
         (x, indices), axis = q.own, q.primitive.axis
         pitches = zip(indices.shape, x.all_pitches, indices.all_pitches, strict=True)
         axes = tuple(Axis(n, (0 if a == axis else p, i)) for a, (n, p, i) in enumerate(pitches))
-        return Picks(axes, ((x.shape[axis], x.all_pitches[axis]),))
+        return Picks(axes, Coordinates(((x.shape[axis], x.all_pitches[axis]),)))

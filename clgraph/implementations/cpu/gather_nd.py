@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clgraph.implementations.cpu.coordinates import Coordinates
 from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS
 from clgraph.implementations.cpu.pick_elements import PickedElements, Picks
 from clgraph.implementations.cpu.rows import Axis
@@ -22,4 +23,4 @@ class GatherNDElements(PickedElements):
         rows = (*indices.all_pitches[:-1], *(0,) * (y.rank - picked))
         axes = tuple(Axis(*axis) for axis in zip(y.shape, zip(still, rows, strict=True), strict=True))
         read = slice(batch, batch + depth)
-        return Picks(axes, tuple(zip(x.shape[read], x.all_pitches[read], strict=True)), 1)
+        return Picks(axes, Coordinates(tuple(zip(x.shape[read], x.all_pitches[read], strict=True)), 1))

@@ -11,6 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.cost import runs, step_seconds
 from clgraph.implementations.cpu.geometry import count_refusal
+from clgraph.implementations.cpu.nest import DEPTH, Nest, NestFields
 from clgraph.implementations.cpu.rows import Axis, merge
 from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves
@@ -19,7 +20,6 @@ from clgraph.selector.query import DeviceInfo, Query
 
 ANY_ELEMENTS = Serves(dtypes=frozenset(DType), mixed=True, kinds=frozenset({"cpu"}))
 
-AXES = 6
 PIECE = 4096
 """Elements of a row that one piece moves."""
 
@@ -31,7 +31,7 @@ ROW = 0.5
 
 
 @descriptor("move_elements", any_alignment=True)
-class MoveElementsDesc(Descriptor):
+class MoveElementsDesc(NestFields, Descriptor):
     """Fields as in ``move_elements.cl``."""
 
     inp: Pointer
@@ -50,15 +50,6 @@ class MoveElementsDesc(Descriptor):
     out_4: Long
     out_5: Long
     itemsize: Int
-    count_1: Int
-    count_2: Int
-    count_3: Int
-    count_4: Int
-    width: Int
-    piece: Int
-    row_pieces: Int
-    pieces: Int
-    ticket_pieces: Int
 
 
 @frozen
@@ -98,8 +89,8 @@ class MovedElements(Implementation[Any]):
         found = cls.moves(q)
         if len(found) > MOST_PARTS:
             return f"moves at most {MOST_PARTS} parts, not {len(found)}"
-        if (most := max((len(merge(m.axes)) for m in found), default=0)) > AXES:
-            return f"walks {AXES} axes, not {most}"
+        if (most := max((len(merge(m.axes)) for m in found), default=0)) > DEPTH:
+            return f"walks {DEPTH} axes, not {most}"
         return None
 
     @classmethod
@@ -111,59 +102,34 @@ class MovedElements(Implementation[Any]):
         return Plan(tuple(move_tile(m, q.outputs[0].dtype.itemsize, q.device) for m in cls.moves(q)))
 
 
-@frozen
-class _Walk:
-    """A move's axes, the last one the width, and how its rows are cut.
-
-    Attributes:
-        each: Seconds of a piece.
-    """
-
-    axes: tuple[Axis, ...]
-    row_pieces: int
-    pieces: int
-    each: float
+def _nest(move: Move) -> Nest:
+    return Nest.of(move.axes, PIECE)
 
 
-def _walk(move: Move, itemsize: int, device: DeviceInfo) -> _Walk:
-    found = merge(move.axes)
-    axes = (*[Axis(1, (0, 0))] * (AXES - len(found)), *found)
-    width = axes[-1]
-    row_pieces = -(-width.size // PIECE)
-    count = min(width.size, PIECE)
-    spread = sum(pitch not in (0, 1) for pitch in width.pitches)
+def _piece_seconds(nest: Nest, itemsize: int, device: DeviceInfo) -> float:
+    spread = sum(pitch not in (0, 1) for pitch in nest.width.pitches)
     one = 2 * itemsize * device.costs.unit("move.byte") + spread * device.costs.unit("move.element")
-    return _Walk(
-        axes,
-        row_pieces,
-        prod(a.size for a in axes[:-1]) * row_pieces,
-        ROW * device.costs.unit("move.row") + count * one,
-    )
+    return ROW * device.costs.unit("move.row") + min(nest.width.size, PIECE) * one
 
 
 def move_seconds(move: Move, itemsize: int, device: DeviceInfo) -> float:
     """Estimate the step of *move*, of elements of *itemsize* bytes."""
-    walk = _walk(move, itemsize, device)
-    moved = 2.0 * itemsize * prod(a.size for a in walk.axes)
-    return step_seconds(device, walk.pieces * walk.each, moved, 8 * device.workers)
+    nest = _nest(move)
+    moved = 2.0 * itemsize * prod(a.size for a in nest.axes)
+    return step_seconds(device, nest.pieces * _piece_seconds(nest, itemsize, device), moved, 8 * device.workers)
 
 
 def move_tile(move: Move, itemsize: int, device: DeviceInfo) -> Tile:
     """Return the tile of *move*, of elements of *itemsize* bytes."""
-    walk = _walk(move, itemsize, device)
-    tickets = runs(walk.pieces, walk.each, device)
+    nest = _nest(move)
+    tickets = runs(nest.pieces, _piece_seconds(nest, itemsize, device), device)
     desc = MoveElementsDesc(
         inp=move.inp or NULL,
         out=move.out,
         value=move.value,
-        **{f"in_{i}": axis.pitches[0] for i, axis in enumerate(walk.axes)},
-        **{f"out_{i}": axis.pitches[1] for i, axis in enumerate(walk.axes)},
+        **nest.pitches("in", 0),
+        **nest.pitches("out", 1),
         itemsize=itemsize,
-        **{f"count_{i}": walk.axes[i].size for i in range(1, AXES - 1)},
-        width=walk.axes[-1].size,
-        piece=PIECE,
-        row_pieces=walk.row_pieces,
-        pieces=walk.pieces,
-        ticket_pieces=tickets.each,
+        **nest.sizes(tickets),
     )
     return Tile("move_elements", desc, tickets.count, scratch=64)

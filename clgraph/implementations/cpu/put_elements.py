@@ -8,6 +8,7 @@ from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
+from clgraph.implementations.cpu.coordinates import MOST, CoordinateFields, Coordinates
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
 from clgraph.implementations.cpu.elements import TYPES
 from clgraph.implementations.cpu.geometry import count_refusal
@@ -19,8 +20,8 @@ from clgraph.selector.implementation import Implementation
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
-LINES, PLACES = 4, 6
-"""Axes of lines, coordinates."""
+LINES = 4
+"""Axes of lines."""
 
 PIECE = 2048
 """Elements of a line's width, or steps where that is one, whose places are found together."""
@@ -36,7 +37,7 @@ PLACE = 3.0
 
 
 @descriptor("put_elements", library="rare", any_alignment=True)
-class PutElementsDesc(Descriptor):
+class PutElementsDesc(CoordinateFields, Descriptor):
     """Fields as in ``put_elements.cl``."""
 
     index: Pointer
@@ -59,21 +60,6 @@ class PutElementsDesc(Descriptor):
     to_2: Long
     to_3: Long
     to_x: Long
-    size_0: Long
-    size_1: Long
-    size_2: Long
-    size_3: Long
-    size_4: Long
-    size_5: Long
-    place_0: Long
-    place_1: Long
-    place_2: Long
-    place_3: Long
-    place_4: Long
-    place_5: Long
-    coordinate: Long
-    depth: Int
-    wide: Int
     itemsize: Int
     type: Int
     operation: Int
@@ -96,15 +82,13 @@ class Puts:
         lines: Axes along which different elements are touched.
         steps: Along it updates come in their order; the result stands still.
         width: The innermost axis of the lines, if its elements are neighbours in the result, else of size 1.
-        places: Of each coordinate, the size of its axis of x and the elements from one index to the next.
-        coordinate: Indices from one coordinate to the next.
+        place: In x.
     """
 
     lines: tuple[Axis, ...]
     steps: Axis
     width: Axis
-    places: tuple[tuple[int, int], ...]
-    coordinate: int = 0
+    place: Coordinates
 
     @property
     def pieces(self) -> int:
@@ -132,8 +116,10 @@ class PutElements(Implementation[Any]):
         if refused := count_refusal(q):
             return refused
         puts = cls.puts(q)
-        if len(puts.lines) > LINES or len(puts.places) > PLACES:
-            return f"walks {LINES} axes of lines and {PLACES} coordinates, not {len(puts.lines)} and {len(puts.places)}"
+        if len(puts.lines) > LINES:
+            return f"walks {LINES} axes of lines, not {len(puts.lines)}"
+        if (coordinates := len(puts.place.axes)) > MOST:
+            return f"reads {MOST} coordinates, not {coordinates}"
         return None
 
     @classmethod
@@ -149,7 +135,6 @@ class PutElements(Implementation[Any]):
     def plan(cls, q: Query[Any]) -> Plan:
         puts, x, tickets = cls.puts(q), q.inputs[0].dtype, _tickets(q, cls.puts(q))
         lines = (*[Axis(1, (0, 0, 0))] * (LINES - len(puts.lines)), *puts.lines)
-        coordinates = (*puts.places, *[(1, 0)] * (PLACES - len(puts.places)))
         named = [*((str(i), axis) for i, axis in enumerate(lines)), ("step", puts.steps), ("x", puts.width)]
         desc = PutElementsDesc(
             index=Ref("in1"),
@@ -158,11 +143,7 @@ class PutElements(Implementation[Any]):
             **{f"index_{name}": axis.pitches[0] for name, axis in named},
             **{f"from_{name}": axis.pitches[1] for name, axis in named},
             **{f"to_{name}": axis.pitches[2] for name, axis in named if name != "step"},
-            **{f"size_{i}": size for i, (size, _) in enumerate(coordinates)},
-            **{f"place_{i}": pitch for i, (_, pitch) in enumerate(coordinates)},
-            coordinate=puts.coordinate,
-            depth=len(puts.places),
-            wide=int(q.inputs[1].dtype == DType.I64),
+            **puts.place.values(q.inputs[1]),
             itemsize=x.itemsize,
             type=TYPES[x] if x in JOINED else 0,
             operation=CODES[q.primitive.reduction],

@@ -1,4 +1,4 @@
-"""Plain tensors as rows and as columns: axes that are walked as one, operators a row or sixteen columns at a time."""
+"""Plain tensors as rows: axes that are walked as one, operators a row at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Layout, Shape
+from clgraph.core.layout import Layout
 from clgraph.core.memo import remembered_with
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
@@ -142,22 +142,3 @@ class ByRows(Implementation[P]):
     @abstractmethod
     def vector_seconds(cls, q: Query[P]) -> float:
         """Return one worker's time for 16 elements of a row."""
-
-
-@frozen
-class Columns:
-    """A dense plain tensor as ``[images][count][inner]``: sixteen neighbours along *inner* are done at a time."""
-
-    images: int
-    count: int
-    inner: int
-
-    @staticmethod
-    def of(shape: Shape, first: int, last: int) -> Columns:
-        """Return the columns along axes *first* to *last*."""
-        return Columns(prod(shape[:first]), prod(shape[first : last + 1]), prod(shape[last + 1 :]))
-
-    @property
-    def vectors(self) -> int:
-        """Vectors of an image's columns; the last may not be full."""
-        return -(-self.inner // LANES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clgraph.implementations.cpu.coordinates import Coordinates
 from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS
 from clgraph.implementations.cpu.put_elements import PutElements, Puts
 from clgraph.implementations.cpu.rows import Axis, merge
@@ -22,4 +23,4 @@ class ScatterElementsElements(PutElements):
         steps = axes.pop(axis)
         lines = merge(axes)
         width = lines.pop() if lines and lines[-1].pitches[2] == 1 else Axis(1, (0, 0, 0))
-        return Puts(tuple(lines), steps, width, ((x.shape[axis], x.all_pitches[axis]),))
+        return Puts(tuple(lines), steps, width, Coordinates(((x.shape[axis], x.all_pitches[axis]),)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from clgraph.implementations.cpu.coordinates import Coordinates
 from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS
 from clgraph.implementations.cpu.put_elements import PutElements, Puts
 from clgraph.implementations.cpu.rows import Axis
@@ -22,5 +23,5 @@ class ScatterNDElements(PutElements):
         depth = indices.shape[-1]
         size = prod(x.shape[depth:])
         steps = Axis(prod(indices.shape[:-1]), (depth, size, 0))
-        places = tuple(zip(x.shape[:depth], x.all_pitches, strict=False))
-        return Puts((), steps, Axis(size, (0, 1, 1)), places, 1)
+        place = Coordinates(tuple(zip(x.shape[:depth], x.all_pitches, strict=False)), 1)
+        return Puts((), steps, Axis(size, (0, 1, 1)), place)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from math import prod
 
 from clgraph.implementations.cpu.blocked import TILE
-from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
-from clgraph.implementations.cpu.rows import ByRows, Columns, Rows, as_rows
+from clgraph.implementations.cpu.columns import ByColumns, ColumnFields, Columns
+from clgraph.implementations.cpu.rows import ByRows, Rows, as_rows
 from clgraph.ops.softmax import Softmax
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
-from clgraph.selector.implementation import Implementation, implements
+from clgraph.selector.implementation import implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
@@ -86,66 +86,42 @@ class SoftmaxRows(ByRows[Softmax]):
 
 
 @descriptor("softmax_planes", any_alignment=True)
-class SoftmaxPlanesDesc(Descriptor):
+class SoftmaxPlanesDesc(ColumnFields, Descriptor):
     """Fields as in ``softmax_planes.cl``."""
 
     inp: Pointer
     out: Pointer
-    images: Int
-    count: Int
-    inner: Int
-    vectors: Int
-    ticket_vectors: Int
     logarithm: Int
 
 
-def _columns(q: Query[Softmax]) -> Columns:
-    axes = sorted(q.primitive.axes)
-    return Columns.of(q.inputs[0].shape, axes[0], axes[-1])
-
-
-def _work(q: Query[Softmax]) -> tuple[int, float, TicketRanges]:
-    """Return vectors of the tensor's columns, one worker's seconds for one, and how they are cut into tickets."""
-    columns = _columns(q)
-    vectors, each = columns.images * columns.vectors, columns.count * _vector_seconds(q)
-    return vectors, each, runs(vectors, each, q.device)
-
-
 @implements(Softmax, name="softmax.planes", serves=replace(TILE, formats=False, halos=False))
-class SoftmaxPlanes(Implementation[Softmax]):
+class SoftmaxPlanes(ByColumns[Softmax]):
     """Sixteen neighbours at a time, each with its own maximum and sum along the axes in front of them."""
 
     @classmethod
     def limits(cls, q: Query[Softmax]) -> str | None:
-        x, axes = q.inputs[0], sorted(q.primitive.axes)
-        if not x.is_dense_plain or not q.outputs[0].is_dense_plain:
-            return "serves dense plain tensors"
-        if not x.count or axes != list(range(axes[0], axes[-1] + 1)):
+        axes = sorted(q.primitive.axes)
+        if not q.inputs[0].count or axes != list(range(axes[0], axes[-1] + 1)):
             return f"serves neighbouring axes of tensors with elements, not {axes}"
-        if axes[-1] == x.rank - 1:
+        if axes[-1] == q.inputs[0].rank - 1:
             return "serves axes with others behind them"
-        return "applies no further operations" if q.fused else None
+        return "applies no further operations" if q.fused else super().limits(q)
 
     @classmethod
     def overwrites(cls, q: Query[Softmax]) -> frozenset[int]:
         return frozenset() if q.primitive.log else frozenset({0})
 
     @classmethod
-    def cost(cls, q: Query[Softmax]) -> float:
-        vectors, each, tickets = _work(q)
-        return step_seconds(q.device, vectors * each, 2 * q.inputs[0].nbytes, tickets.count)
+    def columns(cls, q: Query[Softmax]) -> Columns:
+        axes = sorted(q.primitive.axes)
+        return Columns.of(q.inputs[0].shape, axes[0], axes[-1])
+
+    @classmethod
+    def vector_seconds(cls, q: Query[Softmax]) -> float:
+        return _vector_seconds(q)
 
     @classmethod
     def plan(cls, q: Query[Softmax]) -> Plan:
-        columns, (_, _, tickets) = _columns(q), _work(q)
-        desc = SoftmaxPlanesDesc(
-            inp=Ref("in0"),
-            out=Ref("out0"),
-            images=columns.images,
-            count=columns.count,
-            inner=columns.inner,
-            vectors=columns.vectors,
-            ticket_vectors=tickets.each,
-            logarithm=int(q.primitive.log),
-        )
-        return Plan((Tile("softmax_planes", desc, tickets.count),))
+        tickets, columns = cls.cut(q)
+        desc = SoftmaxPlanesDesc(inp=Ref("in0"), out=Ref("out0"), **columns, logarithm=int(q.primitive.log))
+        return Plan((Tile("softmax_planes", desc, tickets),))
