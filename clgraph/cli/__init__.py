@@ -102,7 +102,7 @@ def _talking(command: click.Command) -> click.Command:
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="clgraph")
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Least severe messages shown on the error stream.")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Minimum severity of messages on the error stream.")
 @click.pass_context
 def cli(ctx: click.Context, log_level: str | None) -> None:
     """Compile ONNX models for any OpenCL device, and run them.

@@ -41,26 +41,42 @@ from clgraph.saved.container import is_dump, is_saved
     "--seed",
     default=0,
     show_default=True,
-    help="Seed of the random inputs, which are those that --input does not give.",
+    help="Seed of random inputs, for those without --input.",
 )
-@click.option("--batch", type=click.IntRange(min=1), help="First size of every input.")
-@click.option("-n", "--streams", type=click.IntRange(min=1), default=1, show_default=True, help="Clones run at once.")
+@click.option("--batch", type=click.IntRange(min=1), help="Batch size: the first dimension of every input.")
 @click.option(
-    "-t", "--time", "seconds", type=click.FloatRange(min=0.01), default=3.0, show_default=True, help="Seconds."
+    "-n",
+    "--streams",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of clones that run at once.",
 )
-@click.option("--iterations", type=click.IntRange(min=1), help="Runs to measure, instead of --time.")
+@click.option(
+    "-t",
+    "--time",
+    "seconds",
+    type=click.FloatRange(min=0.01),
+    default=3.0,
+    show_default=True,
+    help="Seconds to measure.",
+)
+@click.option("--iterations", type=click.IntRange(min=1), help="Number of runs to measure, instead of --time.")
 @click.option(
     "--hint",
     type=click.Choice(["latency", "throughput"]),
     default="latency",
     show_default=True,
-    help="throughput: find how many streams serve most requests, and keep it.",
+    help="throughput: find and store the number of streams with the highest throughput.",
 )
-@click.option("--join", is_flag=True, help="With --hint throughput, try batches made of concurrent requests, too.")
-@click.option("--clients", type=click.IntRange(min=1), help="With --hint throughput, requests at once.")
-@click.option("--compare", type=click.Choice([*PEERS]), help="Measure another runtime in turn with clgraph.")
+@click.option("--join", is_flag=True, help="With --hint throughput, also try batches of concurrent requests.")
+@click.option("--clients", type=click.IntRange(min=1), help="With --hint throughput, number of concurrent requests.")
+@click.option("--compare", type=click.Choice([*PEERS]), help="Compare with another runtime.")
 @click.option(
-    "--json", "json_file", type=click.Path(path_type=Path), help="Write all figures there; - prints them only."
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path),
+    help="Write all figures to this file; - prints them instead of the report.",
 )
 def command(
     options: ModelOptions,
@@ -76,11 +92,12 @@ def command(
     compare: str | None,
     json_file: Path | None,
 ) -> None:
-    """Measure MODEL: start, latency, throughput and memory.
+    """Measure start-up time, latency, throughput and memory of MODEL.
 
-    Inputs are random where --input gives none. Shapes that are given several times are cycled through. Latency is of
-    one run at a time; throughput is of --streams clones of the model at once. A runtime to compare with runs in blocks
-    in turn with clgraph, with as many threads; the ratio is taken of each pair of blocks: below 1, clgraph is faster.
+    Inputs without --input are random. Several --shape options for an input are measured in turn. Latency is that of
+    one run at a time, throughput that of --streams clones of the model running at once. With --compare, both runtimes
+    run in alternating blocks with the same number of threads; the ratio is the median over the pairs of blocks, and
+    below 1 where clgraph is faster.
 
     \b
     Examples:
@@ -92,8 +109,8 @@ def command(
       clgraph bench model.clg --iterations 100 --json -
       clgraph bench model.onnx --hint throughput --join
 
-    --hint throughput measures 1, 2, 4, ... streams in turn, each for --time seconds, under requests that come at once,
-    and keeps the best for compile(hint="throughput"). --shape and --input say what the requests are.
+    --hint throughput measures 1, 2, 4, ... streams in turn, each for --time seconds, with concurrent requests, and
+    stores the best number for compile(hint="throughput"). --shape and --input define the requests.
     """
     if hint == "throughput":
         topology = _requests(options)

@@ -19,13 +19,13 @@ _ONLY_BY_NAME = "tuning"
 _FOLDER = click.option(
     "--cache-dir",
     type=click.Path(path_type=Path),
-    help="The cache's folder.  [default: CLGRAPH_CACHE_DIR, or the user's]",
+    help="The cache folder.  [default: CLGRAPH_CACHE_DIR, or the user's]",
 )
 
 
 @click.group(name="cache")
 def command() -> None:
-    """Show what is kept on disk, and clear it.
+    """Show or clear the files in the cache folder.
 
     \b
     Examples:

@@ -58,11 +58,11 @@ class _Report:
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.pass_context
 def command(ctx: click.Context, options: ModelOptions, as_json: bool) -> None:
-    """List everything in MODEL that clgraph cannot run, at once, and what would be needed.
+    """List everything in MODEL that is not supported, and what would be needed.
 
-    Operators, their versions, attributes and element types are looked at first; a model that has nothing against it is
-    compiled, where its shapes are known, and the nodes that run on the host by NumPy are listed with the reasons. The
-    status is 0 when the model can be run, 1 when it cannot.
+    Operators, their versions, attributes and element types are checked first. If all are supported and the shapes are
+    known, the model is compiled, and nodes that run on the host in NumPy are listed with the reasons. The exit status
+    is 0 if the model can be run, otherwise 1.
 
     \b
     Examples:

@@ -13,10 +13,22 @@ from clgraph.errors import OptionError
 
 @click.command(cls=SectionedCommand, name="check-op")
 @click.argument("name")
-@click.option("--module", "modules", multiple=True, metavar="FILE.py", help="Import this first: it adds the operator.")
-@click.option("--shape", "shapes", multiple=True, metavar="2x3[;4x5]", help="Shape of each input; else the examples.")
-@click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="Other than its default.")
-@click.option("--tolerance", default=TOLERANCE, show_default=True, help="Largest error, of the largest result.")
+@click.option(
+    "--module", "modules", multiple=True, metavar="FILE.py", help="Python file with the operator to import first."
+)
+@click.option(
+    "--shape", "shapes", multiple=True, metavar="2x3[;4x5]", help="Shape of each input.  [default: the examples]"
+)
+@click.option(
+    "--attribute",
+    "attributes",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Value of an attribute.  [default: its default]",
+)
+@click.option(
+    "--tolerance", default=TOLERANCE, show_default=True, help="Largest error allowed, relative to the largest result."
+)
 @click.option("--device", default="auto", show_default=True, help="Device: see `clgraph devices`.")
 @json_option
 def command(
@@ -30,7 +42,8 @@ def command(
 ) -> None:
     """Run the custom operator NAME on a device and compare it with its reference.
 
-    Each example is run on normal numbers, wide ones, equal ones and zeros. The status is 1 when one is off.
+    Each example is run on normally distributed numbers, numbers of very different magnitudes, equal numbers and zeros.
+    The exit status is 1 if a result differs.
 
     \b
     Examples:

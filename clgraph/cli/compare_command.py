@@ -31,7 +31,7 @@ _RUNTIMES = ("references", "onnxruntime")
 @click.command(cls=SectionedCommand, name="compare")
 @model_options
 @feed_options
-@click.option("--random-inputs", is_flag=True, help="Random arrays for the other inputs; this is the default.")
+@click.option("--random-inputs", is_flag=True, help="Use random arrays for the other inputs (the default).")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @click.option(
     "--tolerance",
@@ -39,7 +39,7 @@ _RUNTIMES = ("references", "onnxruntime")
     help=f"Of an output, relative to its largest value: {TOLERANCE:g}, {HALF_TOLERANCE:g} in half precision.",
 )
 @click.option("--top", default=10, show_default=True, metavar="N", help="Show the N worst nodes; 0 for all in order.")
-@click.option("--bisect", "find", is_flag=True, help="Find the pass or the kernel that makes a difference.")
+@click.option("--bisect", "find", is_flag=True, help="Find the pass or kernel that causes the difference.")
 @click.option(
     "--against",
     default="references",
@@ -63,15 +63,15 @@ def command(
 ) -> None:
     """Run MODEL on the device, node by node, and compare each node with its reference in float64.
 
-    `own` is the error of a node on what the device gave it to read, `total` that of everything up to it, both relative
-    to the largest value of the result. A dump is compared from the pass on that it was written after. The status is 1
-    when something differs.
+    `own` is the error of a node given the inputs that the device computed, `total` the error accumulated up to it,
+    both relative to the largest value of the result. A dump is compared beginning with the pass that it was written
+    after. The exit status is 1 if a node differs.
 
-    Against a float model, layers are those of both that have a tensor of one name, the worst first: `snr` is the ratio
-    of signal to noise against the float model, in dB; `adds` what the layer itself adds to the noise, as a share of its
-    result, `rounding` the part of that which rounding the result makes (the others are weights), and `beyond` the share
-    of elements that lie beyond the range of the integers. The status is 1 when an output is off by more than
-    --tolerance, where it is given.
+    Against a float model, the layers whose tensors have the same names in both models are compared, the worst first:
+    `snr` is the signal-to-noise ratio relative to the float model, in dB; `adds` the noise that the layer itself adds,
+    relative to its result, `rounding` the part of it caused by rounding the result (the rest is caused by the weights),
+    and `beyond` the share of elements out of the range of the integers. The exit status is 1 if the error of an output
+    exceeds --tolerance, if given.
 
     \b
     Examples:

@@ -20,10 +20,10 @@ from clgraph.model.explain import explain
 
 @click.command(cls=SectionedCommand, name="compile")
 @model_options
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Save the compiled model there (.clg).")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Save the compiled model to this file (.clg).")
 @click.option("--without-weights", is_flag=True, help="Save it without its weights, for --weights-from.")
-@click.option("--notes", is_flag=True, help="Show every note of the passes.")
-@click.option("--report", type=click.Choice(["memory"]), help="Show what memory is used for, and draw it.")
+@click.option("--notes", is_flag=True, help="Show all notes of the passes.")
+@click.option("--report", type=click.Choice(["memory"]), help="Show what uses the memory.")
 @click.option(
     "--picture",
     type=click.Path(path_type=Path),
@@ -31,7 +31,7 @@ from clgraph.model.explain import explain
     show_default=True,
     help="File of the picture that --report memory draws.",
 )
-@click.option("--dump-sources", type=click.Path(path_type=Path), help="Write every kernel text there.")
+@click.option("--dump-sources", type=click.Path(path_type=Path), help="Write all kernel sources to this folder.")
 @json_option
 def command(
     options: ModelOptions,
@@ -43,7 +43,7 @@ def command(
     dump_sources: Path | None,
     as_json: bool,
 ) -> None:
-    """Compile MODEL (an ONNX file, a saved one, or a dump) and show what the passes did.
+    """Compile MODEL (an ONNX file, a saved model, or a dump) and show what the passes did.
 
     \b
     Examples:

@@ -46,13 +46,17 @@ def command() -> None:
 
 @command.command(cls=SectionedCommand, name="ocr", short_help="Read the text in a picture with three networks.")
 @click.option("--image", type=click.Path(path_type=Path), help="Picture to read.  [default: a sample page]")
-@click.option("--text", help="One line of text to draw, and read, instead.")
+@click.option("--text", help="A line of text to draw and read, instead of a picture.")
 @click.option("--font", type=click.Path(path_type=Path), help="Font file to draw it with.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the picture with the boxes there.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the picture with the boxes to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print text, corners and times as JSON.")
-@click.option("--compare", type=click.Choice(["onnxruntime"]), help="Read it with another runtime, too.")
+@click.option("--compare", type=click.Choice(["onnxruntime"]), help="Compare with another runtime.")
 @click.option(
-    "--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Times to read; the best counts."
+    "--runs",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Number of repetitions; the minimum time is shown.",
 )
 @click.option(
     "--longest",

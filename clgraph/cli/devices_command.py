@@ -15,8 +15,8 @@ from clgraph.runtime.device import Device, devices, find_device
 def command(as_json: bool) -> None:
     """List the OpenCL devices, with their profiles.
 
-    The device that `auto` selects has a star. Select one by its name (pocl:0), its kind (cpu, gpu, host), its index, or
-    a part of what its driver calls it. With -v, extensions and the figures that costs are estimated by are shown, too.
+    A star marks the device that `auto` selects. Devices are selected by name (pocl:0), kind (cpu, gpu, host), index, or
+    a part of the driver's name for them. With -v, extensions and the figures of the cost model are shown as well.
 
     \b
     Examples:

@@ -20,11 +20,11 @@ _PARTS = ("constants", "activations", "inputs", "scratch", "tables", "results", 
 @model_options
 @json_option
 def command(options: ModelOptions, as_json: bool) -> None:
-    """Show what MODEL will take of a device's memory, and the largest batch within --memory-limit.
+    """Estimate the device memory that MODEL needs, and the largest batch within --memory-limit.
 
-    Nothing is run or allocated, and the device need not be there: null:avx2 is PoCL on a CPU with that instruction set,
-    null:FILE.json what `clgraph devices --json` has printed on another machine. Without a limit the largest batch is
-    that for the memory of the device.
+    Nothing is run or allocated, and the device need not be present: null:avx2 is PoCL on a CPU with that instruction
+    set, null:FILE.json a device that `clgraph devices --json` has printed on another machine. Without a limit, the
+    largest batch is that for the memory of the device.
 
     \b
     Examples:

@@ -17,17 +17,18 @@ from clgraph.passes.quantization.few_bits import Compressed
 @model_options
 @click.argument("node", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-@click.option("--measure", is_flag=True, help="Run once on random inputs, and show what each node took.")
+@click.option("--measure", is_flag=True, help="Run once on random inputs, and show the measured time of each node.")
 def command(options: ModelOptions, node: str | None, as_json: bool, measure: bool) -> None:
-    """Show what was decided about each node of MODEL, and why; everything about one NODE.
+    """Show the placement, kernel and formats of each node of MODEL with the reasons, or all details of one NODE.
 
-    A table shows which elementwise nodes were fused into which others, and why the others were not.
+    A second table shows which elementwise nodes were fused into which others, and why the others were not.
 
-    The estimate, in microseconds with the workers that there are (--threads), comes from the cost model, or, where a
-    node says "tuned", from what `clgraph tune` measured. A kernel is chosen by those of the whole device, so that the
-    number of threads changes no result; what the note of reorder_inputs says is of the whole device, too.
+    The estimate is in microseconds for the given number of workers (--threads). It comes from the cost model, or from
+    the measurements of `clgraph tune` where the reason is "tuned". Kernels are chosen by the estimates for the whole
+    device, so that the number of threads changes no result; those in the note of reorder_inputs are for the whole
+    device, too.
 
-    NODE is the name of a node of the compiled program, or of an ONNX node that has become part of one.
+    NODE is the name of a node of the compiled program, or of an ONNX node that was merged into one.
 
     \b
     Examples:

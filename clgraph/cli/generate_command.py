@@ -27,29 +27,31 @@ STDIN = "-"
 @click.command(cls=SectionedCommand, name="generate")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--prompt", default=STDIN, help="Text to continue; - for the standard input, which is the default.")
-@click.option("--chat", is_flag=True, help="The prompt is a message: use the folder's chat template.")
-@click.option("--system", help="What the model is told in front of the message, with --chat.")
-@click.option("--max-tokens", type=click.IntRange(min=1), help="Most tokens to make.  [default: as many as fit]")
+@click.option("--chat", is_flag=True, help="Apply the folder's chat template to the prompt.")
+@click.option("--system", help="System message, with --chat.")
+@click.option(
+    "--max-tokens", type=click.IntRange(min=1), help="Maximum number of tokens to generate.  [default: as many as fit]"
+)
 @click.option(
     "--temperature",
     type=click.FloatRange(min=0),
-    help="0: the likeliest token; else divides logits before a token is drawn.",
+    help="Sampling temperature; 0: greedy decoding.",
 )
-@click.option("--top-k", type=click.IntRange(min=0), help="Draw of so many likeliest tokens; 0: of all.")
+@click.option("--top-k", type=click.IntRange(min=0), help="Sample from the K most likely tokens; 0: from all.")
 @click.option(
     "--top-p",
     type=click.FloatRange(min=0, min_open=True, max=1),
-    help="Draw of the likeliest tokens that have this probability together.",
+    help="Sample from the most likely tokens with this total probability.",
 )
 @click.option(
     "--repetition-penalty",
     type=click.FloatRange(min=0, min_open=True),
-    help="Above 1: tokens that are there become less likely.",
+    help="Above 1, tokens that occurred before become less likely.",
 )
-@click.option("--seed", type=click.IntRange(min=0), help="The same one draws the same tokens.")
-@click.option("--stop", multiple=True, metavar="TEXT", help="End in front of this; can be given several times.")
-@click.option("--ignore-end", is_flag=True, help="Go on behind the token that ends texts, to measure.")
-@click.option("--json", "as_json", is_flag=True, help="Print text, tokens and times as JSON, at the end.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the random generator.")
+@click.option("--stop", multiple=True, metavar="TEXT", help="Stop before this text; may be given several times.")
+@click.option("--ignore-end", is_flag=True, help="Continue after end tokens, for measurements.")
+@click.option("--json", "as_json", is_flag=True, help="Print text, tokens and times as JSON at the end.")
 @device_options
 def command(
     where: DeviceOptions,
@@ -60,11 +62,12 @@ def command(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Continue a text with the language model in FOLDER, and say how fast that was.
+    """Generate text with the language model in FOLDER, and show the speed.
 
-    FOLDER is what ONNX Runtime GenAI's builder writes (genai_config.json, model, tokenizer.json) or Hugging Face's
-    Optimum (config.json, model.onnx, tokenizer.json). How tokens are chosen is what the folder says where no option
-    does. The text goes to the standard output piece by piece, times to the error stream. It needs the extra "generate".
+    FOLDER was written by ONNX Runtime GenAI's model builder (genai_config.json, model, tokenizer.json) or by Hugging
+    Face's Optimum (config.json, model.onnx, tokenizer.json). Its configuration gives the defaults of the sampling
+    options. The text is written to standard output as it is generated, times to standard error. Needs the extra
+    "generate".
 
     \b
     Examples:

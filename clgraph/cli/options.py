@@ -30,26 +30,26 @@ _where = partial(click.option, cls=Sectioned, section=WHERE)
 _how = partial(click.option, cls=Sectioned, section=COMPILING)
 
 _WHERE = (
-    _where("--device", default="auto", show_default=True, help="Device: see `clgraph devices`."),
+    _where("--device", default="auto", show_default=True, help="Device to run on: see `clgraph devices`."),
     _where(
         "--device-class",
         metavar="[DEVICE=]CLASS",
         help="Class of the kernels to use: auto, cpu or gpu; DEVICE=gpu,...",
     ),
-    _where("--threads", type=click.IntRange(min=1), help="Worker threads on a CPU device."),
-    _where("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="How tile functions are run."),
+    _where("--threads", type=click.IntRange(min=1), help="Number of worker threads on a CPU device."),
+    _where("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="Execution of tile functions."),
     _where(
         "--precision",
         type=click.Choice(["f32", "f16", "bf16", "auto", "tf32x3", "f16x3"]),
-        help="Element type of values between operators.",
+        help="Type in which values are stored.",
     ),
-    _where("--memory-limit", metavar="SIZE", help="Most memory that the model may take, e.g. '512 MiB'."),
+    _where("--memory-limit", metavar="SIZE", help="Memory limit of the model per device, e.g. '512 MiB'."),
     _where("--cache-dir", type=click.Path(path_type=Path), help="Folder for compiled kernels and models."),
 )
 _MODEL = (
     click.argument("model", type=click.Path(path_type=Path)),
     _how(
-        "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input; 1x3x224x224 does, too."
+        "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input; also as 1x3x224x224."
     ),
     _how("--preprocess", multiple=True, metavar="[NAME:]KEY=VALUE,...", help=HELP),
     _how("--weights", type=click.Choice(["int8", "int4"]), help="Quantise the float weights of large products."),
@@ -57,11 +57,15 @@ _MODEL = (
         "--weights-from",
         type=click.Path(path_type=Path),
         metavar="FILE.onnx",
-        help="The ONNX file that has the weights of a MODEL saved without them.",
+        help="The ONNX file with the weights, for a MODEL saved without them.",
     ),
-    _how("--weight-group", type=click.Choice(["32", "64", "128", "256"]), help="Weights that share a scale [128]."),
+    _how(
+        "--weight-group",
+        type=click.Choice(["32", "64", "128", "256"]),
+        help="Number of weights that share a scale [128].",
+    ),
     _how("--keep-f32", multiple=True, metavar="PATTERN", help="Nodes that stay float32, e.g. 'head/*'."),
-    _how("--disable-pass", multiple=True, metavar="PASS", shell_complete=_passes, help="Leave out an optional pass."),
+    _how("--disable-pass", multiple=True, metavar="PASS", shell_complete=_passes, help="Disable an optional pass."),
     _how("--stop-after", metavar="PASS", shell_complete=_passes, help="Run only the required passes after this one."),
     _how("--verify-passes", is_flag=True, help="Check the program and its results after every pass."),
     _how("--force-kernel", multiple=True, metavar="NODE=NAME", help="Use this implementation for a node."),
@@ -70,23 +74,23 @@ _MODEL = (
         "--placement",
         multiple=True,
         metavar="PATTERN=DEVICE",
-        help="Run the nodes whose annotation, name or operator fits there; the first pattern that fits counts.",
+        help="Place nodes whose annotation, name or operator matches; the first matching pattern applies.",
     ),
     _how(
         "--placement-fallback",
         multiple=True,
         metavar="DEVICE",
-        help="Devices that may run what the device of a pattern refuses.",
+        help="Devices for nodes that their assigned device does not support.",
     ),
     _how(
         "--placement-budget",
         multiple=True,
         metavar="DEVICE=SIZE",
-        help="Place layers on a device in order until they need that much memory, e.g. gpu:0='4 GiB'.",
+        help="Memory budget of a device, which is filled with nodes in order, e.g. gpu:0='4 GiB'.",
     ),
-    _how("--module", multiple=True, metavar="FILE.py", help="Import this first: it adds custom operators."),
-    _how("--dump-graphs", type=click.Path(path_type=Path), help="Write the program after every pass there."),
-    _how("--dump-data", is_flag=True, help="Include the weights, so that MODEL can be one of those files."),
+    _how("--module", multiple=True, metavar="FILE.py", help="Python file with custom operators to import first."),
+    _how("--dump-graphs", type=click.Path(path_type=Path), help="Write the program after every pass to this folder."),
+    _how("--dump-data", is_flag=True, help="Include the weights in dumps, so that a dump can be used as MODEL."),
 )
 
 

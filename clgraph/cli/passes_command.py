@@ -17,14 +17,16 @@ from clgraph.passes.targets.target import TARGETS
 
 
 @click.command(cls=SectionedCommand, name="passes")
-@click.option("--check", metavar="NAME", help="Say how each pass treats this kind of operator.")
-@click.option("--module", "modules", multiple=True, metavar="FILE.py", help="Import this first: custom operators.")
+@click.option("--check", metavar="NAME", help="Show how each pass handles this kind of operator.")
+@click.option(
+    "--module", "modules", multiple=True, metavar="FILE.py", help="Python file with custom operators to import first."
+)
 @json_option
 def command(check: str | None, modules: tuple[str, ...], as_json: bool) -> None:
-    """List the passes in their order, and the targets that packages have added.
+    """List the passes in order, and the targets of installed packages.
 
-    The number is that of the files which --dump-graphs writes. A required pass cannot be disabled. With --check, each
-    pass says what it does about a kind of operator: what to look at when one is added.
+    The number is that of the files written by --dump-graphs. A required pass cannot be disabled. With --check, each
+    pass describes how it handles a kind of operator, which is useful when adding one.
 
     \b
     Examples:

@@ -13,16 +13,20 @@ from clgraph.core.frozen import frozen
 LAYOUTS = ("nchw", "nhwc", "chw", "hwc", "nhw", "hw")
 
 PICTURE_OPTIONS = (
-    click.option("--layout", type=click.Choice(LAYOUTS), help="Axes of inputs that pictures are for; else guessed."),
+    click.option("--layout", type=click.Choice(LAYOUTS), help="Layout of the inputs for pictures.  [default: guessed]"),
     click.option(
         "--channels",
         type=click.Choice(["rgb", "bgr"]),
         default="rgb",
         show_default=True,
-        help="Order of a picture's channels.",
+        help="Channel order of the pictures.",
     ),
-    click.option("--mean", metavar="R,G,B", help="Subtracted from pixels of 0 to 255.  [default: 0]"),
-    click.option("--scale", metavar="R,G,B", help="Divides pixels, less the mean.  [default: 255; 1 for integers]"),
+    click.option("--mean", metavar="R,G,B", help="Mean subtracted from pixel values of 0 to 255.  [default: 0]"),
+    click.option(
+        "--scale",
+        metavar="R,G,B",
+        help="Divisor of pixel values after subtracting the mean.  [default: 255; 1 for integers]",
+    ),
 )
 
 

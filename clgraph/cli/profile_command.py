@@ -26,12 +26,12 @@ from clgraph.network.profile import Profile
 @model_options
 @feed_options
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
-@click.option("--trace", type=click.Path(path_type=Path), help="Write a Chrome trace there.")
+@click.option("--trace", type=click.Path(path_type=Path), help="Write a Chrome trace to this file.")
 @click.option(
     "--picture",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Draw it: FILE.html is a page to look around in, FILE.svg a picture.",
+    help="Draw the profile: FILE.html is an interactive page, FILE.svg a picture.",
 )
 @click.option("--top", default=0, metavar="N", help="Show only the N slowest commands.")
 @json_option
@@ -44,15 +44,14 @@ def command(
     top: int,
     as_json: bool,
 ) -> None:
-    """Run MODEL with the clock on every node, slowest first.
+    """Measure the time of every node of MODEL, slowest first.
 
-    Times are the device's own; the estimate is of the whole node (see `clgraph explain`), marked by ! where the node's
-    time is ten times more or less: then one of them is wrong. Tickets are the
-    pieces of work of a tile function; idle is the time that a worker spent without one, on average (known of the
-    persistent executor). GFLOP/s and GB/s are of the node's arithmetic and its inputs and outputs. The roofline is what
-    the device's peak rates (`clgraph devices -v`: estimates) allow for the slower of the two; data that is still in a
-    cache may beat it. A transfer carries a value from one device to another; its size is what goes over. On several
-    devices, a subgraph is what one of them was bound and given as one.
+    Times are measured by the device. The estimate is for the whole node (see `clgraph explain`); ! marks a node whose
+    time differs from it by a factor of ten or more. Tickets are the units of work of a tile function; idle is the
+    average time that workers spent without one (persistent executor only). GFLOP/s and GB/s are the arithmetic and the
+    sizes of inputs and outputs per second. The roofline is the minimum time at the device's peak rates, estimated by
+    the cost model (`clgraph devices -v`); nodes whose data is still in a cache may be faster. A transfer copies a value
+    from one device to another. With several devices, a subgraph is bound and submitted to one of them as a unit.
 
     \b
     Examples:

@@ -44,10 +44,10 @@ def command(
     dump_tensors: str | None,
     as_json: bool,
 ) -> None:
-    """Run MODEL (an ONNX file, a saved one, or a dump) once and show its outputs.
+    """Run MODEL (an ONNX file, a saved model, or a dump) once and show its outputs.
 
-    A picture is scaled to the size that its input has; how it was turned into numbers is shown. A node is named as in
-    the compiled program, or as an ONNX node that has become part of one.
+    A picture is scaled to the size of its input; the conversion to numbers is shown. A node is named as in the compiled
+    program, or as an ONNX node that was merged into one.
 
     \b
     Examples:

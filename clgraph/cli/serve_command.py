@@ -77,13 +77,13 @@ def command(
     grace: float,
     follow_links: bool,
 ) -> None:
-    """Serve the models in FOLDER by the Open Inference Protocol, which clients of KServe, MLServer and Triton speak.
+    """Serve the models in FOLDER with the Open Inference Protocol, which clients of KServe, MLServer and Triton use.
 
     A model is name/1/model.onnx (versions by number), name/model.onnx or name.onnx; a file model.toml or name.toml
-    beside it says how it is compiled. Models that are added, replaced or removed are loaded and unloaded meanwhile.
-    With --memory-limit, which is for all together, those used longest ago are evicted until they are called again.
-    There is no authentication: whoever reaches the port can run, load and unload models. -v shows every call. It needs
-    the extra "serve".
+    beside it contains its options. Models that are added, replaced or removed are loaded and unloaded while the server
+    runs. --memory-limit limits all models together: the least recently used are evicted, and loaded again when they are
+    called. There is no authentication: anybody who can reach the port can run, load and unload models. -v logs every
+    call. Needs the extra "serve".
 
     \b
     Examples:

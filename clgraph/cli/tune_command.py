@@ -36,10 +36,11 @@ def command(
 ) -> None:
     """Measure which kernels are fastest on the device for MODEL, and fit the cost model to it.
 
-    Without MODEL a standard set of problems is measured, for the cost model. Each candidate is checked against the
-    reference before it is timed; what is wrong is never chosen again. Later compilations use the results by themselves,
-    for the same device, driver and version of clgraph, and `clgraph explain` says "tuned" (from another file than the
-    device's own with CLGRAPH_TUNING=FILE; CLGRAPH_TUNING=off ignores them). Ctrl-C keeps what has been measured.
+    Without MODEL a standard set of problems is measured, for the cost model. Each candidate is compared with the
+    reference before it is timed; candidates with wrong results are not chosen again. Later compilations for the same
+    device, driver and version of clgraph use the results automatically, and `clgraph explain` shows "tuned".
+    CLGRAPH_TUNING=FILE uses another file than the device's own, CLGRAPH_TUNING=off none. Ctrl-C keeps the results
+    measured so far.
 
     \b
     Examples:

@@ -43,13 +43,14 @@ def command(
     no_run: bool,
     seed: int,
 ) -> None:
-    """Show in the browser what every pass made of MODEL (an ONNX file, or a folder that --dump-graphs has written).
+    """Show the program after every pass of MODEL (an ONNX file, or a folder written by --dump-graphs) in the browser.
 
-    With --onnx alone, the program after every pass is written as an ONNX file without weights, which netron draws.
+    With --onnx alone, the program after every pass is written as an ONNX file without weights, for viewers such as
+    netron.
 
-    The page is one file that needs no network: the graph after every pass, what each pass changed, fused and refused;
-    for each node its origin, layouts, kernel, why that one and why no other, times and source; memory over time, the
-    timeline of a run, and the roofline. Its address holds the pass and the node that are looked at.
+    The page is a single file that needs no network. It shows the graph after every pass with what the pass changed,
+    fused and refused; for each node its origin, layouts, kernel with the reasons for the choice, times and source; the
+    memory over time, the timeline of a run, and the roofline. Its URL contains the selected pass and node.
 
     \b
     Examples:
