@@ -116,8 +116,8 @@ class Programs:
         found: dict[str, list[Array]] = {name: [] for name in wanted}
         carried = carried or {}
         ends = set(carried.values())
-        in_rows = all(self.tokens.results[name] is not None for name in wanted if name not in ends)
-        pieces = list(_exact(count) if ends and in_rows else self._pieces(count, values, past))
+        rest = [name for name in wanted if name not in ends]
+        pieces = list(self._unpadded(count, rest) if ends else self._pieces(count, values, past))
         device = self._device(values, past)
         if last and (count > 1 or len(pieces) > 1):
             device = self._of_last(device)
@@ -149,6 +149,18 @@ class Programs:
             rows = PIECES[0] if left == 1 else PIECES[1] if left <= FEW else PIECES[2]
             yield Piece(start, min(rows, left), rows)
             start += rows
+
+    def _unpadded(self, count: int, results: Sequence[str]) -> Iterator[Piece]:
+        """Yield pieces without rows behind their tokens, which values that are carried would take for tokens."""
+        tokens = self.tokens
+        if not tokens.behind or any(tokens.results[name] is None for name in results):
+            yield Piece(0, count, count)
+            return
+        start = 0
+        for rows in reversed(PIECES):
+            while count - start >= rows:
+                yield Piece(start, rows, rows)
+                start += rows
 
     def _causal(self, values: Mapping[str, Array], past: int) -> bool:
         """Whether no token sees one behind it, as far as attentions or what is added to their scores say."""
@@ -303,15 +315,6 @@ class Programs:
                 if not more:
                     raise
                 known |= {name: Known.of(given[name]) for name in more}
-
-
-def _exact(count: int) -> Iterator[Piece]:
-    """Yield pieces without rows behind their tokens, which values that are carried would take for tokens."""
-    start = 0
-    for rows in reversed(PIECES):
-        while count - start >= rows:
-            yield Piece(start, rows, rows)
-            start += rows
 
 
 def _padded(array: Array, axes: Sequence[int], more: int) -> Array:
