@@ -134,7 +134,7 @@ def _compare_stages(
 def relative_error(found: Array, wanted: Array) -> float:
     """Return the largest difference, relative to the largest finite value of *wanted*.
 
-    ``inf`` where a shape, an integer or a boolean differs, or where only one of the two is no number.
+    ``inf`` where a shape, an integer or a boolean differs, or where only one of the two is not a number.
     """
     if found.shape != wanted.shape:
         return float("inf")

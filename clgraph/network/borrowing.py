@@ -26,7 +26,7 @@ LEAST_BORROWED = 3 << 15
 def readable_in_place(program: Program, placement: str, info: DeviceInfo) -> list[Value]:
     """Return the inputs of *program* that its nodes on *placement* can read where the caller has them.
 
-    The device works on the host's memory, the input is no output, and all that reads it are tile functions on
+    The device works on the host's memory, the input is not an output, and all that reads it are tile functions on
     *placement* that take any alignment: no node, then, whose result shares its memory.
     """
     if "host_memory" not in info.features:
@@ -88,7 +88,7 @@ def _takes_any_alignment(node: Node) -> bool:
 
 
 def left_at(array: Array) -> int | None:
-    """Return the address of a constant that kernels may read where it lies: a large one that nobody writes.
+    """Return the address of a constant that kernels may read in place: a large one that nobody writes.
 
     It has to suit them in address and end (:func:`suits_all`), or all that read it (:func:`suits_readers`).
     """

@@ -212,7 +212,7 @@ def _bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
     files = {
         "empty": (b"", "is empty"),
         "cut": (data[: len(data) // 2], "no ONNX model, or is cut off"),
-        "text": (b"hello world, this is no model", "no ONNX model"),
+        "text": (b"hello world, this is not a model", "no ONNX model"),
         "zeros": (bytes(64), "no ONNX model"),
         "saved": (MAGIC + bytes(64), r"clgraph\.load reads"),
         "dump": (b'{"pass": 1}', r"clgraph\.load_dump reads"),

@@ -178,7 +178,7 @@ def test_a_dry_run_compiles_and_refuses_to_run() -> None:
     ("options", "error", "message"),
     [
         ({"precision": "f8"}, OptionError, "precision=f8"),
-        ({"config": {"colour": "red"}}, OptionError, "'colour' is no option"),
+        ({"config": {"colour": "red"}}, OptionError, "'colour' is not an option"),
         ({"shapes": {"z": (1,)}}, InputError, "no input is called 'z'"),
         ({"shapes": {"x": (1, 3, 10, 11)}}, InputError, "does not fit"),
         ({"config": {"disable_passes": frozenset({"nap"})}}, OptionError, "no pass is called 'nap'"),

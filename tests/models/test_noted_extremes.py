@@ -120,7 +120,7 @@ def test_convolutions_that_are_computed_twice_have_the_bits_of_floats_that_are_r
 def _compare(noted, plain, shape):
     """Assert that two models have the same results, whatever a run before has left."""
     rng = np.random.default_rng(1)
-    # What a run has noted is no part of the next: the second one's range is narrower.
+    # What a run has noted is not a part of the next: the second one's range is narrower.
     for scale, odd in ((4.0, None), (0.25, None), (1.0, np.nan), (1.0, np.inf), (1.0, None)):
         x = rng.normal(0.1, scale, shape).astype(np.float32)
         if odd is not None:

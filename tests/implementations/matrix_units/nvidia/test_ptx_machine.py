@@ -232,7 +232,7 @@ def test_products_stay_in_registers_where_clang_makes_ptx_of_them(tile, by_row):
     jit = tile.jit(DType.F16 if tile.product == F16 else DType.F32, 3).define(B_BY_ROW=by_row)
     ptx = to_ptx(f"{jit}{kernel_text('matmul/matmul_nvidia.cl')}", "sm_80")
     body = ptx[ptx.index(".entry matmul_nvidia") :]
-    # What an index that is no constant would put into memory.
+    # What an index that is not a constant would put into memory.
     assert "__local_depot" not in body
     each = {F16: 1, TF32X3: 3, F32: 0, F16X3: 1.5}[tile.product]
     products = tile.warp_sizes[0] // 16 * (tile.warp_sizes[1] // 8) * (tile.chunks // 2)
