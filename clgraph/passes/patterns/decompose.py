@@ -20,6 +20,7 @@ from clgraph.passes.base import Context, Pass
 from clgraph.passes.patterns.flattened_product import spread_product
 from clgraph.passes.patterns.log_sum_exp import spread_log_sum_exp
 from clgraph.passes.patterns.pixel_shuffle import spread_shuffle, spread_windows
+from clgraph.passes.patterns.single_pixel import crop_windows
 from clgraph.passes.patterns.space_to_depth import take_pixels
 from clgraph.passes.rewriting import bypass
 from clgraph.selector.post import keeps_its_bits
@@ -42,6 +43,7 @@ class Decompose(Pass):
     * A transposed convolution with few outputs whose windows do not overlap is a convolution, and such a transpose.
     * Slices that hold every pixel, joined for a convolution (the Focus layer of detectors), are a space to depth, which
       goes into windows of one element (``space_to_depth``).
+    * Windows over a single pixel lose the weights that only pads meet (``single_pixel``).
     * On CPUs a logarithm of a sum of exponentials is one of their steps each (``log_sum_exp``).
     * A product of a flattened tensor, unflattened behind it, is one of the tensor itself (``flattened_product``).
     """
@@ -54,13 +56,13 @@ class Decompose(Pass):
         "matmul": "of a tensor that is flattened for it: one of the tensor itself",
         "shuffle": "channels to pixels: a transpose between reshapes",
         "slice": "those that hold every pixel, joined for a convolution, become a space to depth",
-        "convolution": "of one element, of pixels that became channels: one of the pixels",
+        "convolution": "of one element, of pixels that became channels: one of the pixels; loses weights of pads alone",
         "conv_transpose": "with few outputs and windows side by side, a convolution and a transpose",
     }
 
     def run(self, program: Program, context: Context) -> int:
         changes = 0
-        rules = [spread_shuffle, spread_windows, spread_product, take_pixels]
+        rules = [spread_shuffle, spread_windows, spread_product, take_pixels, crop_windows]
         if context.on_cpus:
             rules.append(spread_log_sum_exp)
         for node in program:
