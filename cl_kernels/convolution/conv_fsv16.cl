@@ -24,7 +24,7 @@
 // spans, batch_tickets  tickets side by side over the chunks, tickets of one image
 // channel_major         1: neighbouring tickets are parts of one output group (weights stay), 0: of one strip
 // widths, ids_0, ids_1  nibble n: the widest instance not wider than n; byte n: its id (n < 8, n >= 8)
-// lines, distance       cache lines a (block, ky, kx) prefetched of the group `distance` further on; 0: none
+// lines, distance       cache lines a (block, ky, kx) prefetched, so many floats behind a group's weights; 0: none
 // weight_group          floats of one group's weights;  weight_ahead: floats of them that one chunk prefetches
 // low, high             bounds of the result, after the residual
 //
@@ -100,7 +100,7 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
     if (d->res != CLGRAPH_NULL) res = AT(const float, banks, d->res) + (long)n * d->res_n + (long)block * d->res_c;
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
     __global const float* wp = weights + (long)g * d->weight_group;
-    __global const float* ahead = weights + (long)min(g + d->distance, d->groups - 1) * d->weight_group;
+    __global const float* ahead = g + 1 < d->groups ? wp + d->distance : wp;
     for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
       const int y = chunk / row_chunks, part = chunk - y * row_chunks;
       const int x0 = chunk_start(part, row_chunks, d->chunk_width, width);

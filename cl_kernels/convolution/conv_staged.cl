@@ -1,6 +1,6 @@
 // Convolution of a blocked tensor (b_fs_yx_fsv16) with operations in front of it: scale, shift and activation, gates.
 //
-// A ticket is a strip of output rows, or a part of one row, of one image; all output channels. It first applies the
+// A ticket is a strip of output rows, or a part of one row, of one image, by a range of output groups. It first applies the
 // operations to the input pixels under its windows, all channels, into the worker's scratch, zeros where windows reach
 // beyond the input; then as conv_fsv16.cl. The input needs no halo.
 //
@@ -14,9 +14,10 @@
 // scale, shift, scale_n, scale_c, scale_l, shift_n, shift_c, shift_l, below, above, pres   as in staging.clh
 // strip_rows, strip_chunks   rows of a ticket, chunks of a row of a ticket
 // strips, row_strips         tickets of one image, of one row of tickets
+// ticket_groups, tiers       groups of a ticket, tickets with the same pixels
 // out_blocks                 output blocks in all: the last group may have fewer than nb
-// lines, weight_ahead        cache lines a (block, ky, kx) prefetched of the next group's weights; 0: none; floats of
-//                            them that one chunk prefetches
+// lines, distance, weight_ahead   cache lines a (block, ky, kx) prefetched, so many floats behind a group's weights; 0:
+//                            none; floats of them that one chunk prefetches
 // weights, bias, res, out, res_n, res_c, res_y, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups,
 // lanes, widths, ids_0, ids_1, weight_group, row_chunks, chunk_width, low, high: as in conv_fsv16.cl
 //
@@ -31,7 +32,7 @@ NOINLINE static void clear_pixels(__global float* to, const int count) {
 
 static void conv_staged(__global const conv_staged_desc* d, __global char** banks, __global char* scratch,
                         const int ticket, __global const post_step* post, const int posts) {
-  const int n = ticket / d->strips, within = ticket - n * d->strips;
+  const int tier = ticket % d->tiers, strip = ticket / d->tiers, n = strip / d->strips, within = strip - n * d->strips;
   const int y0 = within / d->row_strips * d->strip_rows, y1 = min(y0 + d->strip_rows, d->height), width = d->width;
   const int c0 = within % d->row_strips * d->strip_chunks, c1 = min(c0 + d->strip_chunks, d->row_chunks);
   const int left = chunk_start(c0, d->row_chunks, d->chunk_width, width);
@@ -60,13 +61,14 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
       clear_pixels(to + (before + inside) * 16, pitch - before - inside);
     }
 
-  for (int g = 0; g < d->groups; g++) {
+  const int last_group = min((tier + 1) * d->ticket_groups, d->groups);
+  for (int g = tier * d->ticket_groups; g < last_group; g++) {
     const int block = g * d->nb, nb = min(d->nb, d->out_blocks - block);
     __global const float *bias = 0, *res = 0;
     if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + block * 16;
     if (d->res != CLGRAPH_NULL) res = AT(const float, banks, d->res) + (long)n * d->res_n + (long)block * d->res_c;
     __global const float* wp = AT(const float, banks, d->weights) + (long)g * d->weight_group;
-    __global const float* ahead = g + 1 < d->groups ? wp + d->weight_group : wp;
+    __global const float* ahead = g + 1 < d->groups ? wp + d->distance : wp;
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
     for (int y = y0; y < y1; y++) {
       __global const float* row = stage + (long)(y - y0) * d->step_y * pitch * 16;

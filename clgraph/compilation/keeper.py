@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import replace
 
-from clgraph.model.keys import Key
-from clgraph.model.specialisations import MEMBERS, Specialisation
+from clgraph.model.specialisations import MEMBERS, Key, Specialisation
 
 Made = Mapping[Key, Specialisation]
 

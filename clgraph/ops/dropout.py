@@ -34,7 +34,7 @@ class Dropout(Composite):
     is kept.
 
     Attributes:
-        ratio: Where it is not an input.
+        ratio: Where it is no input.
         reads: Which of ``ratio`` and ``training`` are inputs.
     """
 

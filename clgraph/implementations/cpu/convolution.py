@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from math import prod
-from operator import attrgetter
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
@@ -14,7 +13,15 @@ from clgraph.core.layout import Halo, Shape
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import NOTING_TILE, square, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
-from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.convolution_weights import FETCHED_WEIGHTS, weight_distance, weights_waited
+from clgraph.implementations.cpu.cost import (
+    TicketRanges,
+    split,
+    step_seconds,
+    ticket_seconds,
+    waited_seconds,
+    worker_flops,
+)
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -42,9 +49,6 @@ from clgraph.selector.query import Query
 
 RUN_HALF_CYCLES = 16.0
 """What the loop over the channels of one block under one element of the window takes to begin."""
-
-FETCHED_WEIGHTS = 1 << 15
-"""Bytes of weights that are fetched ahead where each is read once; less is in a core's cache since the run before."""
 
 
 @descriptor("conv_fsv16", library="direct", micros=("micro_conv",))
@@ -194,9 +198,9 @@ def _shape(q: Query[Convolution]) -> ConvolutionSizes:
     stride = square(q.primitive.strides)
     width = y.height * y.width if flat else y.width
     found = blocks_of(q.device.simd, BLOCKED, stride[1], width, blocks, w[1] * prod(w[2:]), whole=groups > 1)
-    bands = q.primitive.bands > 1
-    block = min(found, key=lambda b: b.cost * _reached(q, b.nb)) if bands else min(found, key=attrgetter("cost"))
-    return ConvolutionSizes(x, y, flat, groups, w[1], blocks, square(w[2:]), stride, block)
+    sizes = [ConvolutionSizes(x, y, flat, groups, w[1], blocks, square(w[2:]), stride, block) for block in found]
+    rows = y.batch * (1 if flat else y.height) * groups / q.device.workers
+    return min(sizes, key=lambda s: waited_seconds(_row_seconds(q, s) * rows, _waited(q, s)))
 
 
 @frozen
@@ -215,7 +219,7 @@ class ConvolutionTickets:
 
 
 def _seconds(q: Query[Convolution], s: ConvolutionSizes) -> float:
-    """Return one worker's time for one row and every output block of one convolution group.
+    """Return one worker's time for one row and every output block of one convolution group, beginnings included.
 
     What the block costs holds for runs of 16 input channels; shorter ones, as of a picture, begin more often.
     """
@@ -226,7 +230,24 @@ def _seconds(q: Query[Convolution], s: ConvolutionSizes) -> float:
         * s.groups
         / s.convolution_groups
     )
-    return (s.block.cost + begun) * s.taps * _reached(q, s.block.nb) * 2 * LANES / worker_flops(q.device)
+    return _row_seconds(q, s) * (1 + begun / s.block.cost)
+
+
+def _row_seconds(q: Query[Convolution], s: ConvolutionSizes) -> float:
+    """Return the time of the products alone."""
+    return s.block.cost * s.taps * _reached(q, s.block.nb) * 2 * LANES / worker_flops(q.device)
+
+
+def _outweighing(s: ConvolutionSizes) -> bool:
+    """Whether there are more bytes of weights than of pixels."""
+    return s.group_bytes * s.groups > 4 * LANES * s.x.blocks * s.y.height * s.y.width
+
+
+def _waited(q: Query[Convolution], s: ConvolutionSizes) -> float:
+    """Return what workers wait for weights: with fewer bytes of pixels than of them a ticket has all chunks."""
+    if not _outweighing(s):
+        return 0.0
+    return weights_waited(q.device, s.group_bytes, s.groups, s.block.chunks * s.height, s.y.batch)
 
 
 def _reached(q: Query[Convolution], nb: int) -> float:
@@ -251,10 +272,9 @@ def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
     work = _seconds(q, s) * rows * q.primitive.groups
     chunk = work / (chunks * total_groups)
     wanted = ticket_seconds(work * s.y.batch, device)
-    weights, pixels = s.group_bytes * total_groups, s.y.height * s.y.width
-    if total_groups >= 4 * device.workers and weights > 4 * LANES * s.x.blocks * pixels:
+    if total_groups >= 4 * device.workers and _outweighing(s):
         groups = split(total_groups, chunk * chunks, wanted, device.workers)
-        lines = -(-LANES * s.block.nb // chunks) if weights > FETCHED_WEIGHTS else 0
+        lines = -(-LANES * s.block.nb // chunks) if s.group_bytes * total_groups > FETCHED_WEIGHTS else 0
         return ConvolutionTickets(TicketRanges(1, chunks), groups, True, lines)
     runs = split(chunks, chunk, wanted, device.workers)
     groups = split(total_groups, chunk * runs.each, wanted, 1)
@@ -303,10 +323,10 @@ class ConvFsv16(Implementation[Convolution]):
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:
         s = _shape(q)
-        batch = s.y.batch
+        batch, waited = s.y.batch, _waited(q, s)
         work = _seconds(q, s) * s.height * q.primitive.groups * batch
-        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
-        return step_seconds(q.device, work, traffic, _tickets(q, s).count * batch)
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs)) - (q.inputs[1].nbytes if waited else 0)
+        return waited_seconds(step_seconds(q.device, work, traffic, _tickets(q, s).count * batch), waited)
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
@@ -362,7 +382,7 @@ class ConvFsv16(Implementation[Convolution]):
             batch_tickets=t.count,
             channel_major=int(t.channel_major),
             lines=t.lines,
-            distance=1,
+            distance=weight_distance(weight_group, t.chunks.each),
             weight_group=weight_group,
             weight_ahead=steps * t.lines * LANES,
             low=registers.low,

@@ -8,7 +8,15 @@ from math import prod
 from clgraph.core.format import Format, feature_blocked
 from clgraph.implementations.cpu.blocked import NOTING_TILE, operand_proposals, square, weights_refusal
 from clgraph.implementations.cpu.blocks import PLANAR, Block, best_block, ids
-from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.convolution_weights import weights_waited
+from clgraph.implementations.cpu.cost import (
+    TicketRanges,
+    split,
+    step_seconds,
+    ticket_seconds,
+    waited_seconds,
+    worker_flops,
+)
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -80,7 +88,7 @@ def _stage_pitch(q: Query[Convolution]) -> int:
 
 
 def _work(q: Query[Convolution]) -> float:
-    """Return one worker's seconds for an output row; an input pixel that is not a vector costs a loop of its own."""
+    """Return one worker's seconds for an output row; an input pixel that is no vector costs a loop of its own."""
     taps = prod(q.inputs[1].shape[1:])
     return (_block(q).cost + 4) * taps * 2 * LANES / worker_flops(q.device)
 
@@ -125,8 +133,10 @@ class ConvPlanar(Implementation[Convolution]):
         out = planes(q.outputs[0]) if not q.outputs[0].format.is_plain else None
         rows = q.outputs[0].shape[2] if q.outputs[0].rank == 4 else 1
         batch = out.batch if out else q.outputs[0].shape[0]
-        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
-        return step_seconds(q.device, _work(q) * rows * batch, traffic, _strips(q).count * batch)
+        tickets = _strips(q).count * batch
+        waited = weights_waited(q.device, q.inputs[1].nbytes, 1, 1, tickets)
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs)) - (q.inputs[1].nbytes if waited else 0)
+        return waited_seconds(step_seconds(q.device, _work(q) * rows * batch, traffic, tickets), waited)
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
 
@@ -11,7 +11,16 @@ from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import NOTING_TILE, square, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
-from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.convolution_weights import weight_distance, weights_waited
+from clgraph.implementations.cpu.cost import (
+    OWN_CACHE,
+    TicketRanges,
+    split,
+    step_seconds,
+    ticket_seconds,
+    waited_seconds,
+    worker_flops,
+)
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -48,6 +57,9 @@ KEPT_BYTES = 512 * 1024
 
 MOST_BYTES = 512 * 1024
 """Most scratch for the smallest ticket there can be."""
+
+STAGED_SHARE = 16
+"""A ticket that stages what others do, too, has products for at least so many times as long."""
 
 
 @descriptor("conv_staged", library="convolution", micros=("micro_conv",))
@@ -93,7 +105,10 @@ class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     row_chunks: Int
     chunk_width: Int
     weight_group: Int
+    ticket_groups: Int
+    tiers: Int
     lines: Int
+    distance: Int
     weight_ahead: Int
     below: Float
     above: Float
@@ -107,7 +122,8 @@ class Strips:
 
     Attributes:
         take: Input rows, pixels from one staged one to the next; ``step``: staged ones from one window to the next.
-        rows, chunks: How a ticket's rows, and its chunks of a row, are cut.
+        rows, chunks: How a ticket's rows, and its chunks of a row, are cut; ``tiers``: the groups of output blocks.
+        groups, group_bytes: How many there are, and bytes of the weights of one.
     """
 
     height: int
@@ -121,6 +137,24 @@ class Strips:
     block: Block
     rows: TicketRanges
     chunks: TicketRanges
+    tiers: TicketRanges
+    groups: int
+    group_bytes: int
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights of all groups."""
+        return self.group_bytes * self.groups
+
+    @property
+    def strips(self) -> int:
+        """Parts of an image that tickets stage."""
+        return self.rows.count * self.chunks.count
+
+    @property
+    def ticket_chunks(self) -> int:
+        """Chunks of all rows of a ticket."""
+        return self.rows.each * (self.chunks.each if self.chunks.count > 1 else self.block.chunks)
 
     def staged(self, rows: int, pixels: int) -> int:
         """Return the vectors of one channel block under so many output rows of so many pixels."""
@@ -174,9 +208,12 @@ def _vector_seconds(q: Query[Convolution]) -> float:
 
 def _row_seconds(q: Query[Convolution], s: Strips) -> float:
     """Return one worker's time for an output row of every channel, what it stages included."""
-    multiply = s.block.cost * q.inputs[1].shape[1] * prod(s.kernel) * 2 * LANES / worker_flops(q.device)
-    staged = s.step[0] * s.width * s.step[1] * s.blocks * _vector_seconds(q)
-    return multiply + staged
+    return _product_seconds(q, s) + s.tiers.count * s.step[0] * s.width * s.step[1] * s.blocks * _vector_seconds(q)
+
+
+def _product_seconds(q: Query[Convolution], s: Strips) -> float:
+    """Return what an output row takes once its input is staged."""
+    return s.block.cost * q.inputs[1].shape[1] * prod(s.kernel) * 2 * LANES / worker_flops(q.device)
 
 
 @remembered
@@ -188,40 +225,67 @@ def _strips(q: Query[Convolution]) -> Strips:
     take, step = (strides, (1, 1)) if point else ((1, 1), strides)
     pads = tuple(before for before, _ in p.pads)
     found = blocks_of(q.device.simd, BLOCKED, step[1], width, y.blocks, w[1] * prod(w[2:]))
-    block = min(found, key=lambda b: b.cost)
     one = TicketRanges(1, 1)
-    s = Strips(
-        height=height,
-        width=width,
-        blocks=x.blocks,
-        kernel=square(w[2:]),
-        dilation=square(p.dilations),
-        take=take,
-        step=step,
-        pads=(pads[0], pads[1]) if len(pads) == 2 else (0, pads[0]),
-        block=block,
-        rows=TicketRanges(height, 1),
-        chunks=one,
-    )
-    row, workers = _row_seconds(q, s), q.device.workers
-    wanted = 2 * ticket_seconds(row * height * y.batch, q.device)
+    sizes = [
+        Strips(
+            height=height,
+            width=width,
+            blocks=x.blocks,
+            kernel=square(w[2:]),
+            dilation=square(p.dilations),
+            take=take,
+            step=step,
+            pads=(pads[0], pads[1]) if len(pads) == 2 else (0, pads[0]),
+            block=block,
+            rows=TicketRanges(height, 1),
+            chunks=one,
+            tiers=TicketRanges(1, -(-y.blocks // block.nb)),
+            groups=-(-y.blocks // block.nb),
+            group_bytes=4 * -(-w[1] // LANES) * LANES * prod(w[2:]) * block.nb * LANES,
+        )
+        for block in sorted(found, key=lambda b: b.cost)
+    ]
+    if sizes[0].weight_bytes <= OWN_CACHE:
+        return _by_pixels(q, sizes[0])
+    return min((cut for s in sizes for cut in (_by_pixels(q, s), *_by_groups(q, s))), key=lambda s: _seconds(q, s))
+
+
+def _by_pixels(q: Query[Convolution], s: Strips) -> Strips:
+    """Cut the map into tickets of all output channels."""
+    height, row, workers = s.height, _row_seconds(q, s), q.device.workers
+    wanted = 2 * ticket_seconds(row * height * q.outputs[0].shape[0], q.device)
     if height > 1 and s.scratch <= STAGED_BYTES:
         rows = split(height, row, wanted, workers).each
         while rows > 1 and s.staged_bytes(rows, s.width) > STAGED_BYTES:
             rows -= 1
         return replace(s, rows=TicketRanges(-(-height // rows), rows))
-    each = split(block.chunks, row / block.chunks, wanted, workers).each
+    each = split(s.block.chunks, row / s.block.chunks, wanted, workers).each
     while each > 1 and s.staged_bytes(s.rows.each, s.pixels(each)) > STAGED_BYTES:
         each -= 1
-    return replace(s, chunks=TicketRanges(-(-block.chunks // each), each))
+    return replace(s, chunks=TicketRanges(-(-s.block.chunks // each), each))
 
 
-def _lines(q: Query[Convolution], s: Strips) -> int:
+def _by_groups(q: Query[Convolution], s: Strips) -> Iterator[Strips]:
+    """Cut the output channels into tickets of the whole map, which each stages, where there is room for it."""
+    whole, work = replace(s, rows=TicketRanges(1, s.height)), _product_seconds(q, s) * s.height
+    if whole.scratch <= STAGED_BYTES:
+        staged = whole.vectors * _vector_seconds(q)
+        wanted = max(2 * ticket_seconds(work * q.outputs[0].shape[0], q.device), STAGED_SHARE * staged)
+        yield replace(whole, tiers=split(s.groups, work / s.groups, wanted, q.device.workers))
+
+
+def _seconds(q: Query[Convolution], s: Strips) -> float:
+    """Estimate the step, what workers wait for weights that go by the own caches of cores included."""
+    strips = s.strips * q.outputs[0].shape[0]
+    waited = weights_waited(q.device, s.group_bytes, s.groups, s.ticket_chunks, strips)
+    traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs)) - (q.inputs[1].nbytes if waited else 0)
+    work = _row_seconds(q, s) * s.height * q.outputs[0].shape[0]
+    return waited_seconds(step_seconds(q.device, work, traffic, strips * s.tiers.count), waited)
+
+
+def _lines(s: Strips) -> int:
     """Return the lines of the next group's weights that a chunk fetches of each block: none that stay in a cache."""
-    w = q.inputs[1].shape
-    nbytes = 4 * -(-w[0] // LANES) * LANES * -(-w[1] // LANES) * LANES * prod(s.kernel)
-    chunks = s.rows.each * (s.chunks.each if s.chunks.count > 1 else s.block.chunks)
-    return -(-LANES * s.block.nb // chunks) if nbytes > KEPT_BYTES else 0
+    return -(-LANES * s.block.nb // s.ticket_chunks) if s.weight_bytes > KEPT_BYTES else 0
 
 
 @implements(Convolution, name="convolution.staged", serves=replace(NOTING_TILE, prefuses=FUSABLE))
@@ -261,11 +325,7 @@ class ConvStaged(Implementation[Convolution]):
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:
-        s, batch = _strips(q), q.outputs[0].shape[0]
-        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
-        return step_seconds(
-            q.device, _row_seconds(q, s) * s.height * batch, traffic, s.rows.count * s.chunks.count * batch
-        )
+        return _seconds(q, _strips(q))
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
@@ -273,8 +333,8 @@ class ConvStaged(Implementation[Convolution]):
         before = staging(q, s.take[1])
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
         res, res_n, res_c, res_y = residual_ref(q, registers)
-        channels, tickets = q.inputs[1].shape[1], s.rows.count * s.chunks.count
-        lines, steps = _lines(q, s), -(-channels // LANES) * prod(s.kernel)
+        channels, weight_group = q.inputs[1].shape[1], s.group_bytes // 4
+        lines, steps = _lines(s), -(-channels // LANES) * prod(s.kernel)
         flat = s.height != y.height or s.width != y.width
         desc = ConvStagedDesc(
             inp=x.at("in0"),
@@ -303,7 +363,7 @@ class ConvStaged(Implementation[Convolution]):
             kernel_x=s.kernel[1],
             strip_rows=s.rows.each,
             strip_chunks=s.chunks.each if s.chunks.count > 1 else s.block.chunks,
-            strips=tickets,
+            strips=s.strips,
             row_strips=s.chunks.count,
             **out_planes(y),
             res_n=res_n,
@@ -312,16 +372,20 @@ class ConvStaged(Implementation[Convolution]):
             **surface(s.height, s.width, y.halo),
             nb=s.block.nb,
             out_blocks=y.blocks,
-            groups=-(-y.blocks // s.block.nb),
+            groups=s.groups,
             lanes=y.lanes,
             row_chunks=s.block.chunks,
             chunk_width=s.block.chunk_width,
-            weight_group=steps * LANES * s.block.nb * LANES,
+            weight_group=weight_group,
+            ticket_groups=s.tiers.each,
+            tiers=s.tiers.count,
             lines=lines,
+            distance=weight_distance(weight_group, s.ticket_chunks),
             weight_ahead=steps * lines * LANES,
             low=registers.low,
             high=registers.high,
             **before.fields,
         )
         post = (*before.rest, *blocked_posts(q, registers.taken))
-        return Plan((Tile("conv_staged", desc, tickets * y.batch, scratch=s.scratch, post=post),))
+        tickets = s.strips * s.tiers.count * y.batch
+        return Plan((Tile("conv_staged", desc, tickets, scratch=s.scratch, post=post),))

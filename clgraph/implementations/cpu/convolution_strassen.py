@@ -10,7 +10,7 @@ from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import half_cycles
-from clgraph.implementations.cpu.convolution import FETCHED_WEIGHTS
+from clgraph.implementations.cpu.convolution_weights import FETCHED_WEIGHTS
 from clgraph.implementations.cpu.cost import (
     TicketRanges,
     again_seconds,

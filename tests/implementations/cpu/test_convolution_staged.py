@@ -7,7 +7,9 @@ import pytest
 
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
+from clgraph.implementations.cpu.convolution import ConvFsv16
 from clgraph.implementations.cpu.convolution_staged import ConvStaged
+from clgraph.implementations.cpu.cost import again_seconds
 from clgraph.implementations.cpu.pooling import PoolFsv16
 from clgraph.implementations.cpu.reduce import ReduceSpatialFsv16
 from clgraph.implementations.cpu.resize import ResizeFsv16
@@ -181,6 +183,36 @@ def test_scratch_stays_within_the_second_level_cache_for_real_layers(simd):
         (tile,) = ConvStaged.plan(q).steps
         assert tile.scratch <= 256 * 1024
         assert tile.tickets >= 2
+
+
+def test_weights_beyond_a_cores_cache_are_read_once_for_a_small_map():
+    weights = 512 * 512 * 9 * 4
+    for side in (1, 4):
+        primitive, arrays, arity, fused, *_ = draw(0, "relu", (3, 3), 512, 512, (side, side), pads=((1, 1), (1, 1)))
+        layouts = [Layout.of(a) for a in arrays]
+        for workers in (1, 2, 4):
+            device = DeviceInfo(workers=workers)
+            q = pose(device, ConvStaged, primitive, layouts, arity=arity, fused=fused, constant=(1,))
+            (tile,) = ConvStaged.plan(q).steps
+            assert tile.descriptor.strips == 1
+            assert tile.tickets == tile.descriptor.tiers >= workers
+            plain = pose(device, ConvFsv16, primitive, layouts[:2], arity=2, constant=(1,))
+            least = again_seconds(device, weights, 1)
+            assert least < ConvFsv16.cost(plain) <= ConvStaged.cost(q)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", [0, 3])
+def test_tickets_of_some_output_channels_agree_with_float64(engine, seed):
+    primitive, arrays, arity, fused, roundings, size, rng = draw(
+        seed, "scale shift relu", (3, 3), 250, 200, (3, 2), (1, 2), ((1, 1), (1, 0))
+    )
+    layouts = [Layout.of(a) for a in arrays]
+    constant = tuple(range(1, arity))
+    q = pose(engine.info, ConvStaged, primitive, layouts, arity=arity, fused=fused, constant=constant)
+    assert ConvStaged.plan(q).steps[0].descriptor.tiers > 1
+    given = {"arity": arity, "size": np.float64(size), "constant": constant, "fused": fused}
+    check_tiles(engine, ConvStaged, primitive, arrays, roundings, **given, out_halo=any_halo(rng, 4))
 
 
 @pytest.mark.opencl
