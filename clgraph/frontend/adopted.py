@@ -40,7 +40,6 @@ _ADOPTED = {
             "state_window": 0,
         },
     ),
-    "LinearAttention": Adopted(27, {"state_window": 0}),
 }
 
 

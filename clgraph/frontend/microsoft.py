@@ -68,6 +68,8 @@ _MICROSOFT: Mapping[str, str] = {
     "kv_num_heads:i! local_window_size:i num_heads:i! q_norm_epsilon:f qk_norm_epsilon:f qk_output:i "
     "rotary_interleaved:i scale:f sliding_window_cache:i smooth_softmax:i softcap:f v_quant_type:s",
     "Inverse": "T -> T",
+    "LinearAttention": "T T T S? T? T? -> T S | chunk_size:i kv_num_heads:i! q_num_heads:i! scale:f state_window:i "
+    "update_rule:s",
     "LinearAttentionGate": "T TF TF T? -> T T?",
     "MRotaryEmbedding": "T M T T -> T | interleaved:i is_packed_batching:i mrope_layout:i mrope_section:I! "
     "num_heads:i rotary_embedding_dim:i scale:f",
