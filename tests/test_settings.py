@@ -47,7 +47,7 @@ def test_values_are_read_with_their_types():
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("CLGRAPH_THREAD", "2", "CLGRAPH_THREAD is no option"),
+        ("CLGRAPH_THREAD", "2", "CLGRAPH_THREAD is not an option"),
         ("CLGRAPH_THREADS", "many", "CLGRAPH_THREADS=many"),
         ("CLGRAPH_THREADS", "0", "at least 1"),
         ("CLGRAPH_STRICT", "maybe", "neither 1 nor 0"),
@@ -87,7 +87,7 @@ def test_slow_tests_run_where_the_selection_names_them_or_nothing(given, meant):
 def test_none_leaves_an_option_and_an_unknown_one_is_refused():
     base = Settings(threads=2)
     assert base.with_(threads=None, device="cpu") == Settings(threads=2, device="cpu")
-    with pytest.raises(OptionError, match="'speed' is no option"):
+    with pytest.raises(OptionError, match="'speed' is not an option"):
         base.with_(speed=3)
 
 
@@ -110,9 +110,9 @@ def test_numbers_are_checked_as_their_text_is(value):
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("placement", ["head=host"], "'head=host' is no pair of names"),
-        ("placement", {3: "host"}, "is no pair of names"),
-        ("placement", {"head": None}, "is no pair of names"),
+        ("placement", ["head=host"], "'head=host' is not a pair of names"),
+        ("placement", {3: "host"}, "is not a pair of names"),
+        ("placement", {"head": None}, "is not a pair of names"),
         ("placement_fallback", [None], "is not a collection of names"),
         ("threads", [2], "several values, where one is wanted"),
     ],

@@ -24,6 +24,9 @@
 // mode, first .. high       as in micro_bytes.cl;  itemsize: bytes of an element of the result
 // entries                   256 bytes, which the bytes of the result are the places of
 // listed, last              1: bytes of what the list of post-operations leaves of floats, nearest(v / last) + zero
+// steps, zeros              step and zero point of mode 5
+// out                       in mode 4 two ints for each of out_c channels: the least and the largest int, which become the
+//                           largest and the smallest sum
 #include "bytes.clh"
 #include "conv_chunks.clh"
 #include "post_tile.clh"
@@ -82,11 +85,11 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
   const int stride_x = d->stride_x * (d->staged ? bytes : d->in_x);
   const int size = d->itemsize, looks_up = d->entries != CLGRAPH_NULL;
   const int computed = d->zero_point != CLGRAPH_NULL;
-  __global float* scales = (__global float*)scratch;
-  __global int* starts = (__global int*)(scratch + d->nb * BLOCK_SCALES * 4);
+  __global float* scales = (__global float*)(scratch + END_BYTES);
+  __global int* starts = (__global int*)(scales + d->nb * BLOCK_SCALES);
   __global uchar* beside = (__global uchar*)starts + (computed ? d->nb * 64 : 0);
   __global uchar* stage = beside + (listed || d->out_x != 16 ? d->nb * 16 * 64 : 0);
-  __global const byte_end* end = BYTE_END(d);
+  __global const byte_end* end = END_WITH(d, banks, scratch);
   byte_table table;
   if (looks_up) table = table_of(AT(const uchar, banks, d->entries));
   const channel_numbers numbers = CHANNEL_NUMBERS(d, banks);
@@ -154,6 +157,8 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
       }
       done = part + 1 < row_chunks ? x1 : 0;
     }
+    if (mode == 4)
+      note_sums(scales, nb, block + nb == d->blocks ? d->lanes : 16, AT(int, banks, d->out) + block * 16, d->out_c);
     if (end->noting)
       note_blocks(scales, nb, block + nb == d->blocks ? d->lanes : 16, NUMBERS_OF(d, banks, largest),
                   NUMBERS_OF(d, banks, smallest));

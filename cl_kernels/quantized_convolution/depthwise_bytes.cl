@@ -11,7 +11,7 @@
 // each of these, and res, may be CLGRAPH_NULL
 // height, width, blocks, lanes   of the result;  strips, strip_rows: tickets of a block, rows of a ticket
 // kernel_y, kernel_x, stride_y, stride_x, dilation_y, pad_top, pad_left, pad (four times) or zero_point
-// mode, listed, last, first .. high   as in conv_bytes.cl
+// mode, listed, last, steps, zeros, first .. high   as in conv_bytes.cl, as is out in mode 4
 #include "depthwise_dots.clh"
 #include "depthwise_words.clh"
 #include "post_tile.clh"
@@ -23,9 +23,9 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
   const int listed = d->listed, size = d->itemsize;
   const int rows = (y1 - y0 - 1) * d->stride_y + (d->kernel_y - 1) * d->dilation_y + 1;
   const int pitch = staged_pitch(width, d->stride_x, d->kernel_x);
-  __global float* scales = (__global float*)scratch;
-  __global uchar* floats = (__global uchar*)scratch + BLOCK_SCALES * 4;
-  __global char* taps = scratch + BLOCK_SCALES * 4 + (listed ? 2 * (width + 3) * 64 : 0);
+  __global float* scales = (__global float*)(scratch + END_BYTES);
+  __global uchar* floats = (__global uchar*)(scales + BLOCK_SCALES);
+  __global char* taps = (__global char*)floats + (listed ? 2 * (width + 3) * 64 : 0);
   __global uchar* stage = (__global uchar*)taps + ordered_bytes(d->kernel_y, d->kernel_x, d->dilation_y);
   order_taps(AT(const char, banks, d->weights) + (long)block * d->kernel_y * d->kernel_x * 16, taps, stage, d->kernel_y,
              d->kernel_x, d->dilation_y);
@@ -38,7 +38,8 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
   byte_table table;
   if (looks_up) table = table_of(AT(const uchar, banks, d->entries));
   const channel_numbers numbers = CHANNEL_NUMBERS(d, banks);
-  write_scales(numbers, scales, block, 1, mode, BYTE_END(d));
+  __global const byte_end* end = END_WITH(d, banks, scratch);
+  write_scales(numbers, scales, block, 1, mode, end);
   __global const uchar* res = 0;
   if (d->res != CLGRAPH_NULL) res = AT(const uchar, banks, d->res) + (long)n * d->res_n + (long)block * d->res_c;
   __global uchar* out = AT(uchar, banks, d->out) + ((long)n * d->out_n + (long)block * d->out_c) * size;
@@ -54,18 +55,20 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
       for (int r = 0; r < at_once && y + r < y1; r++) {
         __global uchar* to = (listed ? floats + (long)r * (width + 3) * 64 : out + (long)(y + r) * d->out_y * size);
         write_sums(sums + r * ROW_PART, count, scales, res ? res + (long)(y + r) * d->res_y + x * 16 : 0, 16,
-                   to + (long)x * sum_bytes, 16, mode, BYTE_END(d));
+                   to + (long)x * sum_bytes, 16, mode, end);
         if (x + count < width) continue;
         if (posts)
           post_row(post, posts, banks, (__global float*)to, n, block, y + r, 0, width,
                    block == d->blocks - 1 ? d->lanes : 16, 1);
-        if (BYTE_END(d)->noting == 2) keep_extremes((__global const float*)to, width, scales);
+        if (end->noting == 2) keep_extremes((__global const float*)to, width, scales);
         __global uchar* row = out + (long)(y + r) * d->out_y * size;
         if (listed) quantize_row((__global const float*)to, row, width, d->last, d->zero, d->low, d->high);
         if (looks_up) look_up_row(row, row, width, table);
       }
     }
-  if (BYTE_END(d)->noting)
+  if (mode == 4)
+    note_sums(scales, 1, block == d->blocks - 1 ? d->lanes : 16, AT(int, banks, d->out) + block * 16, d->out_c);
+  if (end->noting)
     note_blocks(scales, 1, block == d->blocks - 1 ? d->lanes : 16, NUMBERS_OF(d, banks, largest),
                 NUMBERS_OF(d, banks, smallest));
 }

@@ -22,10 +22,13 @@
 //                 plus_after[o] * ending; with `joint` not 0, nearest(w) is of fma(a, second, fma(b, third, shift)) of
 //                 a = t - bottom - zero and b = r - zero, and with 2 of fma(b, third, fma(a, second, shift)); floats are
 //                 (nearest - ending) * step;
+//              4: nothing, the extremes of the sums are kept in `scales`;  5: bytes, nearest(w / step) + zero, of floats of 3
+//                 without a second rounding and bytes, a product with by and the sum with plus rounded one after the other;
+//                 with `joint` not 0 the parts of 1 / step are third and shift
 //                 r: bytes of res, `res_c`, `res_x` apart; 0: none
 // by, plus, by_after, plus_after   numbers of each channel in `scales`; with `single` not 0 by is one number,
 //              and its product is rounded before plus is added
-// bounded, least, most   not 0: floats of mode 3 without a second rounding and bytes are between these two, NaN stays
+// bounded, least, most   not 0: floats of modes 3 and 5 without a second rounding and bytes are between these two, NaN stays
 // noting       1: the extremes of mode 3 are kept in `scales`, too;  2: the caller keeps them, behind its list
 // low, high    bounds of the bytes, each four times
 //
@@ -112,6 +115,32 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
         #pragma unroll
         for (int j = 0; j < 4; j++)
           if (i + j < UR) q[j] = nearest_ints(BOUNDED(fma(whole_floats(acc[b][i + j]), factor, first)));
+        store_bytes(op + b * out_c + i * out_x, bytes_of(q[0], q[1], q[2], q[3], end->zero, end->low, end->high), UR - i,
+                    out_x);
+      }
+      continue;
+    }
+    if (mode == 4) {
+      int16 most = acc[b][0], least = acc[b][0];
+      #pragma unroll
+      for (int i = 1; i < UR; i++) {
+        most = acc[b][i] > most ? acc[b][i] : most;
+        least = acc[b][i] < least ? acc[b][i] : least;
+      }
+      keep_sums(most, least, scales + b * BLOCK_SCALES);
+      continue;
+    }
+    if (mode == 5 && end->joint) {
+      __global const float* numbers = scales + b * BLOCK_SCALES;
+      const float16 factor = LOAD16(numbers + FACTOR_AT), first = LOAD16(numbers + SUMMAND_AT);
+      const float16 times = LOAD16(numbers + TIMES_AT), more = LOAD16(numbers + MORE_AT);
+      const float16 third = (float16)(end->third), shift = (float16)(end->shift);
+      #pragma unroll
+      for (int i = 0; i < UR; i += 4) {
+        int16 q[4] = {0, 0, 0, 0};
+        #pragma unroll
+        for (int j = 0; j < 4; j++)
+          if (i + j < UR) q[j] = COMPUTED_STEPS(acc[b][i + j]);
         store_bytes(op + b * out_c + i * out_x, bytes_of(q[0], q[1], q[2], q[3], end->zero, end->low, end->high), UR - i,
                     out_x);
       }

@@ -17,7 +17,8 @@ from clgraph.cli.peers import OnnxRuntime
 from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.debugging.bisection import bisect
-from clgraph.debugging.compare import HALF_TOLERANCE, TOLERANCE, Comparison, NodeError, compare, compare_compiled
+from clgraph.debugging.compare import HALF_TOLERANCE, TOLERANCE, compare, compare_compiled
+from clgraph.debugging.comparison import Comparison, NodeError
 from clgraph.debugging.quantisation_noise import measure_noise
 from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array

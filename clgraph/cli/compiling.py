@@ -126,7 +126,7 @@ def _refuse_weights(options: ModelOptions) -> None:
         raise click.UsageError(
             "--weights-from does nothing with --preprocess: give that when the model is saved"
             if is_saved(options.model)
-            else f"--weights-from is for models saved without weights, and {options.model.name} is no saved model"
+            else f"--weights-from is for models saved without weights, and {options.model.name} is not a saved model"
         )
 
 
@@ -139,7 +139,7 @@ def compiled(options: ModelOptions) -> Model:
 
 
 def check_shapes(topology: Topology, shapes: Shapes) -> None:
-    """Raise ``InputError`` with the option to give when an input's shape is open, or one of *shapes* is no input's."""
+    """Raise ``InputError`` with the option to give when an input's shape is open, or *shapes* name an unknown input."""
     if unknown := sorted(set(shapes) - set(topology.inputs)):
         raise InputError(f"no input is called {unknown[0]!r}; the inputs are {', '.join(map(repr, topology.inputs))}")
     for signature in topology.inputs.values():

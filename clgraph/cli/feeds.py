@@ -58,7 +58,7 @@ def read_feeds(
         shapes: Of inputs whose size is open: what a picture is scaled to.
 
     Raises:
-        InputError: A file is missing or is none of these, a name is no input's, or a picture does not fit its input.
+        InputError: A file is missing or is none of these, an input is unknown, or a picture does not fit its input.
     """
     found: dict[str, Array] = {}
     for text in given.inputs:
@@ -117,7 +117,7 @@ def _load(path: Path) -> Any:
         raise InputError(f"there is no file {path}") from error
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         # NumPy takes what it does not know for objects, and advises to load them.
-        why = "it holds objects, or what is no array" if "pickle" in str(error) else error
+        why = "it holds objects, or what is not an array" if "pickle" in str(error) else error
         raise InputError(f"{path} is no .npy or .npz file of numbers: {why}") from error
 
 
@@ -125,7 +125,7 @@ def _named(loaded: Any, path: Path, topology: Topology) -> dict[str, Array]:
     if isinstance(loaded, np.ndarray):
         raise InputError(f"{path} is one array without a name; call it .npy")
     if unknown := [name for name in loaded if name not in topology.inputs]:
-        raise InputError(f"{path} holds {unknown[0]!r}, which is no input; the inputs are {_names(topology)}")
+        raise InputError(f"{path} holds {unknown[0]!r}, which is not an input; the inputs are {_names(topology)}")
     arrays: dict[str, Array] = loaded
     return arrays
 

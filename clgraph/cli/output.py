@@ -100,7 +100,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print it as 
 
 
 def say_json(value: object) -> None:
-    """Print *value*, of dataclasses, mappings, sequences and scalars, as JSON; what is no number is null."""
+    """Print *value*, of dataclasses, mappings, sequences and scalars, as JSON; what is not a number is null."""
     click.echo(json.dumps(_as_json(value), indent=1))
 
 

@@ -23,7 +23,7 @@ def as_picture(array: Array, name: str) -> tuple[Image.Image, str]:
     if values.ndim == 3 and values.shape[2] == 1:
         values = values[:, :, 0]
     if not (values.ndim == 2 or (values.ndim == 3 and values.shape[2] == 3)) or not values.size:
-        raise InputError(f"output {name!r} of shape {'x'.join(map(str, array.shape))} is no picture")
+        raise InputError(f"output {name!r} of shape {'x'.join(map(str, array.shape))} is not a picture")
     if values.dtype == np.uint8:
         return Image.fromarray(values), ""
     real = np.nan_to_num(values.astype(np.float64))

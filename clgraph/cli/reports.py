@@ -11,7 +11,7 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 from clgraph.model.memory_report import memory_report
 from clgraph.model.model import Model
-from clgraph.network.steps import texts
+from clgraph.network.node_steps import texts
 from clgraph.selector.query import DeviceInfo
 
 LARGEST = 12

@@ -83,7 +83,7 @@ def save_folder(results: Mapping[str, Any], folder: Path) -> dict[str, Path]:
     """Write each array to a file called like its output, as far as file names allow; return the paths by name.
 
     Raises:
-        InputError: The folder cannot be written, or a result is no array.
+        InputError: The folder cannot be written, or a result is not an array.
     """
     paths: dict[str, Path] = {}
     try:
@@ -105,7 +105,7 @@ def save_output(results: Mapping[str, Any], text: str) -> str:
     """Write what ``[NAME=]FILE`` says: all arrays to an .npz file, one to .npy or as a picture; return it in words.
 
     Raises:
-        InputError: There is no such output, it is no array or no picture, or the file cannot be written.
+        InputError: There is no such output, it is not an array or no picture, or the file cannot be written.
     """
     name, equals, file = text.rpartition("=")
     path = Path(file)
@@ -138,7 +138,7 @@ def save_output(results: Mapping[str, Any], text: str) -> str:
 
 
 def _plain(value: Any, name: str) -> Array:
-    """Return a result as a file holds it, strings as Unicode; raises ``InputError`` for what is no array."""
+    """Return a result as a file holds it, strings as Unicode; raises ``InputError`` for what is not an array."""
     if has_strings(value):
         return np.asarray(value, str)
     if not isinstance(value, np.ndarray):
@@ -151,7 +151,7 @@ def _has_numbers(value: Any) -> bool:
 
 
 def _described(value: Any) -> tuple[str, str, str]:
-    """Return the type, the size and the beginning of a result that is no array of numbers."""
+    """Return the type, the size and the beginning of a result that is not an array of numbers."""
     if has_strings(value):
         return "strings", "x".join(map(str, value.shape)) or "scalar", f"{', '.join(map(repr, value.ravel()[:8])):.60}"
     size = "" if value is None else str(len(value))

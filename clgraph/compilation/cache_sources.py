@@ -53,7 +53,7 @@ class CacheSource(Protocol):
 
 
 def source_of(source: object) -> CacheSource | None:
-    """Return the source of a model; ``None`` of what is no ONNX model, or has been written to just before.
+    """Return the source of a model; ``None`` of what is not an ONNX model, or has been written to just before.
 
     A ``ModelProto`` is written to bytes: what is in it later is another matter.
     """

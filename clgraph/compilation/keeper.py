@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import replace
 
-from clgraph.model.specialisations import MEMBERS, Key, Specialisation
+from clgraph.model.keys import Key
+from clgraph.model.specialisations import MEMBERS, Specialisation
 
 Made = Mapping[Key, Specialisation]
 

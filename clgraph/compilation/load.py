@@ -20,8 +20,9 @@ from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
+from clgraph.model.keys import Key, Known
 from clgraph.model.model import Model
-from clgraph.model.specialisations import Key, Known, PassRecord, Shapes, Specialisation, Values, pass_records
+from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values, pass_records
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine

@@ -30,8 +30,9 @@ from clgraph.engines.records import is_dry
 from clgraph.errors import ClgraphError, ModelError
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
+from clgraph.model.keys import Key
 from clgraph.model.model import Model
-from clgraph.model.specialisations import Key, Specialisation
+from clgraph.model.specialisations import Specialisation
 from clgraph.runtime.engine import Engine
 from clgraph.saved.circumstances import digests_in
 from clgraph.saved.container import Contents
@@ -171,7 +172,7 @@ class Cached:
 
     def _keep_binaries(self, programs: Sequence[Program]) -> None:
         """Keep binaries of the kernels of *programs* beside the model: a start then builds none of its text."""
-        from clgraph.network.steps import kernel_texts
+        from clgraph.network.node_steps import kernel_texts
 
         for placement, engine in open_engines(self.options).items():
             if isinstance(engine, Engine):

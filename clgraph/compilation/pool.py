@@ -119,7 +119,7 @@ class Pool:
             options: Arguments of :func:`clgraph.compile` for all models, where they bring no other.
 
         Raises:
-            OptionError: The limit is no number of bytes.
+            OptionError: The limit is not a number of bytes.
         """
         given = memory_limit if isinstance(memory_limit, MemoryBudget) else MemoryBudget(memory_limit)
         self.budget, self.patience, self._options = given.part(), patience, options

@@ -9,7 +9,7 @@ from clgraph.core.progress import counted
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.network.network import Network
-from clgraph.network.steps import texts
+from clgraph.network.node_steps import texts
 from clgraph.network.waking import engine_of
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.at_exit import GATE

@@ -1,4 +1,4 @@
-"""Memory of the host that any vector code may read where it lies."""
+"""Memory of the host that any vector code may read in place."""
 
 from __future__ import annotations
 

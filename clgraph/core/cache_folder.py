@@ -217,7 +217,7 @@ def _distrust(state: os.stat_result) -> str | None:
 
 
 def _distrust_file(state: os.stat_result) -> str | None:
-    return _distrust(state) if stat.S_ISREG(state.st_mode) else "is no file"
+    return _distrust(state) if stat.S_ISREG(state.st_mode) else "is not a file"
 
 
 def _open_no_link(path: str, flags: int) -> int:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clgraph.compilation.compiler import Compiler
-from clgraph.debugging.compare import Comparison, compare, relative_error, tolerance_of
+from clgraph.debugging.compare import compare, relative_error, tolerance_of
+from clgraph.debugging.comparison import Comparison
 from clgraph.errors import ClgraphError, UnsupportedError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program

@@ -120,7 +120,7 @@ def load_dump(
         device, threads, cache_dir, config: As in :func:`clgraph.compile`; the device of the dump by default.
 
     Raises:
-        ModelError: It is no dump, was written without data, or a file of its constants is missing.
+        ModelError: It is not a dump, was written without data, or a file of its constants is missing.
         DeviceError: A device of it is not there.
     """
     dumped = read_dump(path, device, threads, cache_dir, config)

@@ -144,7 +144,7 @@ def measure_noise(quantised: Topology, source: Topology, feeds: Mapping[str, Arr
 
 
 def noise(found: Array, wanted: Array) -> Noise:
-    """Return what *found* differs by from *wanted*, of the same shape; infinite where either alone is no number."""
+    """Return what *found* differs by from *wanted*, of the same shape; infinite where either alone is not a number."""
     a, b = found.astype(np.float64).ravel(), wanted.astype(np.float64).ravel()
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):

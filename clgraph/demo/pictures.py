@@ -35,9 +35,9 @@ def open_picture(path: str | os.PathLike[str]) -> Image.Image:
     except IsADirectoryError as error:
         raise InputError(f"{Path(path)} is a folder, not a picture") from error
     except UnidentifiedImageError as error:
-        raise InputError(f"{Path(path)} is no picture that can be read") from error
+        raise InputError(f"{Path(path)} is not a picture that can be read") from error
     except (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError) as error:
-        raise InputError(f"{Path(path)} is no picture that can be read: {error}") from error
+        raise InputError(f"{Path(path)} is not a picture that can be read: {error}") from error
 
 
 def _in_rgb(picture: Image.Image) -> Image.Image:

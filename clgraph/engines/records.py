@@ -75,7 +75,9 @@ def _listed(path: Path, name: str) -> DeviceInfo:
     except OSError as error:
         raise DeviceError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DeviceError(f"{path} is no list of devices, as `clgraph devices --json` prints it: {error!r}") from error
+        raise DeviceError(
+            f"{path} is not a list of devices as printed by `clgraph devices --json`: {error!r}"
+        ) from error
     wanted = name or auto
     if wanted not in found:
         raise DeviceError(f"{path} lists no device {wanted!r}; there are {', '.join(found) or 'none'}")

@@ -86,7 +86,7 @@ def _step(path: Path) -> Step:
         outline = {key: data[key] for key in _KEYS}
         return Step(data["pass"], name, data.get("changes", 0), data.get("seconds", 0.0), outline)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ModelError(f"{path} is no dump of a program: {type(error).__name__}: {error}") from error
+        raise ModelError(f"{path} is not a dump of a program: {type(error).__name__}: {error}") from error
 
 
 _KEYS = ("inputs", "constants", "nodes", "outputs", "arenas", "notes")

@@ -15,8 +15,8 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.model.model import Model
 from clgraph.model.stages.model import StagedModel
+from clgraph.network.node_steps import steps_of
 from clgraph.network.profile import Profile
-from clgraph.network.steps import steps_of
 from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.library import tile_file
 from clgraph.selector.plan import Launch, Tile

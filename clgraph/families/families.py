@@ -140,7 +140,7 @@ class Families:
             self._refusals.clear()
 
     def all(self) -> dict[Schema, Family | str]:
-        """Return all that is known, read where it lies in a file; raises ``ModelError`` where that is damaged."""
+        """Return all that is known, read in place in a file; raises ``ModelError`` where that is damaged."""
         with self._lock:
             return {**self._refusals, **{schema: self._read(schema) for schema in self._families}}
 

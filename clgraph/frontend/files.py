@@ -118,6 +118,6 @@ def _parse(data: bytes, label: str) -> onnx.ModelProto:
     except DecodeError as error:
         for start, what in _NOT_ONNX:
             if data.startswith(start):
-                raise ModelError(f"{label} is no ONNX model but {what}") from error
-        raise ModelError(f"{label} is no ONNX model, or is cut off or damaged: it does not parse") from error
+                raise ModelError(f"{label} is not an ONNX model but {what}") from error
+        raise ModelError(f"{label} is not an ONNX model, or is cut off or damaged: it does not parse") from error
     return model

@@ -85,7 +85,7 @@ def _dimension(dim: onnx.TensorShapeProto.Dimension) -> Dimension:
 
 
 def _checked(declared: onnx.TypeProto, what: str) -> str:
-    """Return a declared type of *what* that is no tensor of numbers.
+    """Return a declared type of *what* that is not a tensor of numbers.
 
     Raises:
         ModelError, UnsupportedError: ONNX does not define an element type in it, or clgraph does not hold it.

@@ -1,4 +1,4 @@
-"""Several texts in one program: rows of a batch, padded on the side where the model hides what is no token."""
+"""Several texts in one program: rows of a batch, padded on the side where the model hides what is not a token."""
 
 from __future__ import annotations
 

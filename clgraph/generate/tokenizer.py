@@ -35,7 +35,7 @@ class Tokenizer:
         try:
             self._made: Any = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # tokenizers raises Exception itself
-            raise ModelError(f"{path} is no tokenizer: {' '.join(str(error).split())}") from error
+            raise ModelError(f"{path} is not a tokenizer: {' '.join(str(error).split())}") from error
 
     def encode(self, text: str, *, begin: bool = True) -> list[int]:
         """Return the tokens of *text*; with *begin*, with what the tokenizer puts around texts.

@@ -46,7 +46,7 @@ def is_container(spelled: str, container: str) -> bool:
 
 
 def is_host_type(spelled: str | None) -> bool:
-    """Whether a value of the type *spelled* is no tensor of numbers; one that is not known is taken for a tensor."""
+    """Whether a value of the type *spelled* is not a tensor of numbers; one that is not known is taken for a tensor."""
     return spelled is not None and (spelled == STRINGS or not spelled.startswith(("tensor(", "sparse_tensor(")))
 
 

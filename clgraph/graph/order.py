@@ -30,7 +30,7 @@ class Order:
     def position(self, node: Node) -> int:
         """Return the place of *node*; raises ``ProgramError`` where it is not in the order."""
         if node not in self:
-            raise ProgramError(f"{node.name} is no node of the program")
+            raise ProgramError(f"{node.name} is not a node of the program")
         return bisect_left(self._keys, self._labels[id(node)])
 
     def insert(self, position: int, node: Node) -> None:

@@ -258,7 +258,7 @@ class Program:
         """Put the nodes into the order of *nodes*, a permutation of them.
 
         Raises:
-            ProgramError: It is no permutation, or a node stands before one whose result it reads.
+            ProgramError: It is not a permutation, or a node stands before one whose result it reads.
         """
         if len(nodes) != len(self) or len({id(n) for n in nodes if n in self}) != len(self):
             raise ProgramError("an execution order holds every node once")

@@ -65,7 +65,7 @@ def encode(value: object) -> Json:
     if isinstance(value, Fused):
         return ["u", encode(value.primitive), list(value.operands), value.slot, value.where]
     raise UnsupportedError(
-        f"{value!r} ({type(value).__name__}) cannot be saved: it is no number, text, tuple or layout"
+        f"{value!r} ({type(value).__name__}) cannot be saved: it is not a number, text, tuple or layout"
     )
 
 
@@ -86,7 +86,7 @@ def decode_primitive(data: Json, primitive_of: PrimitiveOf) -> Primitive:
     """Return the primitive that :func:`encode` made *data* of; raises ``ModelError`` where that was none."""
     found = decode(data, primitive_of)
     if not isinstance(found, Primitive):
-        raise ModelError(f"a saved value is damaged: {found!r:.60} is no primitive")
+        raise ModelError(f"a saved value is damaged: {found!r:.60} is not a primitive")
     return found
 
 

@@ -24,7 +24,7 @@ MOST_ELEMENTS = 1 << 48
 
 @frozen
 class Signature:
-    """Type and shape of an input or output as declared; what is no tensor of numbers has a ``host_type``, no dtype.
+    """Type and shape of an input or output as declared; what is not a tensor of numbers has a ``host_type``, no dtype.
 
     Attributes:
         sparse: Declared as a sparse tensor; it is fed and held as a dense one.

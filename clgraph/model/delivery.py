@@ -26,14 +26,14 @@ Outputs = Mapping[str, "Array | Tensor | None"] | Sequence[str] | None
 
 
 def wanted_types(inputs: Iterable[Signature]) -> tuple[tuple[str, np.dtype[Any] | str | None], ...]:
-    """Return what :func:`as_arrays` makes feeds be: by name the element type, or the type of what is no tensor."""
+    """Return what :func:`as_arrays` makes feeds be: by name the element type, or the type of what is not a tensor."""
     return tuple((s.name, s.host_type or (None if s.dtype is None else s.dtype.numpy)) for s in inputs)
 
 
 def as_arrays(feeds: Mapping[str, Any], wanted: Sequence[tuple[str, np.dtype[Any] | str | None]]) -> dict[str, Any]:
     """Return *feeds* in the order *wanted*, each as an array or tensor of the element type that is asked for.
 
-    What is no tensor of numbers is wanted by its type, a text, and returned as a run has it.
+    What is not a tensor of numbers is wanted by its type, a text, and returned as a run has it.
 
     Raises:
         InputError: One is missing, unknown, no array, or of another type.
@@ -150,7 +150,7 @@ def wanted_places(
 ) -> dict[str, Array | Tensor | None]:
     """Return what is to hold each result that *outputs* asks for, ``None`` for a new array; *layouts* is about all.
 
-    A result without a layout is no tensor, and no array holds it.
+    A result without a layout is not a tensor, and no array holds it.
 
     Raises:
         InputError: A name is none of a result's; an array has another shape or type, is read-only, or overlaps another.
@@ -164,7 +164,7 @@ def wanted_places(
         if name not in layouts:
             raise InputError(f"no output is called {name!r}; the outputs are {', '.join(map(repr, layouts))}")
         if place is not None and (layout := layouts[name]) is None:
-            raise InputError(f"output {name!r} is no tensor, and no array can hold it: give None for it")
+            raise InputError(f"output {name!r} is not a tensor, and no array can hold it: give None for it")
         if place is not None and layout is not None:
             _check_place(name, place, *layout)
     arrays = {n: p if isinstance(p, np.ndarray) else p.held for n, p in places.items() if p is not None}

@@ -14,9 +14,10 @@ from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.program import Program
 from clgraph.graph.signature import Dimension, Signature
 from clgraph.graph.topology import Topology
+from clgraph.model.keys import Key
 from clgraph.model.ranges import Ranges, asked
 from clgraph.model.running import Running
-from clgraph.model.specialisations import Key, PassRecord, Specialisation, Specialisations, Specialise, Values
+from clgraph.model.specialisations import PassRecord, Specialisation, Specialisations, Specialise, Values
 from clgraph.selector.query import DeviceInfo
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ def asked(
         values: What inputs will hold, whose shapes *shapes* need not have.
 
     Raises:
-        InputError: A name is no input's, a shape does not fit or leaves a size open, or a range is none.
+        InputError: A name is not an input's, a shape does not fit or leaves a size open, or a range is none.
     """
     known = {name: np.asarray(value) for name, value in (values or {}).items()}
     given = {name: array.shape for name, array in known.items()} | by_name(shapes)

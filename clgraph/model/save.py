@@ -12,8 +12,9 @@ import numpy as np
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES
 from clgraph.graph.serial import Json, text_of
 from clgraph.graph.topology import Topology
-from clgraph.model.specialisations import MEMBERS, Key, Specialisation
-from clgraph.network.steps import tile_libraries
+from clgraph.model.keys import Key
+from clgraph.model.specialisations import MEMBERS, Specialisation
+from clgraph.network.node_steps import tile_libraries
 from clgraph.saved.circumstances import circumstances, recorded
 from clgraph.saved.container import Blobs
 from clgraph.saved.kept_libraries import library_key, library_of

@@ -9,9 +9,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
-from clgraph.core.dtype import named, spelled
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import UnknownValueError
@@ -19,6 +16,7 @@ from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
+from clgraph.model.keys import Key, Known
 from clgraph.network.workspace import Workspace
 from clgraph.selector.query import DeviceInfo
 
@@ -119,47 +117,6 @@ class Specialisation:
     def clone(self, workspace: Workspace) -> Specialisation:
         """Return the same program and constants with memory in *workspace*; raises as a network's constructor."""
         return replace(self, network=None if self.network is None else self.network.clone(workspace))
-
-
-@frozen
-class Known:
-    """A value of an input, as part of a key."""
-
-    dtype: str
-    shape: Shape
-    data: bytes
-
-    @staticmethod
-    def of(value: Any) -> Known:
-        """Return what *value*, an array or what NumPy can make one of, holds now."""
-        array = np.asarray(value)
-        return Known(spelled(array.dtype), array.shape, array.tobytes())
-
-    @property
-    def array(self) -> Array:
-        """The value as a new read-only array."""
-        return np.frombuffer(self.data, named(self.dtype)).reshape(self.shape)
-
-    def __str__(self) -> str:
-        return np.array2string(self.array, separator=", ", threshold=16)
-
-
-@frozen
-class Key:
-    """What a specialisation holds for.
-
-    Attributes:
-        shapes: Of the inputs, in their order.
-        values: The inputs, by name, whose values decide sizes inside the model, such as the shape that a Reshape reads.
-    """
-
-    shapes: tuple[Shape, ...]
-    values: tuple[tuple[str, Known], ...] = ()
-
-    def text(self, topology: Topology) -> str:
-        """Return the key in words."""
-        parts = [f"{name} {list(shape)}" for name, shape in zip(topology.inputs, self.shapes, strict=True)]
-        return ", ".join(parts + [f"{name} = {value}" for name, value in self.values])
 
 
 Specialise = Callable[[Topology, Shapes, Values, Workspace], Specialisation]

@@ -120,7 +120,7 @@ class Tensor:
         elif isinstance(buffer, int) and not isinstance(buffer, bool):
             buffer = callers_buffer.buffer_at(buffer)
         elif callers_image.is_image(buffer):
-            raise InputError("an image is no buffer: Tensor.from_image makes a tensor of it")
+            raise InputError("an image is not a buffer: Tensor.from_image makes a tensor of it")
         elif not callers_buffer.is_buffer(buffer):
             raise InputError(f"a buffer is pyopencl's, or the address of one, not {type(buffer).__name__}")
         made = cls.__new__(cls)

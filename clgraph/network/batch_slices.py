@@ -22,7 +22,7 @@ def feeds_of_slices(program: Program, feeds: Mapping[str, Held]) -> Iterator[dic
     """Yield the feeds of each batch slice: its entries of those that are cut, without a copy, and the others.
 
     Raises:
-        InputError: A feed is no array, or has another shape than the slices make up.
+        InputError: A feed is not an array, or has another shape than the slices make up.
     """
     for value in program.inputs:
         given, shape = feeds.get(value.name), value.layout.shape
@@ -57,7 +57,7 @@ def in_turn(
         empty: Returns a new array of a shape, an element type and so many bytes.
 
     Raises:
-        InputError: A feed or a target is no array, or has another shape than the slices make up.
+        InputError: A feed or a target is not an array, or has another shape than the slices make up.
     """
     whole: dict[str, Array] = {}
     copied: dict[str, Array] = {}

@@ -60,7 +60,7 @@ class Feed:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing but an array is fed, which is copied by the host or read where it lies."""
+        """Whether nothing but an array is fed, which is copied by the host or read in place."""
         return not self._updated and (self._unread or self.view is not None or self._borrowed is not None)
 
     def checked(self, given: object) -> Held:
@@ -92,7 +92,7 @@ class Feed:
         elif isinstance(held, Memory):
             self._copy_on_device(held)
         elif self._borrowed is not None:
-            self.how = "read where it lies" if self._borrowed.take(held) else "copied: its address is no multiple of 4"
+            self.how = "read in place" if self._borrowed.take(held) else "copied: its address is not a multiple of 4"
         elif self.view is not None:
             self.how = "copied"
             self.view[...] = held
@@ -100,7 +100,7 @@ class Feed:
             self.how = "copied to the device"
             self._places.write(self._value, held)
         else:
-            self.how = "read where it lies"
+            self.how = "read in place"
             self._host.put(self._value, held)
 
     def _copy_on_device(self, held: Memory) -> None:
@@ -182,7 +182,7 @@ class Result:
         target = self._target
         if self._lent:
             assert target is not None
-            self.how = "written where it lies"
+            self.how = "written in place"
             return target
         if isinstance(target, Memory):
             self.leave(target).engine.stream.finish()

@@ -169,7 +169,7 @@ class BufferTable:
         if kind == "out":
             return self.at(node.outputs[index])
         if kind != "scratch":
-            raise ProgramError(f"{node.name}: its plan names {role!r}, which is no tensor")
+            raise ProgramError(f"{node.name}: its plan names {role!r}, which is not a tensor")
         offset = node.scratch[index].offset
         if offset is None:
             raise ProgramError(f"{node.name}: {role} has no place in memory")

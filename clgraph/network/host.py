@@ -18,7 +18,7 @@ class Host:
     """Logical arrays of the values that live on the host during a run, and access to those that do not.
 
     Attributes:
-        arrays: Values whose memory is no device's.
+        arrays: Values whose memory is not a device's.
         places: The devices beside it.
     """
 

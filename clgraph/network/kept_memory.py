@@ -48,13 +48,13 @@ def is_updated(value: Value) -> bool:
 
 
 def check_updates(program: Program) -> None:
-    """Raise ``UnsupportedError`` where what a node updates is no input, or is used on several placements."""
+    """Raise ``UnsupportedError`` where what a node updates is not an input, or is used on several placements."""
     for node in program:
         for slot in node.updates:
             value = node.inputs[slot]
             if value not in program.inputs or len({n.placement for n in value.readers}) > 1:
                 raise UnsupportedError(
-                    f"node {node.name!r} updates {value.name!r}, which is no input of the program that one device "
+                    f"node {node.name!r} updates {value.name!r}, which is not an input of the program that one device "
                     "alone uses: place all nodes that update it on the same device"
                 )
 

@@ -15,8 +15,8 @@ from clgraph.graph.program import Program
 from clgraph.network.borrowing import readable_in_place, updated
 from clgraph.network.budget import MemoryBudget, device_of
 from clgraph.network.constants import SLACK, UNIT
+from clgraph.network.node_steps import steps_of
 from clgraph.network.result_memory import MOST_BYTES, kept_bytes
-from clgraph.network.steps import steps_of
 from clgraph.network.workspace import ARENA, STAND_IN, Workspace, scratch_of
 from clgraph.runtime.executor import RECORD, counter_count
 from clgraph.selector.descriptor import PostStep

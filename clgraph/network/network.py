@@ -26,8 +26,9 @@ from clgraph.network.host import Host
 from clgraph.network.joining import Joining
 from clgraph.network.kept_memory import check_updates, kept_memory
 from clgraph.network.memory_need import admit
+from clgraph.network.node_steps import tile_libraries
 from clgraph.network.quick import quick_run
-from clgraph.network.steps import Command, tile_libraries
+from clgraph.network.steps import Command
 from clgraph.network.waking import engine_beside
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.at_exit import GATE

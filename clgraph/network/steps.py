@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,15 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.errors import ProgramError
 from clgraph.graph.node import Node, Value
-from clgraph.graph.program import Program
 from clgraph.network.buffer_table import BufferTable, within_32_bits
 from clgraph.network.host import Host
+from clgraph.network.node_steps import launch_text, steps_of, tile_libraries
 from clgraph.network.tiles import TileExecutor, TileTable
-from clgraph.passes.chosen import choice_of
 from clgraph.runtime.engine import BoundKernel, KernelArgument
 from clgraph.runtime.stream import Step as Enqueue
 from clgraph.runtime.stream import Stream
-from clgraph.selector.libraries import run_in
 from clgraph.selector.library import Library, compose
 from clgraph.selector.plan import Argument, Launch, Step, Table, Tile
-from clgraph.selector.sources import kernel_text
 
 Kernel = tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]
 """A kernel with its arguments, its grid and its group."""
@@ -234,33 +231,6 @@ class _Binder:
         self.found.append(Command(node, step.name, self._places.placement, tiles, after))
 
 
-def steps_of(node: Node) -> list[Step]:
-    """Return the steps of a node on a device that have anything to do."""
-    if node.in_place:
-        return []
-    return [s for s in choice_of(node).plan().steps if not _idle(s)]
-
-
-def tile_libraries(nodes: Iterable[Node]) -> dict[Node, Sequence[str]]:
-    """Return the libraries that the steps of *nodes* run in, by node, for a step that is no tile an empty text.
-
-    The tiles of a placement are one sequence (:func:`clgraph.selector.libraries.run_in`), whatever lies between them.
-    """
-    found = [(node, steps_of(node)) for node in nodes]
-    declared: dict[str | None, list[str]] = {}
-    for node, steps in found:
-        declared.setdefault(node.placement, []).extend([s.library for s in steps if isinstance(s, Tile)])
-    libraries = {placement: iter(run_in(names)) for placement, names in declared.items()}
-    return {
-        node: [next(libraries[node.placement]) if isinstance(step, Tile) else "" for step in steps]
-        for node, steps in found
-    }
-
-
-def _idle(step: Step) -> bool:
-    return not (step.tickets if isinstance(step, Tile) else all(step.grid) if isinstance(step, Launch) else True)
-
-
 def _tile_tables(
     planned: Sequence[_Planned], places: BufferTable, library: Callable[[str, int], Library]
 ) -> dict[str, TileTable]:
@@ -273,11 +243,6 @@ def _tile_tables(
                     tables[name] = TileTable(library(name, places.engine.info.simd))
                 tables[name].add(node, step)
     return tables
-
-
-def launch_text(step: Launch) -> str:
-    """Return the complete text of a kernel of its own."""
-    return f"{step.jit}{kernel_text(step.source)}"
 
 
 def _bind(node: Node, step: Launch, places: BufferTable) -> BoundKernel:
@@ -303,30 +268,3 @@ def _arguments(node: Node, argument: Argument, places: BufferTable) -> list[Kern
     if isinstance(argument, Table):
         return [places.table(argument.values)]
     return [np.float32(argument)] if isinstance(argument, float) else [np.int32(argument)]
-
-
-def kernel_texts(program: Program, placement: str) -> list[str]:
-    """Return the texts of the kernels, not of libraries, that the plans of nodes on *placement* name, each once."""
-    nodes = (node for node in program if node.placement == placement)
-    return list(dict.fromkeys(launch_text(s) for node in nodes for s in steps_of(node) if isinstance(s, Launch)))
-
-
-def texts(
-    program: Program, placements: Mapping[str, Any], library_of: Callable[[str, int], Library] = compose
-) -> dict[tuple[str, str], tuple[str, bool]]:
-    """Return every kernel text that the plans name, as (what, is a library) by (placement, text).
-
-    Args:
-        library_of: Returns a library by name and SIMD width.
-    """
-    found: dict[tuple[str, str], tuple[str, bool]] = {}
-    libraries: dict[tuple[str, str], Library] = {}
-    for node, run in tile_libraries(program).items():
-        placement = node.placement or ""
-        for step, name in zip(steps_of(node), run, strict=True) if placement in placements else ():
-            if isinstance(step, Launch):
-                found[placement, launch_text(step)] = (f"{step.entry} ({step.source}) of {node.name!r}", False)
-            elif name and (key := (placement, name)) not in libraries:
-                library = libraries[key] = library_of(name, placements[placement].info.simd)
-                found[placement, library.text] = (f"library {library.name}", True)
-    return found

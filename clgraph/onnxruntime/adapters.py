@@ -66,7 +66,7 @@ class AdapterFormat:
 
     @staticmethod
     def read_adapter(file_path: str | os.PathLike[str]) -> AdapterFormat:
-        """Return what a file holds; raises ``RefusedError`` where it is no adapter."""
+        """Return what a file holds; raises ``RefusedError`` where it is not an adapter."""
         return AdapterFormat(read(file_path))
 
     def export_adapter(self, file_path: str | os.PathLike[str]) -> None:
@@ -110,14 +110,14 @@ def read(path: str | os.PathLike[str]) -> Adapter:
 
     Raises:
         OptionError: The package flatbuffers is missing.
-        RefusedError: The file cannot be read, or is no adapter.
+        RefusedError: The file cannot be read, or is not an adapter.
     """
     try:
         content = Path(path).read_bytes()
     except (OSError, ValueError) as error:
         raise RefusedError(f"the adapter {os.fspath(path)!r} cannot be read: {error}") from error
     if content[4:8] != _MARK:
-        raise RefusedError(f"{os.fspath(path)!r} is no adapter: {_MARK.decode()} does not stand at its fifth byte")
+        raise RefusedError(f"{os.fspath(path)!r} is not an adapter: {_MARK.decode()} does not stand at its fifth byte")
     table = _flatbuffers("table").Table
     try:
         root = table(content, struct.unpack_from("<I", content)[0])

@@ -53,7 +53,7 @@ class ModelCompiler:
         """Write a file; without a name, beside the model.
 
         Raises:
-            InvalidArgument: There is no such file, or what it holds is no model that clgraph reads.
+            InvalidArgument: There is no such file, or what it holds is not a model that clgraph reads.
             MismatchError: A model of bytes has no place for a file.
             Fail: The flags refuse what there is, or the file cannot be written.
         """

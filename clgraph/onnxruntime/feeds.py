@@ -30,7 +30,7 @@ class Feeds:
 
         Raises:
             InputError: An input is missing (a ``ValueError``, as ONNX Runtime's).
-            MismatchError: *feeds* is no dictionary.
+            MismatchError: *feeds* is not a dictionary.
         """
         if not isinstance(feeds, Mapping):
             raise MismatchError(f"feeds are a dictionary by name, not {type(feeds).__name__}")
@@ -84,7 +84,7 @@ def _sparse(given: Any, signature: Signature) -> Any:
 
 
 def _host_value(given: Any, signature: Signature) -> Any:
-    """Return a value that is no tensor as it is, texts as ONNX Runtime reads them: any object is its text."""
+    """Return a value that is not a tensor as it is, texts as ONNX Runtime reads them: any object is its text."""
     if onnx_type(signature) != STRINGS:
         return given
     array = given if isinstance(given, np.ndarray) else np.asarray(given, object)

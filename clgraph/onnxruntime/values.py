@@ -93,7 +93,7 @@ class OrtValue:
         return self.value
 
     def numpy(self) -> Any:
-        """Return the array, itself where it lies on the host; raises ``RuntimeError`` for what is no tensor."""
+        """Return the array, itself where it lies on the host; raises ``RuntimeError`` for what is not a tensor."""
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -150,7 +150,7 @@ class OrtValue:
 
         Raises:
             RefusedError: There are more or less, or of another type (a ``RuntimeError``).
-            MismatchError: It is no array and no value.
+            MismatchError: It is not an array and no value.
         """
         if not isinstance(data, np.ndarray | OrtValue):
             raise MismatchError(f"a value takes an array or a value, not {type(data).__name__}")

@@ -106,7 +106,7 @@ class Activation(Primitive):
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         if self.function not in FUNCTIONS:
-            raise ShapeError(f"{self.function!r} is no activation; there are {', '.join(FUNCTIONS)}")
+            raise ShapeError(f"{self.function!r} is not an activation; there are {', '.join(FUNCTIONS)}")
         return (inputs[0].plain(),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

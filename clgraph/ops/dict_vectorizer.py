@@ -64,7 +64,7 @@ class CastMap(OfHostValues):
         if self.length is None:
             return (_row([given[key] for key in sorted(given)], self.dtype),)
         if outside := [key for key in given if not 0 <= key < self.length]:
-            raise InputError(f"the key {outside[0]} is no place in {self.length} elements")
+            raise InputError(f"the key {outside[0]} is not a place in {self.length} elements")
         return (_row([given.get(key) for key in range(self.length)], self.dtype),)
 
 
@@ -75,7 +75,7 @@ def _row(elements: Sequence[Any], dtype: DType | None) -> Array:
     try:
         numbers = [0 if e is None else float(e) if isinstance(e, str) else e for e in elements]
     except ValueError as error:
-        raise InputError(f"an element of the map is no number: {error}") from error
+        raise InputError(f"an element of the map is not a number: {error}") from error
     return np.array([numbers]).astype(dtype.numpy).reshape(1, -1)
 
 

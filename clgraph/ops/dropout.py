@@ -34,7 +34,7 @@ class Dropout(Composite):
     is kept.
 
     Attributes:
-        ratio: Where it is no input.
+        ratio: Where it is not an input.
         reads: Which of ``ratio`` and ``training`` are inputs.
     """
 

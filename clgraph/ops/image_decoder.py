@@ -40,7 +40,7 @@ class ImageDecoder(DataDependent):
             with Image.open(io.BytesIO(x.tobytes())) as picture:
                 pixels = np.array(picture.convert(_MODES[self.pixel_format]))
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise InputError(f"its input is no picture that Pillow reads: {error}") from error
+            raise InputError(f"its input is not a picture that Pillow reads: {error}") from error
         if self.pixel_format == "BGR":
             pixels = np.ascontiguousarray(pixels[:, :, ::-1])
         return (np.atleast_3d(pixels),)

@@ -89,7 +89,7 @@ class MultiHeadAttention(KeepsKeys):
         k, v = (repeated_heads(c, x, heads) for x in (k, v))
         scale = 1 / sqrt(width) if self.scale is None else self.scale
         if scale < 0:
-            raise ShapeError(f"scale is {scale:g}, whose root is no number")
+            raise ShapeError(f"scale is {scale:g}, whose root is not a number")
         q, turned = (c.add(Activation("linear", sqrt(scale)), x) for x in (q, c.add(Transpose((0, 1, 3, 2)), k)))
         products = c.add(MatMul(), q, turned)
         found = {PRODUCTS: products}

@@ -110,7 +110,7 @@ class Preprocess(Composite):
         if self.shorter is not None and (self.fit != "crop" or not _is_size(self.shorter)):
             raise OptionError(f"preprocess: shorter={self.shorter!r} is to be pixels, and goes with fit crop alone")
         if not isinstance(self.padding, int | float) or not 0 <= self.padding <= 255:
-            raise OptionError(f"preprocess: padding={self.padding!r} is no value from 0 to 255")
+            raise OptionError(f"preprocess: padding={self.padding!r} is not a value from 0 to 255")
         if not isinstance(self.batch, bool):
             raise OptionError(f"preprocess: batch={self.batch!r} is neither True nor False")
         if self.batch and "N" not in self.layout:
@@ -224,7 +224,7 @@ class Preprocess(Composite):
         try:
             found = tuple(float(v) for v in (given if np.ndim(given) else (given,)))
         except (TypeError, ValueError) as error:
-            raise OptionError(f"preprocess: {name}={given!r} is no number, and none a channel") from error
+            raise OptionError(f"preprocess: {name}={given!r} is not a number, and none a channel") from error
         if len(found) not in (1, self.depth) or not all(map(isfinite, found)):
             raise OptionError(f"preprocess: {name}={given!r}: want a number, or one for each of {self.channels}")
         return found

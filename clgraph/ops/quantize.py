@@ -17,7 +17,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
-from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
+from clgraph.graph.primitive import Array, Bound, Permuted, PostOperation, Primitive, primitive
 from clgraph.selector.general import (
     FLOATS,
     General,
@@ -116,6 +116,10 @@ class Quantize(_Scaled):
     kind: ClassVar[str] = "quantize"
     keeps_types: ClassVar[bool] = True
     holds_sizes: ClassVar[bool] = False
+
+    def as_post(self, slot: int) -> PostOperation | None:
+        """Return the operation of products of bytes, which read scale and zero point."""
+        return PostOperation("quantize") if slot == 0 and self.dtype == DType.U8 and not self.axis else None
 
     @property
     def narrow(self) -> bool:

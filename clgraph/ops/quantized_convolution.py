@@ -44,7 +44,7 @@ class QuantizedConvolution(Primitive):
 
     Attributes:
         strides, dilations, pads, groups: As of a bound :class:`Convolution`.
-        zero: What windows read around x: its zero point, where it is no input.
+        zero: What windows read around x: its zero point, where it is not an input.
         dtype: Of the result, F32 or F16.
     """
 

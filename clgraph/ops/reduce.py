@@ -128,7 +128,7 @@ class Reduce(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs
         if self.function not in FUNCTIONS:
-            raise ShapeError(f"{self.function!r} is no reduction; there are {', '.join(FUNCTIONS)}")
+            raise ShapeError(f"{self.function!r} is not a reduction; there are {', '.join(FUNCTIONS)}")
         axes = self.reduced(x.rank)
         if self.function in ("max", "min", "mean") and any(x.shape[a] == 0 for a in axes):
             raise ShapeError(f"the {self.function} of no elements is not defined")

@@ -35,7 +35,7 @@ class Transpose(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs
         if sorted(self.axes) != list(range(x.rank)):
-            raise ShapeError(f"{self.axes} is no order of {x.rank} axes")
+            raise ShapeError(f"{self.axes} is not an order of {x.rank} axes")
         return (x.with_shape(tuple(x.shape[a] for a in self.axes)),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

@@ -223,7 +223,7 @@ class VerifyNumbers(PassObserver):
 
 
 def _distance(first: Array, second: Array) -> float:
-    """Return the largest difference; ``inf`` where one is no number and the other is."""
+    """Return the largest difference; ``inf`` where one is not a number and the other is."""
     if first.shape != second.shape:
         return float("inf")
     if not is_floating(first.dtype):

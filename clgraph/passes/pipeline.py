@@ -43,6 +43,7 @@ from clgraph.passes.placement.insert_transfers import InsertTransfers
 from clgraph.passes.placement.partition import Partition
 from clgraph.passes.placement.remove_layering_annotations import RemoveLayeringAnnotations
 from clgraph.passes.quantization.compress_weights import CompressWeights
+from clgraph.passes.quantization.compute_twice import ComputeTwice
 from clgraph.passes.quantization.keep_weights_packed import KeepWeightsPacked
 from clgraph.passes.quantization.prepare_quantization import PrepareQuantization
 from clgraph.passes.quantization.use_integers import UseIntegers
@@ -85,6 +86,7 @@ def default_pipeline() -> tuple[Pass, ...]:
         PreparePrimitiveFusing(),  # fewer nodes for the choice of formats; needs to know each node's device
         FusePreOperations(),  # what has found no producer
         FuseSiblings(),  # what is fused behind siblings must be alike; formats are chosen for what is left
+        ComputeTwice(),  # what is behind sums is fused behind them; what is added has formats chosen
         ReorderInputs(),  # formats of what is left, and the reorders between them
         HandleReshape(),  # reshapes that met when other nodes between them went
         PreparePadding(),  # halos of the kernels provisionally chosen with the formats

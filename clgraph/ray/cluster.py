@@ -68,10 +68,10 @@ def options_for(options: Mapping[str, Any], num_cpus: int, num_gpus: float | Non
     """Return *options* with a device and worker threads that fit what is reserved.
 
     Raises:
-        OptionError: *num_cpus* is no number of worker threads.
+        OptionError: *num_cpus* is not a number of worker threads.
     """
     if not isinstance(num_cpus, int) or num_cpus < 1:
-        raise OptionError(f"num_cpus={num_cpus!r} is no number of worker threads")
+        raise OptionError(f"num_cpus={num_cpus!r} is not a number of worker threads")
     made = {"device": "gpu" if num_gpus else "cpu", **options}
     return {"threads": num_cpus, **made} if made["device"] == "cpu" else made
 

@@ -78,7 +78,7 @@ def pipeline(
     if (memory_limit is None) == (not patterns):
         raise OptionError("a model is cut by stages=[Stage(pattern), ...] or by memory_limit=: give one of them")
     if in_flight is not None and (not isinstance(in_flight, int) or in_flight < 1):
-        raise OptionError(f"in_flight={in_flight!r} is no number of requests")
+        raise OptionError(f"in_flight={in_flight!r} is not a number of requests")
     topology = read_source(model, outputs, shapes)
     if patterns:
         parts, each = by_patterns(topology, [s.fits for s in patterns]), patterns

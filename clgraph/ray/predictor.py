@@ -43,7 +43,7 @@ class Predictor:
             ClgraphError: The model cannot be compiled.
         """
         if not isinstance(batch_size, int) or batch_size < 1:
-            raise OptionError(f"batch_size={batch_size!r} is no number of rows")
+            raise OptionError(f"batch_size={batch_size!r} is not a number of rows")
         self._model = compile_model(source_of(model), **options)
         names, outputs = self._model.input_names, self._model.output_names
         _check("inputs", inputs or {}, names)

@@ -30,7 +30,7 @@ class StageReport:
         node, process: The node's number in Ray, and the process's on it.
         runs, seconds: How many, and how long all of them took.
         spans: When the last runs began and ended, in seconds of the machine's clock.
-        copies: What became of every value in the latest run: read or written where it lies, or copied and how.
+        copies: What became of every value in the latest run: read or written in place, or copied and how.
         shared: Values of that run that lie in the object store's memory, which the processes of a node share.
     """
 
@@ -67,7 +67,7 @@ class StageRunner:
                 that Ray starts anew does not find what it was constructed with.
 
         Raises:
-            UnsupportedError: A value is no tensor.
+            UnsupportedError: A value is not a tensor.
             ClgraphError: The part cannot be compiled, or as ``Model.run``.
         """
         begun = time.time()

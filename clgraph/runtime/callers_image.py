@@ -55,8 +55,8 @@ def pixels_of(image: Any) -> Pixels:
     dtype = _TYPES.get(found.channel_data_type)
     if dtype is None or found.channel_order not in (*_ONE, *_FOUR):
         raise InputError(
-            f"an image of channel order {found.channel_order:#x} and type {found.channel_data_type:#x} is no array: "
-            "those of R, RGBA and BGRA in 8 or 16 bits or floats are"
+            f"an image of channel order {found.channel_order:#x} and type {found.channel_data_type:#x} is not "
+            "supported: those of R, RGBA and BGRA in 8 or 16 bits or floats are"
         )
     return Pixels((rows, columns, 4) if found.channel_order in _FOUR else (rows, columns), np.dtype(dtype))
 

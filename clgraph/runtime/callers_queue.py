@@ -103,7 +103,7 @@ def _name_of(handle: Any) -> str:
 
 
 _LEAST_ADDRESS = 1 << 16
-"""No system maps memory below: what is smaller is no address, and a driver would crash on it."""
+"""No system maps memory below: what is smaller is not an address, and a driver would crash on it."""
 
 _NUMBERS = itertools.count(1)
 _ADOPTED: weakref.WeakValueDictionary[str, CallersQueue] = weakref.WeakValueDictionary()

@@ -171,7 +171,7 @@ def part_of(device: Device, part: str) -> Device:
     match = re.fullmatch(r"(\d+)of(\d+)", part)
     number, parts = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= parts:
-        raise DeviceError(f"{part!r} is no part of a device; 1of2 is the first of two")
+        raise DeviceError(f"{part!r} is not a part of a device; 1of2 is the first of two")
     units = device.info.compute_units // parts
     handles = [] if device.handle is None or units < 1 else driver.parts_of(device.handle, units)
     if len(handles) < parts:

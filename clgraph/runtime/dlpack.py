@@ -114,7 +114,7 @@ def taken(capsule: Any) -> Foreign:
     """
     held = id(capsule)  # CPython's address of the object, which the caller keeps
     if not _api.PyCapsule_IsValid(held, _NAME):
-        raise InputError(f"{capsule!r} is no unused capsule of DLPack without a version")
+        raise InputError(f"{capsule!r} is not an unused capsule of DLPack without a version")
     managed = ctypes.POINTER(_Managed)
     pointer = ctypes.cast(_api.PyCapsule_GetPointer(held, _NAME), managed)
     found = pointer.contents

@@ -46,10 +46,10 @@ class Engine:
         """Open *device*, with *out_of_order* on a queue that may run independent kernels at once, if it has one.
 
         Raises:
-            DeviceError: It is no OpenCL device, runs no so many workers, or its driver makes no context or queue.
+            DeviceError: It is not an OpenCL device, runs no so many workers, or its driver makes no context or queue.
         """
         if device.handle is None:
-            raise DeviceError(f"{device.info.name} is no OpenCL device")
+            raise DeviceError(f"{device.info.name} is not an OpenCL device")
         if threads is not None and threads > pocl_binary.MOST_GROUPS:
             raise DeviceError(f"{device} runs at most {pocl_binary.MOST_GROUPS} workers, not {threads}")
         self.device = with_workers(device, threads)

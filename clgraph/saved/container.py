@@ -79,7 +79,7 @@ class Blobs:
         """Write the file at once or not at all.
 
         Args:
-            in_cache: It is no file that the user named, but one below the cache folder.
+            in_cache: It is not a file that the user named, but one below the cache folder.
 
         Raises:
             ModelError: It cannot be written.
@@ -187,14 +187,14 @@ def _map(path: Path) -> MappedFile:
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not isinstance(file, MappedFile) or len(file) < _HEAD.size:
-        raise ModelError(f"{path} is no saved model, or is cut off")
+        raise ModelError(f"{path} is not a saved model, or is cut off")
     return file
 
 
 def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
     magic, version, _, nbytes, total, digest = _HEAD.unpack(data[: _HEAD.size].tobytes())
     if magic != MAGIC:
-        raise ModelError(f"{path} is no saved model (in Python, clgraph.compile reads ONNX files)")
+        raise ModelError(f"{path} is not a saved model (in Python, clgraph.compile reads ONNX files)")
     if version > VERSION:
         raise ModelError(f"{path} has format {version}; this clgraph reads up to {VERSION}: save it again, or update")
     if total != data.nbytes:
@@ -209,5 +209,5 @@ def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is damaged: its header is no JSON: {error}") from error
     if not isinstance(header, dict):
-        raise ModelError(f"{path} is damaged: its header is no object")
+        raise ModelError(f"{path} is damaged: its header is not an object")
     return header, _HEAD.size + nbytes + -nbytes % ALIGNMENT

@@ -195,7 +195,7 @@ def _forced(q: Query[Any], forced: str, refusals: Mapping[str, str]) -> Choice:
     if forced in names and (reason := IMPLEMENTATIONS[forced].serves.traits_refusal(q.traits)):
         raise UnsupportedError(f"{forced} was forced on {q} but refuses: {reason}")
     if forced not in names:
-        raise OptionError(f"{forced!r} is no implementation of {q.primitive.kind}; there are {', '.join(names)}")
+        raise OptionError(f"{forced!r} is not an implementation of {q.primitive.kind}; there are {', '.join(names)}")
     return Choice(q, IMPLEMENTATIONS[forced], IMPLEMENTATIONS[forced].estimate(q), "forced", refusals)
 
 

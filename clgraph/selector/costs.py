@@ -176,7 +176,7 @@ def _fits(name: str, value: Any) -> bool:
 def shipped(name: str) -> CostModel:
     """Return the model that comes with clgraph for the device class *name*; raises ``OptionError`` for no class."""
     if name not in CLASSES:
-        raise OptionError(f"{name!r} is no device class; there are {', '.join(CLASSES)}")
+        raise OptionError(f"{name!r} is not a device class; there are {', '.join(CLASSES)}")
     text = (_SHIPPED / f"{name}.json").read_text(encoding="utf-8")
     return CostModel.from_data(json.loads(text), "shipped")
 

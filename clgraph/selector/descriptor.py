@@ -50,7 +50,8 @@ class Descriptor:
         library: What it is declared for: a library, or a part that several hold (``libraries.SHARED``).
         micros: The families of micro-kernels it calls.
         any_alignment: Its plain inputs may start at any float, and it reads nothing behind their last one: a caller's
-            array can be read where it lies.
+            array can be read in place. It takes their elements alone or by ``vload``, so that constants may start
+            at any byte where the machine's vectors may.
         c_fields: Name, C type and code for ``struct`` of each field.
         c_names: Their names, in order.
         c_layout: All of them as one struct, which ends at a multiple of 8.

@@ -25,7 +25,7 @@ KERNEL_TEXTS: Registry[str, str] = Registry("kernel text")
 def add_kernel_directory(directory: Path) -> None:
     """Let implementations name files below *directory*; a plugin calls this when it is imported."""
     if not directory.is_dir():
-        raise RegistrationError(f"{directory} is no folder of kernels")
+        raise RegistrationError(f"{directory} is not a folder of kernels")
     KERNEL_DIRECTORIES.register(str(directory), directory)
 
 

@@ -115,11 +115,11 @@ def write_tuning(path: Path, identity: Mapping[str, str], tuning: Tuning) -> Non
 
 def _object(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise OptionError(f"{what} is no object")
+        raise OptionError(f"{what} is not an object")
     return value
 
 
 def _seconds(value: Any) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < 1e30:
-        raise OptionError(f"{value!r} is no time in seconds")
+        raise OptionError(f"{value!r} is not a time in seconds")
     return float(value)

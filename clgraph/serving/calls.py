@@ -53,7 +53,7 @@ def check_parameters(parameters: Mapping[str, object], what: str) -> None:
 
 
 def seconds_of(parameters: Mapping[str, object]) -> float | None:
-    """Return the request's own time-out, which it has in microseconds; raises ``InputError`` where it is no number."""
+    """Return the request's own time-out, given in microseconds; raises ``InputError`` where it is not a number."""
     given = parameters.get("timeout")
     if given is None:
         return None

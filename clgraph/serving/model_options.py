@@ -55,7 +55,7 @@ def read_options(path: Path) -> ModelOptions:
     """Return the options in the file *path*.
 
     Raises:
-        OptionError: It is no TOML, or holds what is no option or of another type.
+        OptionError: It is no TOML, or holds what is not an option or of another type.
     """
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -64,7 +64,7 @@ def read_options(path: Path) -> ModelOptions:
     known = [field.name for field in fields(ModelOptions)]
     if unknown := sorted(given.keys() - set(known)):
         raise OptionError(
-            f"{path.name}: {unknown[0]!r} is no option{meant(unknown[0], known)}; the options are {', '.join(known)}"
+            f"{path.name}: {unknown[0]!r} is not an option{meant(unknown[0], known)}; options are {', '.join(known)}"
         )
     found: dict[str, Any] = {}
     for name, value in given.items():

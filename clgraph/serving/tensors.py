@@ -60,11 +60,11 @@ _MOST_AXES = 64
 
 
 def checked_shape(shape: Any, what: str) -> tuple[int, ...]:
-    """Return a request's shape; raises ``InputError`` where it is no list of sizes."""
+    """Return a request's shape; raises ``InputError`` where it is not a list of sizes."""
     if not isinstance(shape, Sequence) or isinstance(shape, str | bytes):
         raise InputError(f"the shape of {what} is to be a list of sizes, not {type(shape).__name__}")
     if wrong := [d for d in shape if type(d) is not int or d < 0]:
-        raise InputError(f"the shape of {what} holds {wrong[0]!r}, which is no size")
+        raise InputError(f"the shape of {what} holds {wrong[0]!r}, which is not a size")
     if len(shape) > _MOST_AXES:
         raise InputError(f"the shape of {what} has {len(shape)} axes; {_MOST_AXES} are the most")
     return tuple(shape)
@@ -122,7 +122,7 @@ def from_list(data: Any, name: str, shape: tuple[int, ...], what: str) -> Array:
         return literal(array, np.dtype(np.float32), what).astype(dtype).reshape(shape)
     array = literal(array, dtype, what)
     if array.dtype != dtype:
-        raise InputError(f"{what} is {name}; the data holds what is no number")
+        raise InputError(f"{what} is {name}; the data holds what is not a number")
     return array.reshape(shape)
 
 

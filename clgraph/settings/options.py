@@ -236,11 +236,11 @@ class Settings:
         Text and numbers are read as the environment variable would be; several names may come as any collection.
 
         Raises:
-            OptionError: A keyword is no option, or its value cannot be read.
+            OptionError: A keyword is not an option, or its value cannot be read.
         """
         known = {f.name: f for f in fields(self)}
         if unknown := sorted(set(changes) - set(known)):
-            raise OptionError(f"{unknown[0]!r} is no option; the options are {', '.join(sorted(known))}")
+            raise OptionError(f"{unknown[0]!r} is not an option; the options are {', '.join(sorted(known))}")
         return replace(self, **{n: _read(known[n], v, n) for n, v in changes.items() if v is not None})
 
 
@@ -268,7 +268,7 @@ def _read_pairs(value: Collection[Any], where: str) -> tuple[tuple[str, str], ..
     for pair in pairs:
         fits = isinstance(pair, tuple | list) and len(pair) == 2
         if not fits or not isinstance(pair[0], str) or not isinstance(pair[1], str | int):
-            raise OptionError(f"{where}: {pair!r} is no pair of names; it is given as {{name: name}}")
+            raise OptionError(f"{where}: {pair!r} is not a pair of names; it is given as {{name: name}}")
     return tuple((key, str(to)) for key, to in pairs)
 
 
@@ -276,14 +276,14 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Read the options from *environment* (the process's when not given); empty variables count as unset.
 
     Raises:
-        OptionError: A ``CLGRAPH_*`` variable is no option, or its value cannot be read.
+        OptionError: A ``CLGRAPH_*`` variable is not an option, or its value cannot be read.
     """
     variables = os.environ if environment is None else environment
     known = {variable_of(f.name): f for f in fields(Settings)}
     found: dict[str, Any] = {}
     for variable in sorted(v for v in variables if v.startswith(PREFIX) and v not in FOREIGN):
         if variable not in known:
-            raise OptionError(f"{variable} is no option; the options are {', '.join(known)}")
+            raise OptionError(f"{variable} is not an option; the options are {', '.join(known)}")
         if variables[variable]:
             found[known[variable].name] = _read(known[variable], variables[variable], variable)
     return Settings(**found)

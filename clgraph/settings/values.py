@@ -38,7 +38,7 @@ def bytes_of(text: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text.lower())
     found = float(match[1]) * _UNITS.get(match[2], float("nan")) if match else float("nan")
     if not 0 <= found < 1 << 62:
-        raise ValueError(f"{text!r} is no number of bytes: those are given as 512 MiB, 2 GiB or 1048576")
+        raise ValueError(f"{text!r} is not a number of bytes: those are given as 512 MiB, 2 GiB or 1048576")
     return int(found)
 
 

@@ -47,9 +47,9 @@ class Batching:
             value = getattr(self, name)
             if not isinstance(value, int) or not 1 <= value <= LARGEST:
                 what = "maximum" if name == "most" else name
-                raise OptionError(f"batching: {what}={value!r} is no whole number from 1 to {LARGEST}")
+                raise OptionError(f"batching: {what}={value!r} is not a whole number from 1 to {LARGEST}")
         if not (isinstance(self.wait_ms, int | float) and isfinite(self.wait_ms) and self.wait_ms >= 0):
-            raise OptionError(f"batching: wait_ms={self.wait_ms!r} is no number of milliseconds")
+            raise OptionError(f"batching: wait_ms={self.wait_ms!r} is not a number of milliseconds")
         if not isinstance(self.pad, Mapping):
             raise OptionError(f"batching: pad is a number by input, as {{'input_ids': 0}}, not {self.pad!r}")
 

@@ -37,7 +37,7 @@ def seats(device: str, threads: int | None, streams: int) -> list[Seat]:
         DeviceError: There is no such device.
     """
     if not isinstance(streams, int) or streams < 1:
-        raise OptionError(f"streams={streams!r} is no number of streams")
+        raise OptionError(f"streams={streams!r} is not a number of streams")
     devices, found = _several(device), []
     for number in range(streams):
         name = devices[number % len(devices)]

@@ -68,7 +68,7 @@ class StreamedModel:
             ClgraphError: The model cannot be compiled.
         """
         if not isinstance(queue_size, int) or queue_size < 1:
-            raise OptionError(f"queue_size={queue_size!r} is no number of requests")
+            raise OptionError(f"queue_size={queue_size!r} is not a number of requests")
         self.queue_size, self.queue_timeout, self._chosen = queue_size, queue_timeout, chosen
         self._seats = tuple(seats)
         if batching is not None:

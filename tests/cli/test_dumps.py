@@ -45,7 +45,7 @@ def test_commands_take_a_dump(arguments, said: str, clgraph_command: Command, du
         (("compare", "--bisect"), "is a dump: --bisect and --against want the model"),
         (("compare", "--against", "onnxruntime"), "is a dump: --bisect and --against want the model"),
         (("bench", "--compare", "onnxruntime"), "onnxruntime does not read"),
-        (("tune",), "is no ONNX model but JSON, which is a model only where --dump-data"),
+        (("tune",), "is not an ONNX model but JSON, which is a model only where --dump-data"),
         (("check", "--shape", "x=1,3,9,9"), "input 'x' has shape [1, 3, 10, 10]"),
     ],
 )

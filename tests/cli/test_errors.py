@@ -134,7 +134,7 @@ def test_inputs_that_do_not_fit_are_one_line(command: str, clgraph_command: Comm
         (["--output", "y.txt"], 1, "y.txt is none of .npy, .npz"),
         (["--output", "z=y.npy"], 1, "no output is called 'z'; the outputs are 'y'"),
         (["--output", "gone/y.npy"], 1, "cannot be written to gone/y.npy"),
-        (["--output", "y.png"], 1, "of shape 1x8x5x5 is no picture"),
+        (["--output", "y.png"], 1, "of shape 1x8x5x5 is not a picture"),
         (["--output-dir", "x.npy"], 1, "cannot be written to x.npy"),
         (["--labels", "gone.txt"], 1, "gone.txt cannot be read"),
         (["--labels", "x.npy"], 1, "x.npy is no text"),
@@ -192,7 +192,7 @@ def test_an_environment_that_means_nothing_is_one_line(
     for arguments in (("devices",), ("compile", model), ("passes",)):
         status, err = _without_out(clgraph_command(*arguments))
         assert _is_one_error(status, err, 1), err
-        assert "CLGRAPH_THREDS is no option" in err
+        assert "CLGRAPH_THREDS is not an option" in err
 
 
 def _without_out(outcome: tuple[int, str, str]) -> tuple[int, str]:

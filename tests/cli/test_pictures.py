@@ -88,7 +88,7 @@ def test_arrays_become_pictures() -> None:
     heat, how = as_picture(np.array([[[-2.0, 0.0, 2.0]]]), "y")
     assert np.asarray(heat).tolist() == [[0, 128, 255]]
     assert how == ", -2 black, 2 white"
-    with pytest.raises(InputError, match="2x4x4x4 is no picture"):
+    with pytest.raises(InputError, match="2x4x4x4 is not a picture"):
         as_picture(np.zeros((2, 4, 4, 4)), "y")
 
 

@@ -97,7 +97,7 @@ def test_a_budget_that_cannot_be_met_is_one_error_with_the_numbers() -> None:
     assert f"--placement-budget {SECOND}='" in str(e.value)
     enough = {FIRST: MIB, SECOND: 3 * MIB // 2}
     assert _taken(_compiled(enough))[SECOND] <= enough[SECOND]
-    with pytest.raises(OptionError, match="'much' is no number of bytes"):
+    with pytest.raises(OptionError, match="'much' is not a number of bytes"):
         _compiled({FIRST: "much"})
     with pytest.raises(OptionError, match=r"nothing is placed on host|nothing is placed on pocl:0;"):
         _compiled({"pocl:0": MIB})

@@ -133,7 +133,7 @@ def test_a_shape_that_has_no_family_is_kept_whole_and_not_tried_again(
 
 
 def _other_key(data: Any) -> Any:
-    from clgraph.model.specialisations import Key
+    from clgraph.model.keys import Key
 
     return Key(((9, 9),))
 

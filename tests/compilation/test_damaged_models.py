@@ -129,7 +129,7 @@ def test_whatever_a_file_with_a_fitting_checksum_says_is_read_or_one_error(saved
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t: t["layers"][0].__setitem__(1, 5), "5 is no primitive"),
+        (lambda t: t["layers"][0].__setitem__(1, 5), "5 is not a primitive"),
         (lambda t: t["layers"][0].__setitem__(4, [[]]), "layers are not of the form"),
         (lambda t: t["layers"][0].__setitem__(5, True), "layers are not of the form"),
         (lambda t: t["constants"][0].__setitem__(0, {}), "constants are not of the form"),

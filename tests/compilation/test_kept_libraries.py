@@ -1,4 +1,4 @@
-"""A library is composed once for the same sources, and whatever else lies in its place is no library."""
+"""A library is composed once for the same sources, and whatever else lies in its place is not a library."""
 
 from pathlib import Path
 

@@ -14,7 +14,7 @@ from clgraph.compilation import cache_sources as sources
 from clgraph.compilation import keeper
 from clgraph.compilation import model_cache as cached
 from clgraph.errors import ModelError
-from clgraph.network.steps import kernel_texts
+from clgraph.network.node_steps import kernel_texts
 from clgraph.runtime.engine import Engine
 
 RNG = np.random.default_rng(8)

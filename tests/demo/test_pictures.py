@@ -111,7 +111,7 @@ def test_what_is_no_whole_picture_is_refused(tmp_path: Path, name: str) -> None:
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:400])
     else:
         (tmp_path / name).write_text("text" if name == "text.png" else "")
-    with pytest.raises(InputError, match="is no picture that can be read"):
+    with pytest.raises(InputError, match="is not a picture that can be read"):
         open_picture(tmp_path / name)
     with pytest.raises(InputError, match="is a folder"):
         open_picture(tmp_path)

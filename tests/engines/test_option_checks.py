@@ -67,7 +67,7 @@ ROWS = [
     Row("executor", "persistent", "pocl:0", note="each step is launched by itself", further={"poison": True}),
     Row("executor", "stream", "pocl:0"),
     Row("force_kernels", {"nobody": "convolution.ref"}, "null", error="no node .* is called 'nobody'"),
-    Row("force_kernels", {"first": "nothing.ref"}, "null", error="'nothing.ref' is no implementation"),
+    Row("force_kernels", {"first": "nothing.ref"}, "null", error="'nothing.ref' is not an implementation"),
     Row("keep_f32", ["first"], "null", note="keep_f32=first does nothing: with precision=f32 all nodes stay float32"),
     Row("keep_f32", ["nobody"], "null", error="'nobody'", further={"precision": "f16"}),
     Row("keep_f32", ["first"], "null", further={"precision": "f16"}),

@@ -57,7 +57,7 @@ def test_what_is_no_dump_is_refused(dumped: Path, tmp_path: Path) -> None:
         json.dumps({k: whole[k] for k in ("pass", "nodes")}),
     ):
         (tmp_path / "built.json").write_text(text)
-        with pytest.raises(ModelError, match=r"built\.json is no dump of a program"):
+        with pytest.raises(ModelError, match=r"built\.json is not a dump of a program"):
             read_histories(tmp_path)
 
 

@@ -211,9 +211,9 @@ def _bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
     data = chain().SerializeToString()
     files = {
         "empty": (b"", "is empty"),
-        "cut": (data[: len(data) // 2], "no ONNX model, or is cut off"),
-        "text": (b"hello world, this is no model", "no ONNX model"),
-        "zeros": (bytes(64), "no ONNX model"),
+        "cut": (data[: len(data) // 2], "not an ONNX model, or is cut off"),
+        "text": (b"hello world, this is not a model", "not an ONNX model"),
+        "zeros": (bytes(64), "not an ONNX model"),
         "saved": (MAGIC + bytes(64), r"clgraph\.load reads"),
         "dump": (b'{"pass": 1}', r"clgraph\.load_dump reads"),
     }

@@ -130,7 +130,7 @@ def test_a_missing_or_wrong_tokenizer_is_an_error(tmp_path):
     with pytest.raises(ModelError, match=r"has no tokenizer.json"):
         Tokenizer(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(ModelError, match="is no tokenizer"):
+    with pytest.raises(ModelError, match="is not a tokenizer"):
         Tokenizer(tmp_path)
 
 

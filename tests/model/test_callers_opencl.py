@@ -117,7 +117,7 @@ def test_arrays_of_pyopencl_go_in_and_out(case, queue, model):
     assert found["y0"] is out
     np.testing.assert_allclose(out.get(), case[2], **BOUND)
     used = model._current().network.copies
-    assert used["y0"] == ("written where it lies" if model.device.kind == "cpu" else "copied on the device")
+    assert used["y0"] == ("written in place" if model.device.kind == "cpu" else "copied on the device")
 
 
 def test_what_the_caller_has_enqueued_comes_first(case, queue, model, doubling):
@@ -371,7 +371,7 @@ def test_what_is_no_image_of_an_array_is_refused(queue, model, monkeypatch, case
     image = _image(queue, cl.channel_order.RGBA, cl.channel_type.UNORM_INT8, np.zeros((4, 4, 4), np.uint8))
     with pytest.raises(InputError, match="an image is pyopencl's, not ndarray"):
         Tensor.from_image(np.zeros((4, 4, 4), np.uint8))
-    with pytest.raises(InputError, match="an image is no buffer"):
+    with pytest.raises(InputError, match="an image is not a buffer"):
         Tensor.from_buffer(image, (4, 4, 4), np.uint8)
     with pytest.raises(InputError, match=r"is an image: clgraph\.Tensor\.from_image"):
         model.run(image)
@@ -379,7 +379,7 @@ def test_what_is_no_image_of_an_array_is_refused(queue, model, monkeypatch, case
     with pytest.raises(InputError, match="of two dimensions"):
         Tensor.from_image(deep)
     packed = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.SIGNED_INT8)
-    with pytest.raises(InputError, match=r"channel order 0x10b5 and type 0x10d7 is no array"):
+    with pytest.raises(InputError, match=r"channel order 0x10b5 and type 0x10d7 is not an array"):
         Tensor.from_image(cl.create_image(queue.context, cl.mem_flags.READ_ONLY, packed, shape=(4, 4)))
 
     class Queue:

@@ -178,11 +178,11 @@ def test_a_dry_run_compiles_and_refuses_to_run() -> None:
     ("options", "error", "message"),
     [
         ({"precision": "f8"}, OptionError, "precision=f8"),
-        ({"config": {"colour": "red"}}, OptionError, "'colour' is no option"),
+        ({"config": {"colour": "red"}}, OptionError, "'colour' is not an option"),
         ({"shapes": {"z": (1,)}}, InputError, "no input is called 'z'"),
         ({"shapes": {"x": (1, 3, 10, 11)}}, InputError, "does not fit"),
         ({"config": {"disable_passes": frozenset({"nap"})}}, OptionError, "no pass is called 'nap'"),
-        ({"config": {"force_kernels": (("first", "nothing.at_all"),)}}, OptionError, "is no implementation"),
+        ({"config": {"force_kernels": (("first", "nothing.at_all"),)}}, OptionError, "is not an implementation"),
         ({"config": {"force_kernels": (("nobody", "convolution.ref"),)}}, OptionError, "no node .* is called 'nobody'"),
         ({"config": {"deny_kernels": frozenset({"nothing.at_all"})}}, OptionError, "no implementation is called"),
     ],

@@ -181,8 +181,8 @@ def test_large_arrays_are_used_where_they_lie(device):
         if quick_runs(model) is not None:
             assert quick_runs(model) == 2
             assert model._specialisations.latest.network.copies == {
-                "x": "read where it lies",
-                "y": "written where it lies",
+                "x": "read in place",
+                "y": "written in place",
             }
 
 

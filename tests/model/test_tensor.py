@@ -154,9 +154,9 @@ class TestModels:
             pytest.skip("the device copies")
         x, place = image(SHAPE), at_64(MADE)
         model.run({"x": x}, {"y": place})
-        assert self.how(model) == {"x": "read where it lies", "y": "written where it lies"}
+        assert self.how(model) == {"x": "read in place", "y": "written in place"}
         model.run({"x": x}, {"y": at_64((1, *MADE))[0]})
-        assert self.how(model)["y"] == "written where it lies"
+        assert self.how(model)["y"] == "written in place"
         model.run({"x": x}, {"y": at_64((1 + place.size,))[1:].reshape(MADE)})
         assert self.how(model)["y"] == "copied"
         model.run({"x": x}, [])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import clgraph
-from clgraph.network.steps import steps_of
+from clgraph.network.node_steps import steps_of
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution

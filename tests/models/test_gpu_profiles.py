@@ -12,7 +12,7 @@ import clgraph
 from clgraph.engines import opening
 from clgraph.errors import DeviceMemoryError, UnsupportedError
 from clgraph.graph.program import Program
-from clgraph.network.steps import steps_of
+from clgraph.network.node_steps import steps_of
 from clgraph.ops.activation import Activation
 from clgraph.ops.matmul import MatMul
 from clgraph.passes.chosen import choice_of

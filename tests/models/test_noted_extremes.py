@@ -31,8 +31,8 @@ def _convolution(channels, outputs, kernel, **more):
     return [node], {"w": _weights(outputs, channels // more.get("group", 1), kernel, kernel)}
 
 
-def _integers(channels, outputs, kernel, group=1):
-    """Return a product of integers behind a rounding of x, scaled, with a bias and bounds."""
+def _integers(channels, outputs, kernel, group=1, behind=()):
+    """Return a product of integers behind a rounding of x, scaled, with a bias and what is *behind*, or bounds."""
     w = np.random.default_rng(0).integers(-127, 128, (outputs, channels // group, kernel, kernel)).astype(np.int8)
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"]),
@@ -40,7 +40,7 @@ def _integers(channels, outputs, kernel, group=1):
         helper.make_node("Cast", ["sums"], ["whole"], to=1),
         helper.make_node("Mul", ["whole", "xs"], ["scaled"]),
         helper.make_node("Add", ["scaled", "bias"], ["moved"]),
-        helper.make_node("HardSwish" if kernel == 1 else "Relu", ["moved"], ["y"]),
+        helper.make_node(*(behind or ("HardSwish" if kernel == 1 else "Relu", ["moved"], ["y"]))),
     ]
     return nodes, {"w": w, "bias": _weights(1, outputs, 1, 1)}
 
@@ -85,12 +85,42 @@ def test_noted_extremes_are_those_that_a_pass_finds(device, engine, case):
     needs(engine, *["byte_pairs"] * case.startswith("integers"))
     (nodes, constants), shape = CASES[case]
     model = _model(nodes, shape, **constants)
-    noted = clgraph.compile(model, device=device)
-    plain = clgraph.compile(model, device=device, config={"disable_passes": ["note_extremes"]})
+    noted = clgraph.compile(model, device=device, config={"disable_passes": ["compute_twice"]})
+    plain = clgraph.compile(model, device=device, config={"disable_passes": ["note_extremes", "compute_twice"]})
     assert {n.primitive.kind for n in noted.program} >= NOTED
     assert not NOTED & {n.primitive.kind for n in plain.program}
+    _compare(noted, plain, shape)
+
+
+TWICE = {
+    "pixels": (_integers(16, 96, 1, behind=("Relu", ["moved"], ["y"])), (2, 16, 61, 59)),
+    "pixels whose outputs fill no vector": (
+        _integers(24, 140, 1, behind=("Identity", ["moved"], ["y"])),
+        (1, 24, 56, 53),
+    ),
+    "windows of channels alone": (_integers(56, 56, 3, 56, ("Clip", ["moved", "", "six"], ["y"])), (1, 56, 60, 61)),
+}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("case", TWICE)
+def test_convolutions_that_are_computed_twice_have_the_bits_of_floats_that_are_rounded(device, engine, case):
+    on_a_cpu(device)
+    needs(engine, "byte_pairs", "vnni")
+    (nodes, constants), shape = TWICE[case]
+    model = _model(nodes, shape, six=np.float32(6), **constants)
+    twice = clgraph.compile(model, device=device)
+    once = clgraph.compile(model, device=device, config={"disable_passes": ["compute_twice"]})
+    kinds = {n.primitive.kind for n in twice.program}
+    assert "sum_extremes" in kinds
+    assert not kinds & NOTED
+    _compare(twice, once, shape)
+
+
+def _compare(noted, plain, shape):
+    """Assert that two models have the same results, whatever a run before has left."""
     rng = np.random.default_rng(1)
-    # What a run has noted is no part of the next: the second one's range is narrower.
+    # What a run has noted is not a part of the next: the second one's range is narrower.
     for scale, odd in ((4.0, None), (0.25, None), (1.0, np.nan), (1.0, np.inf), (1.0, None)):
         x = rng.normal(0.1, scale, shape).astype(np.float32)
         if odd is not None:

@@ -163,7 +163,7 @@ def test_rows_that_are_moved_or_computed_are_read_at_any_address(device, engine)
     given = memory[7:].reshape(shape)
     found = model.run({"x": given})
     profile = model.profile({"x": given})
-    assert "x: read where it lies" in str(profile), profile
+    assert "x: read in place" in str(profile), profile
     moved = np.zeros(shape, np.float32)
     moved[...] = given
     for name, array in model.run({"x": moved}).items():

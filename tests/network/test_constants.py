@@ -5,24 +5,29 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
+import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.network import laid_constants
-from clgraph.network.borrowing import LEAST_BYTES
+from clgraph.network import constants, laid_constants
+from clgraph.network.borrowing import ANY_BYTE, LEAST_BYTES
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.constants import SHARED, Constants
 from clgraph.network.network import Network
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import Engine
+from clgraph.runtime.instruction_sets import machine
 from clgraph.runtime.memory import Memory
 from clgraph.selector.library import BANKS
+from tests.support.graphs import FLOAT, INT, graph, model
 from tests.support.tiny import Scale, ScaleTile, linked, planned
 
 pytestmark = pytest.mark.opencl
@@ -203,3 +208,29 @@ def test_equal_tables_of_sizes_are_one_as_long_as_somebody_uses_it(engine: Engin
     assert found.tolist() == [1, 2, 3]
     del table
     assert len(constants._tables) == 0
+
+
+def test_weights_at_any_byte_of_a_file_are_read_where_they_lie(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine.info.kind != "cpu" or "host_memory" not in engine.info.features or machine() not in ANY_BYTE:
+        pytest.skip("the device copies what starts at no multiple of its elements")
+    side, copied, fill = 96, list[int](), constants._fill
+    monkeypatch.setattr(constants, "_fill", lambda e, m, held: copied.append(m.nbytes) or fill(e, m, held))
+    # Names of several lengths in front of the weights leave them at several remainders.
+    weights = {"w" * n: RNG.standard_normal((side, side)).astype(np.float32) for n in (1, 2, 3, 4)}
+    x, rows = RNG.standard_normal((side, side)).astype(np.float32), np.array([5, 0, -1])
+    nodes = [helper.make_node("MatMul", ["x", name], [f"product {name}"]) for name in weights]
+    nodes += [helper.make_node("Gather", [name, "rows"], [f"picked {name}"]) for name in weights]
+    outputs = [(output, FLOAT, None) for node in nodes for output in node.output]
+    whole = graph(nodes, [("x", FLOAT, x.shape), ("rows", INT, rows.shape)], outputs, **weights)
+    (tmp_path / "model.onnx").write_bytes(model(whole).SerializeToString())
+    compiled = clgraph.compile(tmp_path / "model.onnx", engine.info.name)
+    starts = {array.ctypes.data % 4 for array in compiled.topology.constants.values()}
+    found = compiled.run({"x": x, "rows": rows})
+    assert len(starts) > 1
+    assert sum(copied) < side * side * 4
+    for name, array in weights.items():
+        np.testing.assert_array_equal(found[f"picked {name}"], array[rows])
+        # Sums of 96 products of numbers below 5: as many roundings of half an ulp of a partial sum.
+        np.testing.assert_allclose(found[f"product {name}"], x @ array, atol=2 * side * 2.0**-24 * side * 25, rtol=0)

@@ -12,7 +12,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
-from clgraph.network import steps, tiles
+from clgraph.network import node_steps, steps, tiles
 from clgraph.network.network import Network
 from clgraph.network.profile import step_times
 from clgraph.network.steps import Segment
@@ -81,7 +81,8 @@ class OtherLibrary(CopyDescriptor):
 
 def test_only_steps_of_one_table_are_joined(monkeypatch):
     monkeypatch.setattr(steps, "TileExecutor", lambda table, places: SimpleNamespace(table=table))
-    monkeypatch.setattr(steps, "steps_of", lambda node: planned_of[node.name])
+    for module in (steps, node_steps):
+        monkeypatch.setattr(module, "steps_of", lambda node: planned_of[node.name])
     one, other = (Tile("copy_test", of(Ref("in0"), Ref("out0"), 1), 1) for of in (CopyDescriptor, OtherLibrary))
     planned_of = {"a": [one, one], "b": [], "c": [other], "d": [Carry()], "e": [other], "f": [other, one]}
     nodes, value = [], Value("x", Layout(DType.F32, (COUNT,)))

@@ -9,7 +9,7 @@ from clgraph.errors import DeviceMemoryError
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
 from clgraph.network.buffer_table import BufferTable
-from clgraph.network.steps import steps_of
+from clgraph.network.node_steps import steps_of
 from clgraph.network.tiles import TileExecutor, TileTable
 from clgraph.selector.library import compose
 from tests.support.tiny import Scale, ScaleAddDescriptor, ScaleTile, linked, planned

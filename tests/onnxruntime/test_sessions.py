@@ -271,5 +271,5 @@ def test_providers_are_taken_in_every_form() -> None:
         with pytest.warns(UserWarning, match="CPUExecutionProvider is taken"):
             found = providers_module.provided_or_cpu(providers, options)
         assert found == providers_module.provided(CPU)
-    with pytest.raises(statuses.InvalidArgument, match="'fast' is no option"):
+    with pytest.raises(statuses.InvalidArgument, match="'fast' is not an option"):
         ours.InferenceSession(identity(), providers=[("ClgraphExecutionProvider", {"fast": "1"})])

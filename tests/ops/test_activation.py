@@ -32,7 +32,7 @@ def test_functions_agree_with_onnxruntime(op, opset, rng):
     x = rng.standard_normal((3, 17)).astype(np.float32) * 3
     x = np.abs(x) + np.float32(0.01) if op in ("Log", "Sqrt", "Reciprocal") else x
     for more in ({}, *PARAMETERS.get(op, [])):
-        agree(op, [x], opset=opset, rtol=2e-5, **more)
+        agree(op, [x], opset=opset, **more)
 
 
 def test_not_agrees_with_onnxruntime():

@@ -18,7 +18,6 @@ from clgraph.ops.softmax import Softmax
 from clgraph.ops.transpose import Transpose
 from clgraph.selector.query import DeviceInfo
 from tests.support.check_op import check_op
-from tests.support.instruction_set import check_with
 from tests.support.run_tiles import check_tiles, pose, post_list, run_tiles
 
 U32 = 2.0**-24
@@ -105,13 +104,6 @@ def test_few_keys_and_any_number_of_queries_agree_with_float64(engine, n):
         arrays = matrices(rng, (2,), m, n, 20, 24, bool(m % 2), bias)
         primitive = Attention(0.25, bool(m % 2))
         check_tiles(engine, AttentionColumns, primitive, arrays, 1, size=natural_size(primitive, *arrays))
-
-
-@pytest.mark.opencl
-def test_the_narrow_instances_agree_with_float64_too(engine):
-    if engine.info.simd < 16:
-        pytest.skip("runs with narrow instances already")
-    check_with("avx2", [f"{__file__}::test_few_keys_and_any_number_of_queries_agree_with_float64[pocl-7]"])
 
 
 @pytest.mark.opencl

@@ -33,7 +33,7 @@ def test_integer_arithmetic_agrees_with_onnxruntime(op, dtype, rng):
 @pytest.mark.parametrize("opset", [7, 12, 13, 15])
 def test_powers_agree_with_onnxruntime(opset, rng):
     x = rng.random((3, 4)).astype(np.float32) + np.float32(0.2)
-    agree("Pow", [x, rng.standard_normal((4,)).astype(np.float32)], opset=opset, rtol=1e-5)
+    agree("Pow", [x, rng.standard_normal((4,)).astype(np.float32)], opset=opset)
     if opset >= 12:
         agree("Pow", [x, np.array([2], np.int64)], opset=opset)
         agree("Pow", [np.array([-3, 2], np.int64), np.array([3, 2], np.int64)], opset=opset)

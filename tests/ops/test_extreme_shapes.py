@@ -26,7 +26,7 @@ SAMPLE = 5
 def agree(case: Case, device: str) -> bool:
     """Assert that a model of the node gives what ONNX Runtime gives; return whether that runs it.
 
-    What ONNX Runtime refuses is no model by its shapes here as well, or gives what ONNX's own reference gives.
+    What ONNX Runtime refuses is not a model by its shapes here as well, or gives what ONNX's own reference gives.
     """
     model, feeds = one_node(
         case.op, case.inputs, opset=case.opset, constant=case.constant, outputs=case.outputs, **case.attributes

@@ -33,7 +33,7 @@ def test_all_states_agree_with_onnxruntime(full, op_type, gates, direction, rng)
         inputs += [draw(ways, 2 * gates * HIDDEN), np.array([5, 2, 4], np.int32), draw(ways, BATCH, HIDDEN)]
         inputs += [draw(ways, BATCH, HIDDEN), draw(ways, 3 * HIDDEN)] if op_type == "LSTM" else []
     outputs = 3 if op_type == "LSTM" else 2
-    agree(op_type, inputs, opset=14, outputs=outputs, hidden_size=HIDDEN, direction=direction, rtol=1e-4, atol=1e-5)
+    agree(op_type, inputs, opset=14, outputs=outputs, hidden_size=HIDDEN, direction=direction)
 
 
 @pytest.mark.parametrize("linear", [0, 1])
@@ -45,7 +45,7 @@ def test_a_gru_resets_before_or_after_the_product(linear, rng):
         draw(1, 3 * HIDDEN, HIDDEN),
         draw(1, 6 * HIDDEN),
     ]
-    agree("GRU", inputs, opset=14, outputs=2, hidden_size=HIDDEN, linear_before_reset=linear, rtol=1e-4, atol=1e-5)
+    agree("GRU", inputs, opset=14, outputs=2, hidden_size=HIDDEN, linear_before_reset=linear)
 
 
 RARE = (
@@ -63,10 +63,10 @@ def test_activations_and_a_bound_are_those_of_the_node(rng):
     draw = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
     inputs = [draw(TOKENS, BATCH, INPUTS), draw(1, 4 * HIDDEN, INPUTS), draw(1, 4 * HIDDEN, HIDDEN)]
     more = {"activations": ["HardSigmoid", "Tanh", "Softsign"], "activation_alpha": [0.3], "activation_beta": [0.4]}
-    agree("LSTM", inputs, opset=14, outputs=3, hidden_size=HIDDEN, clip=1.5, rtol=1e-4, atol=1e-5, **more)
+    agree("LSTM", inputs, opset=14, outputs=3, hidden_size=HIDDEN, clip=1.5, **more)
     for cell, more in RARE:
         inputs = [draw(TOKENS, BATCH, INPUTS), *(draw(1, cell[1] * HIDDEN, n) for n in (INPUTS, HIDDEN))]
-        agree(cell[0], inputs, opset=14, hidden_size=HIDDEN, rtol=1e-4, atol=1e-5, **more)
+        agree(cell[0], inputs, opset=14, hidden_size=HIDDEN, **more)
 
 
 def sequences(cell, ways, full, dtype=DType.F32):

@@ -242,5 +242,5 @@ def test_pictures_are_decoded_and_others_refused() -> None:
     assert turned.tolist() == pixels[:, :, ::-1].tolist()
     assert computed("ImageDecoder", [data], TensorProto.UINT8, pixel_format="Grayscale")[0].shape == (4, 5, 1)
     for damaged in (data[:40], data[:0], data[::-1].copy()):
-        with pytest.raises(InputError, match=r"node 'node' .* its input is no picture that Pillow reads"):
+        with pytest.raises(InputError, match=r"node 'node' .* its input is not a picture that Pillow reads"):
             computed("ImageDecoder", [damaged], TensorProto.UINT8)

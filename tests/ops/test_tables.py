@@ -24,7 +24,7 @@ WORDS = np.array([["b", "a"], ["?", "c"]], object)
 def model_of(
     operator: str, feeds: dict[str, Any], outputs: dict[str, Any], inputs: dict[str, Any], **attributes: Any
 ) -> onnx.ModelProto:
-    """Return a model of one node; *outputs* and *inputs* are types of what is no tensor of a feed's type."""
+    """Return a model of one node; *outputs* and *inputs* are types of what is not a tensor of a feed's type."""
 
     def declared(name: str, given: Any) -> onnx.ValueInfoProto:
         if isinstance(given, onnx.TypeProto):

@@ -92,7 +92,7 @@ def test_a_pipeline_has_every_request_once_with_the_same_bits_though_a_node_of_a
                 # Both work at once, and what the first has made is read in the memory that processes share.
                 assert any(a < d and c < b for a, b in first.spans for c, d in second.spans)
                 assert second.shared == ("p0",)
-                assert second.copies["p0"] == "read where it lies"
+                assert second.copies["p0"] == "read in place"
                 used = {first.node, second.node}
                 killed = next(node for node in cluster.worker_nodes if node.node_id in used)
                 cluster.remove_node(killed, allow_graceful=False)

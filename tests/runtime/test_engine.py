@@ -67,7 +67,7 @@ def test_a_missing_kernel_and_wrong_arguments_are_build_errors(engine):
 
 
 def test_the_host_is_no_opencl_device():
-    with pytest.raises(DeviceError, match="host is no OpenCL device"):
+    with pytest.raises(DeviceError, match="host is not an OpenCL device"):
         Engine(HOST)
 
 

@@ -54,7 +54,7 @@ def test_a_missing_field_and_an_unknown_class_are_refused():
     del data["step_seconds"]
     with pytest.raises(OptionError, match="'step_seconds'"):
         CostModel.from_data(data, "a file")
-    with pytest.raises(OptionError, match="no device class"):
+    with pytest.raises(OptionError, match="not a device class"):
         shipped("abacus")
 
 

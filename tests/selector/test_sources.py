@@ -52,7 +52,7 @@ def test_a_folder_of_kernels_that_is_added_later_changes_the_digests_of_what_is_
 
 
 def test_a_plugin_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RegistrationError, match="no folder"):
+    with pytest.raises(RegistrationError, match="not a folder"):
         sources.add_kernel_directory(tmp_path / "none")
 
 

@@ -82,7 +82,7 @@ def test_requests_that_mean_nothing_are_refused() -> None:
     for request, text in (
         (both, "both contents and raw_input_contents"),
         (more, "1 inputs and 2 raw_input_contents"),
-        (negative, "holds -1, which is no size"),
+        (negative, "holds -1, which is not a size"),
         (twice, "input 'x' is there twice"),
         (_request(x, "FP32"), "2 elements are wanted, 0 were given"),
         (_request(x, "FP31"), "the datatype of input 'x' is 'FP31'"),

@@ -41,7 +41,7 @@ def test_models_are_loaded_and_a_broken_one_says_why_while_others_are_served(
     index = _index(repository)
     assert index[("a", 1)] == "READY"
     assert index[("b", 1)] == "b.onnx is broken"
-    assert index[("c", 1)].startswith("c.toml: 'thread' is no option")
+    assert index[("c", 1)].startswith("c.toml: 'thread' is not an option")
     assert [e.found.name for e in repository.index(ready=True)] == ["a"]
     assert _run(repository, "a") == _run(repository, "a", "1") == [[1, 1]]
     with pytest.raises(NotReadyError, match=r"model 'b' is not ready: b\.onnx is broken"):

@@ -85,9 +85,9 @@ def test_bytes_that_do_not_fit_are_refused(raw: bytes, name: str, shape: tuple[i
     [
         ([1, 2, 3], "FP32", "2 elements are wanted, 3 were given"),
         ([[1], [2, 3]], "FP32", "differ in length or depth"),
-        ([1, "a"], "FP32", "what is no number"),
-        ([1, None], "FP32", "what is no number"),
-        ([1, {}], "INT8", "what is no number"),
+        ([1, "a"], "FP32", "what is not a number"),
+        ([1, None], "FP32", "what is not a number"),
+        ([1, {}], "INT8", "what is not a number"),
         ([1, 1 << 70], "INT64", "cannot hold"),
         ([1, 300], "UINT8", "300, which uint8 cannot hold"),
         ([1, -1], "UINT8", "-1, which uint8 cannot hold"),

@@ -4,12 +4,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 
-def check_with(isa: str, tests: Sequence[str]) -> None:
-    """Run *tests*, as pytest names them, with kernels for the instruction set *isa*; fail where one does."""
+def check_with(isa: str, tests: Sequence[str], functions: Sequence[str] = ()) -> None:
+    """Run *tests*, as pytest names them, with kernels for the instruction set *isa*; fail where one does.
+
+    Args:
+        functions: The tile functions that they run, where libraries are to hold no others.
+    """
+    few = ("-p", "tests.support.few_functions", "--functions", ",".join(functions)) if functions else ()
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", "-v", "-m", "", *tests],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", "-v", "-m", "", *few, *tests],
+        cwd=Path(__file__).parents[2],
         env={**os.environ, "CLGRAPH_TEST_ISA": isa},
         capture_output=True,
         text=True,

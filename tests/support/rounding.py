@@ -229,7 +229,7 @@ def _activation(node: Node, inputs: Sequence[Array], errors: Bounds, results: Se
 
 
 def _ends(node: Node, x: Array, e: Array, y: Array, *rest: Array) -> Array:
-    """Return how far a monotone function moves over what its first input may be; of what is no number, anywhere."""
+    """Return how far a monotone function moves over what its first input may be; of what is not a number, anywhere."""
     ends = [np.asarray(node.reference(x + s * e, *rest)[0], np.float64) for s in (-1, 1)]
     moved = [np.abs(end - y.astype(np.float64)) for end in ends]
     return np.asarray(np.where(np.isnan(x), np.inf, np.maximum(*moved)))

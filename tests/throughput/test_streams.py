@@ -320,7 +320,7 @@ def test_cores_are_shared_out() -> None:
     with pytest.raises(OptionError, match="share the 2 thread"):
         seats("cpu", 2, 3)
     for count in (0, 1.5):
-        with pytest.raises(OptionError, match="no number of streams"):
+        with pytest.raises(OptionError, match="not a number of streams"):
             seats("cpu", 2, count)  # type: ignore[arg-type]
 
 

@@ -105,14 +105,14 @@ def _split_sets(options: argparse.Namespace, parser: argparse.ArgumentParser) ->
     options.sets = [s for s in options.sets if s not in ("language", "throughput", "ray")]
     options.models = [m for m in options.models if m not in LANGUAGE]
     if unknown := [s for s in options.sets if s not in (*SETS, "all")]:
-        parser.error(f"{unknown[0]} is no set: {', '.join(SETS)}, language, throughput, ray, all")
+        parser.error(f"{unknown[0]} is not a set: {', '.join(SETS)}, language, throughput, ray, all")
 
 
 def _split_lists(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     peers = options.against
     options.against = [p for p in peers.split(",") if p] if peers is not None else [p for p in PEERS if installed(p)]
     if unknown := [m for m in (*options.models, *options.cold) if not is_known(m)]:
-        parser.error(f"{unknown[0]} is no file, and none of {', '.join(known_models())}")
+        parser.error(f"{unknown[0]} is not a file, and none of {', '.join(known_models())}")
     if unknown := [p for p in options.against if p not in PEERS]:
         parser.error(f"{unknown[0]} is none of {', '.join(PEERS)}")
     default = sorted({1, usable_cores()}) if options.everything else [usable_cores()]
@@ -133,7 +133,7 @@ def _choose_streams(options: argparse.Namespace, parser: argparse.ArgumentParser
     options.streams = list(STREAMS) if asked is None and "all" in options.sets else (asked or "").split(",")
     options.streams = [name for name in options.streams if name]
     if unknown := [name for name in options.streams if name not in STREAMS]:
-        parser.error(f"{unknown[0]} is no stream: {', '.join(STREAMS)}")
+        parser.error(f"{unknown[0]} is not a stream: {', '.join(STREAMS)}")
     options.kept = []
     if options.kept_shapes:
         options.kept, options.streams = options.streams or list(STREAMS), []

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from clgraph.compilation.sources import read_source
 from clgraph.implementations.matrix_units.nvidia.tiles import TILES
-from clgraph.network.steps import steps_of
+from clgraph.network.node_steps import steps_of
 from clgraph.passes.chosen import choice_of
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch

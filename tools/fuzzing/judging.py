@@ -49,7 +49,7 @@ PACKAGE = Path(clgraph.__file__).parent
 
 OTHERWISE = {
     "MaxUnpool": "indices are those of the natural size, as ONNX's own case has it; onnxruntime's those of the output",
-    "Sign": "what is no number has none, as in NumPy; onnxruntime says 0",
+    "Sign": "what is not a number has none, as in NumPy; onnxruntime says 0",
     "Clip": "an end that is not given bounds nothing, as in ONNX's reference; onnxruntime makes infinities finite",
     "Softplus": "of a half above 88.7 it is the half; onnxruntime's exponential is infinite",
     "MeanVarianceNormalization": "1e-9 keeps a variance of 0 from dividing by it, as ONNX's expansion has it",

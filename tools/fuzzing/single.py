@@ -78,7 +78,7 @@ def tensor(
 def term(g: Making, shape: Shape, dtype: Any, low: float = -4.0, high: float = 4.0) -> Tensor:
     """Add an operand of sums, whose order decides what overflows: none of its numbers does.
 
-    What is no number goes into the sum here, and not always in ONNX Runtime.
+    What is not a number goes into the sum here, and not always in ONNX Runtime.
     """
     return tensor(g, shape, dtype, low, high, strange=(np.inf, 0.0) if np.dtype(dtype).kind == "f" else ())
 

@@ -131,7 +131,7 @@ def places(g: Making, name: str) -> None:
     dtype = g.one((np.float32, np.float32, np.int32, np.uint8, np.float64))
     x = tensor(
         g, shape, dtype, strange=(np.inf, -np.inf, -0.0, 0.0)
-    )  # what is no number is the first here, as in NumPy
+    )  # what is not a number is the first here, as in NumPy
     more = {"keepdims": g.number(0, 1), "select_last_index": g.number(0, 1), "axis": axis_of(g, len(shape))}
     g.add(name, x, shape=(), dtype=np.int64, **more)
 

@@ -8,7 +8,7 @@ from math import prod
 
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
-from clgraph.network.steps import steps_of
+from clgraph.network.node_steps import steps_of
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.chosen import choice_of
 from clgraph.passes.pipeline import default_pipeline

@@ -60,7 +60,7 @@ class Specimen:
                 if not (here == there).all():
                     return f"{name} has other elements"
             elif not np.isfinite(here).all():
-                return f"{name} has what is no number"
+                return f"{name} has what is not a number"
             elif here.size and (off := np.abs(here - there).max()) > WHOLE_MODEL * np.abs(there).max():
                 return f"{name} is off by {off:g} of {np.abs(there).max():g}"
         return ""

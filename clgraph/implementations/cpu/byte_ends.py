@@ -11,143 +11,40 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
+from clgraph.core.layout import Layout
 from clgraph.core.memo import remembered
 from clgraph.graph.node import Fused
+from clgraph.implementations.cpu.byte_end_fields import (
+    BYTES,
+    COMPUTED,
+    EXTREMES,
+    FLOATS,
+    NOTED,
+    NOTED_BEHIND,
+    SUMS,
+    TWICE,
+    End,
+    end_numbers,
+)
 from clgraph.implementations.cpu.geometry import LANES, operand_pitches
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.noted_extreme import NoteExtreme
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
-from clgraph.selector.descriptor import NULL, Float, Int, Pointer, Ref, fields
+from clgraph.ops.sum_extremes import SumExtremes
+from clgraph.selector.descriptor import NULL, Ref
 from clgraph.selector.query import Query
-
-FLOATS, BYTES, TWICE, SUMS = 0, 1, 2, 3
-"""Modes of ``micro_bytes.cl``: floats, bytes; bytes and floats of what is rounded, scaled or added to before."""
-NOTED, NOTED_BEHIND = 1, 2
-"""Extremes of floats are kept as they are written, or behind the list."""
-CHANNEL_NUMBERS = 8
-"""Floats of a channel that a tile puts into its scratch: see ``write_scales``."""
-
-
-@fields
-class ByteEnd:
-    """Fields as in ``micro_bytes.cl``, in the order of the struct ``byte_end``."""
-
-    first: Float
-    floor: Float
-    middle: Float
-    adding: Float
-    bottom: Float
-    second: Float
-    third: Float
-    shift: Float
-    step: Float
-    later: Float
-    ending: Float
-    least: Float
-    most: Float
-    within: Int
-    again: Int
-    after: Int
-    joint: Int
-    single: Int
-    bounded: Int
-    noting: Int
-    zero: Int
-    low: Int
-    high: Int
-
-
-@fields
-class EndOperands:
-    """What :func:`operand_refs` returns: ``NULL`` for what there is not."""
-
-    by: Pointer
-    plus: Pointer
-    by_after: Pointer
-    plus_after: Pointer
-    entries: Pointer
-    largest: Pointer
-    smallest: Pointer
-
-
-@frozen
-class End:
-    """What happens to sums.
-
-    Attributes:
-        taken: How many operations the micro-kernel applies; the others are the list, but the rounding at the end.
-        last: What the list's results are divided by to be rounded; 0 where there is no list, or no rounding.
-        numbers: The fields of :class:`ByteEnd`.
-        by, plus: The slots of a factor and a summand of each channel.
-        by_after, plus_after: Those that meet what the second rounding makes.
-        residual: The slot of bytes that are added.
-        entries: The slot of a table that the bytes are looked up in.
-        largest, smallest: The slots of notes of the extremes of floats.
-    """
-
-    mode: int
-    taken: int
-    last: float
-    numbers: dict[str, Any]
-    by: int | None = None
-    plus: int | None = None
-    by_after: int | None = None
-    plus_after: int | None = None
-    residual: int | None = None
-    entries: int | None = None
-    largest: int | None = None
-    smallest: int | None = None
-
-    def __hash__(self) -> int:
-        return hash((self.mode, self.residual, self.taken))
-
-
-_FLOATS = (
-    "first",
-    "floor",
-    "middle",
-    "adding",
-    "bottom",
-    "second",
-    "third",
-    "shift",
-    "step",
-    "later",
-    "ending",
-    "least",
-    "most",
-)
-
-
-def end_numbers(zero: int = 0, low: int = 0, high: int = 255, **said: Any) -> dict[str, Any]:
-    """Return the fields of :class:`ByteEnd`, 0 where nothing is said; the bounds stand there four times."""
-    bounds = {name: four_times(value) for name, value in (("low", low), ("high", high))}
-    return {
-        **dict.fromkeys(_FLOATS, 0.0),
-        "within": 0,
-        "again": 0,
-        "after": 0,
-        "joint": 0,
-        "single": 0,
-        "bounded": 0,
-        "noting": 0,
-        "zero": zero,
-        **bounds,
-        **said,
-    }
-
-
-def four_times(byte: int) -> int:
-    """Return an int of four equal bytes."""
-    word = (byte & 255) * 0x01010101
-    return word - (word >> 31 << 32)
 
 
 @remembered
 def end_of(q: Query[Any]) -> End | str:
     """Return the end of the sums of *q*, or why no kernel has it."""
+    if isinstance(q.primitive, SumExtremes):
+        return End(EXTREMES, 0, 0.0, end_numbers(first=1.0))
+    if q.post and isinstance(q.post[-1].primitive, Quantize):
+        return _computed_end(q)
     entries = lookup_of(q)
     if entries is not None:
         if len(q.post) < 2 or not isinstance(q.post[-2].primitive, StaticQuantize):
@@ -180,6 +77,23 @@ def end_of(q: Query[Any]) -> End | str:
     return End(FLOATS, 0, by, end_numbers(0 if rounding is None else rounding.zero))
 
 
+def _computed_end(q: Query[Any]) -> End | str:
+    """Return the end whose last rounding is by steps that the network computes: of bytes, by one scale."""
+    last, y = q.post[-1], q.outputs[0]
+    p, slots = last.primitive, last.operands
+    assert isinstance(p, Quantize)
+    scale, zeros = slots[0], slots[1] if len(slots) > 1 else None
+    single = all(q.inputs[s].count == 1 for s in slots)
+    if (y.dtype, q.inputs[scale].dtype) != (DType.U8, DType.F32) or p.narrow or not single:
+        return f"rounds to u8 by one scale of f32, not to {y} by {q.inputs[scale]}"
+    head = _head(q, q.post[:-1])
+    bounds = _float_bounds(q, q.post[len(head) : -1])
+    if head.within or head.again or head.residual or len(head) + bool(bounds) + 1 < len(q.post):
+        return "rounds by computed steps what is scaled, added to and bounded"
+    found = head.end(COMPUTED, len(q.post), 0.0, None, (0, 255))
+    return replace(found, numbers={**found.numbers, **bounds}, steps=scale, zeros=zeros)
+
+
 def listed_of(q: Query[Any], end: End) -> tuple[Fused, ...]:
     """Return the operations that are a list."""
     behind = (end.last > 0, end.entries is not None, end.largest is not None, end.smallest is not None)
@@ -201,8 +115,14 @@ def operand_refs(q: Query[Any], end: End) -> dict[str, Any]:
     """Return the fields of a descriptor that say where the numbers of channels and the table are."""
     return {
         name: operand_ref(q, getattr(end, name))
-        for name in ("by", "plus", "by_after", "plus_after", "entries", "largest", "smallest")
+        for name in ("by", "plus", "by_after", "plus_after", "entries", "largest", "smallest", "steps", "zeros")
     }
+
+
+def written(q: Query[Any]) -> tuple[Layout, ...]:
+    """Return what is written of the results of *q*: next to nothing where extremes are noted, which is not counted."""
+    end = end_of(q)
+    return () if isinstance(end, End) and end.mode == EXTREMES else q.outputs
 
 
 def _limits(steps: Sequence[Fused], last: StaticQuantize) -> tuple[int, int] | None:

@@ -11,7 +11,8 @@ from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.blocked import operand_proposals
-from clgraph.implementations.cpu.byte_ends import ByteEnd, end_numbers, listed_refusal, lookup_of, operand_ref
+from clgraph.implementations.cpu.byte_end_fields import ByteEnd, end_numbers
+from clgraph.implementations.cpu.byte_ends import listed_refusal, lookup_of, operand_ref
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,

@@ -14,18 +14,17 @@ from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import operand_proposals, square
 from clgraph.implementations.cpu.blocks import BYTES, Block, blocks_of, ids
-from clgraph.implementations.cpu.byte_ends import BYTES as PLAIN
-from clgraph.implementations.cpu.byte_ends import (
+from clgraph.implementations.cpu.byte_end_fields import BYTES as PLAIN
+from clgraph.implementations.cpu.byte_end_fields import (
     CHANNEL_NUMBERS,
+    END_BYTES,
+    EXTREMES,
     ByteEnd,
     End,
     EndOperands,
-    end_of,
     four_times,
-    listed_of,
-    lookup_of,
-    operand_refs,
 )
+from clgraph.implementations.cpu.byte_ends import end_of, listed_of, lookup_of, operand_refs, written
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -44,19 +43,22 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import NOTING
 from clgraph.selector.query import DeviceInfo, Query
 
+_FUSES = ROUNDED | NOTING | {"byte_lookup"}
 BYTE_TILE = Serves(
     dtypes=frozenset({DType.U8, DType.I8, DType.I16, DType.I32, DType.F32}),
     mixed=True,
     kinds=frozenset({"cpu"}),
     formats=True,
-    fuses=ROUNDED | NOTING | {"byte_lookup"},
+    fuses=_FUSES,
     operands=8,
     features=frozenset({"byte_pairs"}),
 )
 """What tiles of bytes serve."""
-_END, _LONGER, _LISTED = 6.0, 12.0, 6.0
-"""Multiply-adds that a vector of the result takes besides those of the sum, with more in registers, by an operation of
-a list. Estimates."""
+BYTE_CONVOLUTION = replace(BYTE_TILE, fuses=_FUSES | {"quantize"})
+"""What convolutions of bytes serve: they round by steps that the network computes, too."""
+_ENDS, _LONGER, _LISTED = {PLAIN: 6.0, EXTREMES: 2.0}, 12.0, 6.0
+"""Multiply-adds that a vector of the result takes besides those of the sum, by what becomes of it, with more in
+registers, by an operation of a list. Estimates."""
 _HALVES = 3.0
 """How many times that are where a vector is two registers."""
 _STAGE = 2.0
@@ -256,7 +258,7 @@ def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
     found = blocks_of(q.device.simd, BYTES, by, width, blocks, taps, whole=p.groups > 1)
     block = min(found, key=lambda b: b.cost)
     end = end_of(q)
-    ends = _END if isinstance(end, End) and end.mode == PLAIN else _LONGER
+    ends = _ENDS.get(end.mode, _LONGER) if isinstance(end, End) else _LONGER
     ends += _LISTED * len(listed_of(q, end)) if isinstance(end, End) else 0.0
     ends *= 1.0 if q.device.simd >= LANES else _HALVES
     each = 1.0 if in_block == 4 else _WORD[16 if q.device.simd >= 16 else 8]
@@ -304,7 +306,7 @@ def _tickets(q: Query[QuantizedConvolution], s: ByteSizes) -> ByteTickets:
 def products_seconds(q: Query[QuantizedConvolution]) -> float:
     """Estimate the time of the step."""
     s = byte_sizes(q)
-    traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
+    traffic = sum(x.nbytes for x in (*q.inputs, *written(q)))
     work = _row_seconds(q, s) * s.height * s.y.batch
     return step_seconds(q.device, work, traffic, _tickets(q, s).count * s.y.batch)
 
@@ -350,7 +352,7 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         kernel_y=s.kernel[0],
         kernel_x=s.kernel[1],
         out_n=y.n,
-        out_c=y.c,
+        out_c=q.outputs[0].shape[1] if end.mode == EXTREMES else y.c,
         out_y=y.y,
         out_x=y.x,
         res_n=0 if res is None else res.n,
@@ -385,7 +387,7 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         **end.numbers,
     )
     rows = -(-t.chunks.each // s.block.chunks)
-    scratch = CHANNEL_NUMBERS * LANES * 4 * s.block.nb
+    scratch = END_BYTES + CHANNEL_NUMBERS * LANES * 4 * s.block.nb
     scratch += FLOAT_SCRATCH * s.block.nb if end.last > 0 or y.x != LANES else 0
     scratch += LANES * 4 * s.block.nb if q.arity > 5 else 0
     if s.staged:

@@ -88,7 +88,7 @@ def _stage_pitch(q: Query[Convolution]) -> int:
 
 
 def _work(q: Query[Convolution]) -> float:
-    """Return one worker's seconds for an output row; an input pixel that is no vector costs a loop of its own."""
+    """Return one worker's seconds for an output row; an input pixel that is not a vector costs a loop of its own."""
     taps = prod(q.inputs[1].shape[1:])
     return (_block(q).cost + 4) * taps * 2 * LANES / worker_flops(q.device)
 

@@ -214,7 +214,7 @@ def post_refusal(q: Query[Any]) -> str | None:
     for fused in q.fused:
         if fused.operation is None:
             return f"{fused.primitive} has no post-operation"
-        if len(fused.operands) > 1:
+        if len(fused.operands) > 1 and fused.primitive.kind != "quantize":
             return f"{fused.primitive} reads more than one operand"
         for slot in fused.operands:
             layout = q.inputs[slot]

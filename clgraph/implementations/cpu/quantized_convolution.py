@@ -10,7 +10,7 @@ from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.byte_ends import end_of, packed_operands
 from clgraph.implementations.cpu.byte_products import (
-    BYTE_TILE,
+    BYTE_CONVOLUTION,
     byte_formats,
     byte_sizes,
     packed_parameters,
@@ -26,7 +26,7 @@ from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 
 
-@implements(QuantizedConvolution, name="quantized_convolution.bytes_fsv16", serves=BYTE_TILE)
+@implements(QuantizedConvolution, name="quantized_convolution.bytes_fsv16", serves=BYTE_CONVOLUTION)
 class QuantizedConvolutionBytes(Implementation[QuantizedConvolution]):
     """Register blocks of 16-channel vectors; any kernel, stride, dilation and pads; groups of whole blocks."""
 

@@ -11,19 +11,18 @@ from clgraph.core.format import Format
 from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import square
-from clgraph.implementations.cpu.byte_ends import (
+from clgraph.implementations.cpu.byte_end_fields import (
     CHANNEL_NUMBERS,
+    END_BYTES,
+    EXTREMES,
     ByteEnd,
     End,
     EndOperands,
-    end_of,
     four_times,
-    listed_of,
-    operand_refs,
-    packed_operands,
 )
+from clgraph.implementations.cpu.byte_ends import end_of, listed_of, operand_refs, packed_operands, written
 from clgraph.implementations.cpu.byte_products import (
-    BYTE_TILE,
+    BYTE_CONVOLUTION,
     block_words,
     byte_formats,
     packed_parameters,
@@ -87,9 +86,10 @@ class DepthwiseBytesDesc(ByteEnd, EndOperands, Descriptor):
     last: Float
 
 
-_USUAL, _ROW, _END, _LISTED, _STAGE = 1.5, 3.0, 6.0, 6.0, 1.0
+_USUAL, _ROW, _END, _NOTED, _LISTED, _STAGE = 1.5, 3.0, 6.0, 2.0, 6.0, 1.0
 """Multiply-adds of 16 floats that a vector of the result takes: for four taps of a row in windows that have a function
-of their own, and in others, beside the sum, for one of a list; and a vector of the input that is staged. Estimates."""
+of their own, and in others, beside the sum, where its extremes are noted, for one of a list; and a vector of the input
+that is staged. Estimates."""
 
 _SCALES = CHANNEL_NUMBERS * LANES * 4
 """Bytes of scale and bias of a block of channels."""
@@ -105,7 +105,7 @@ def _row_seconds(q: Query[QuantizedConvolution]) -> float:
     )
     each = (
         kernel_y * ((kernel_x + 4) // 4) * (_USUAL if usual else _ROW)
-        + _END
+        + (_NOTED if isinstance(end, End) and end.mode == EXTREMES else _END)
         + _LISTED * listed
         + _STAGE * prod(q.primitive.strides)
     )
@@ -120,7 +120,7 @@ def _strips(q: Query[QuantizedConvolution]) -> TicketRanges:
     return row_strips(rows, row, n * -(-c // LANES), ticket_seconds(work, q.device), q.device)
 
 
-@implements(QuantizedConvolution, name="quantized_convolution.depthwise_bytes", serves=BYTE_TILE)
+@implements(QuantizedConvolution, name="quantized_convolution.depthwise_bytes", serves=BYTE_CONVOLUTION)
 class QuantizedDepthwise(Implementation[QuantizedConvolution]):
     """One channel a group, windows without horizontal dilation."""
 
@@ -158,7 +158,8 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
         n, c, *spatial = q.outputs[0].shape
         blocks = n * -(-c // LANES)
         work = _row_seconds(q) * blocks * prod(spatial[:-1])
-        return step_seconds(q.device, work, q.inputs[0].nbytes + q.outputs[0].nbytes, _strips(q).count * blocks)
+        traffic = sum(x.nbytes for x in (q.inputs[0], *written(q)))
+        return step_seconds(q.device, work, traffic, _strips(q).count * blocks)
 
     @classmethod
     def plan(cls, q: Query[QuantizedConvolution]) -> Plan:
@@ -182,7 +183,7 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
             in_height=x.height,
             in_width=x.width,
             out_n=y.n,
-            out_c=y.c,
+            out_c=q.outputs[0].shape[1] if end.mode == EXTREMES else y.c,
             out_y=y.y,
             res_n=0 if res is None else res.n,
             res_c=0 if res is None else res.c,
@@ -218,6 +219,6 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
         else:
             ordered = 2 * (((kernel[0] - 1) * dilation[0] + 1) // 2 + 1) * kernel[1] * 64
             staged = (rows // 2 + 1) * (pixels + kernel[1]) * 64
-        scratch = _SCALES + ordered + staged + 2 * (y.width + 3) * LANES * 4 * (end.last > 0)
+        scratch = END_BYTES + _SCALES + ordered + staged + 2 * (y.width + 3) * LANES * 4 * (end.last > 0)
         posts = blocked_posts(replace(q, fused=listed_of(q, end)))
         return Plan((Tile("depthwise_bytes", desc, y.batch * y.blocks * strips.count, scratch, posts),))

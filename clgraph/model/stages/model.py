@@ -229,7 +229,7 @@ class StagedModel(Model):
     def _placed(self, result: Any, place: Array | Tensor | None, tensors: bool) -> Any:
         """Return *result* in *place*, or where there is none as an array or tensor of its own.
 
-        What is no tensor of numbers is returned as it is.
+        What is not a tensor of numbers is returned as it is.
         """
         if place is None:
             if tensors and isinstance(result, np.ndarray) and not has_strings(result):

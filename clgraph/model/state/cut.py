@@ -89,9 +89,9 @@ class _Cut:
                 sizes = [shape[i] for i in (1, 3)] if len(shape) == 4 else []
                 heads, depth = (*(n for n in sizes if isinstance(n, int)), 0, 0)[:2]
                 if not heads or not depth or isinstance(shape[2], int):
-                    raise NoStateError(f"input {name!r} is no cache [batch, {heads or 'heads'}, any, {depth or 'D'}]")
+                    raise NoStateError(f"input {name!r} is not a cache [batch, {heads or 'heads'}, N, {depth or 'D'}]")
                 if present not in results or present in self._readers:
-                    raise NoStateError(f"{present!r}, the present of {name!r}, is no output alone")
+                    raise NoStateError(f"{present!r}, the present of {name!r}, is not an output alone")
                 odd = [r.name for r in self._readers[name] if r is not layer and not r.primitive.shapes_only]
                 dtype = dtype or signature.dtype
                 if odd or dtype != signature.dtype or dtype is None:

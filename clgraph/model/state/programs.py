@@ -12,7 +12,8 @@ from clgraph.core.layout import Shape
 from clgraph.errors import InputError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
-from clgraph.model.specialisations import Known, Specialisation, Specialise
+from clgraph.model.keys import Known
+from clgraph.model.specialisations import Specialisation, Specialise
 from clgraph.model.state.biases import BiasMemory, declared, widened
 from clgraph.model.state.caches import Caches
 from clgraph.model.state.last import LAST, of_last_tokens

@@ -43,7 +43,7 @@ class Remembering(Described):
             most: How many tokens a text may have, new ones included.
 
         Raises:
-            InputError: *state* names no input or output, or *most* is no number of tokens.
+            InputError: *state* names no input or output, or *most* is not a number of tokens.
             UnsupportedError: There is no state; the message says why.
             ClosedError: The model was closed.
         """
@@ -52,7 +52,7 @@ class Remembering(Described):
 
         self._check_open()
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-            raise InputError(f"most={most!r} is no number of tokens that a text may have: 1 or more, or None for any")
+            raise InputError(f"most={most!r} is not a maximum number of tokens: 1 or more, or None for any")
         found = recurrent_pairs(self.topology)
         named = {pair.input: pair.output for pair in found} | dict(state or {})
         parts = self._keeper.parts

@@ -60,7 +60,7 @@ class Session:
     def padding(self) -> Literal["left", "right"] | None:
         """Where texts of a batch may be padded, so that their tokens are those that each has alone.
 
-        Right where attentions are told how long each text is, left where a mask hides what is no token; ``None``: texts
+        Right where attentions are told how long each text is, left where a mask hides the padding; ``None``: texts
         must have one length, as where values are carried besides, which padding would be part of.
         """
         parts = self._keeper.parts
@@ -122,7 +122,7 @@ class Session:
     def truncate(self, length: int) -> None:
         """Forget the tokens behind the first *length*.
 
-        Raises ``InputError`` where there are fewer, or where the state is no cache of tokens.
+        Raises ``InputError`` where there are fewer, or where the state is not a cache of tokens.
         """
         with self._lock:
             if not 0 <= length <= self._length:

@@ -27,7 +27,7 @@ class DynamicTimeWarping(DataDependent):
         (x,) = inputs
         cost = x[0] if x.ndim == 3 and len(x) == 1 else x
         if cost.ndim != 2 or not cost.size:
-            raise ShapeError(f"{list(x.shape)} is no matrix of costs")
+            raise ShapeError(f"{list(x.shape)} is not a matrix of costs")
         steps = _steps(cost)
         row, column = (n - 1 for n in cost.shape)
         way = []

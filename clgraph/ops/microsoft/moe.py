@@ -148,7 +148,7 @@ def _mixture(node: OnnxNode, reads: Sequence[str]) -> MixtureOfExperts:
         known = ", ".join((*_ACTIVATIONS, "swiglu"))
         raise node.unsupported(f"activation_type is one of {known}, not {activation!r}")
     if activation == "swiglu" and (fusion not in (0, 1, 2) or (fusion == 0) != ("fc3" in reads)):
-        raise node.unsupported(f"swiglu_fusion={fusion} with{'' if 'fc3' in reads else 'out'} fc3 is no swiglu")
+        raise node.unsupported(f"swiglu_fusion={fusion} with{'' if 'fc3' in reads else 'out'} fc3 is not a swiglu")
     if node.attribute("swiglu_limit_after_activation", 0):
         raise node.unsupported("swiglu_limit_after_activation=1 is not there: ONNX Runtime's CPU has none, too")
     return MixtureOfExperts(

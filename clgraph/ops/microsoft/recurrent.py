@@ -45,7 +45,7 @@ class RecurrentWeights(Composite):
     def _wide(self, c: Composition, parameter: str, shape: Sequence[int]) -> str:
         count = int(np.prod(c.layout(parameter).shape))
         if count not in (1, shape[0], shape[0] * shape[2]):
-            raise ShapeError(f"{c.layout(parameter)} is no scale or zero point of weights {list(shape)}")
+            raise ShapeError(f"{c.layout(parameter)} is not a scale or zero point of weights {list(shape)}")
         rows = shape[2] if count == shape[0] * shape[2] else 1
         return c.add(Reshape((count // rows, 1, rows)), parameter)
 

@@ -27,7 +27,7 @@ class Tokenizer(OfHostValues):
         separators: Patterns of RE2 to cut at, one after the other; what is left in between are the tokens. One that is
             empty cuts between any two letters.
         expression: The pattern that tokens match; ``""`` where there are separators.
-        fewest: Letters; what has fewer is no token.
+        fewest: Letters; what has fewer is not a token.
         filling: What is put behind the tokens of texts that have fewer than others.
         mark: Whether a letter 2 stands in front of each text's tokens and a 3 behind them, where any text has tokens.
     """

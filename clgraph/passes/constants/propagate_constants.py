@@ -242,5 +242,5 @@ def _on_host(batch: Sequence[Node], program: Program) -> list[tuple[Value, Array
 def logical(value: Value) -> Array:
     """Return the data of a constant as NumPy holds it."""
     if value.constant is None:
-        raise ValueError(f"{value.name} is no constant")
+        raise ValueError(f"{value.name} is not a constant")
     return value.constant if value.layout.is_dense_plain else unpack(value.constant, value.layout)

@@ -66,7 +66,7 @@ def _why_not(program: Program, context: Context, concat: Node, reader: Node) -> 
     for value in concat.inputs:
         maker = value.producer
         if maker is None or len(maker.outputs) > 1:
-            return f"{value.name} is no single result of a node"
+            return f"{value.name} is not a single result of a node"
         if value.has_many_uses or read_outside(program, value, [concat]) is not None:
             return f"{value.name} is read elsewhere, too"
         if (why := apart([maker, reader])) is not None:

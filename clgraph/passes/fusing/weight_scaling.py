@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clgraph.core.frozen import frozen
+from clgraph.core.mapped import release
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -83,6 +84,7 @@ def scale_weights(program: Program, node: Node, chain: Sequence[Node], total: Sc
         data = weights.constant
         what = ("scale", _spread(node, data), total.scale.tobytes(), node.output.layout.dtype)
         scaled = packed.once(what, [data], lambda: _scaled(node, data, total.scale))
+        release(data)
         inputs[1] = constant_of(program, node, "weights", scaled)
     shift = total.shift
     if node.arity > 2:

@@ -37,7 +37,7 @@ def of_slice(primitive: Any, slices: int) -> Any:
 
 
 def divided(shape: Shape, slices: int) -> Shape:
-    """Return *shape* with so many times fewer entries; raises ``ShapeError`` where that is no whole number."""
+    """Return *shape* with so many times fewer entries; raises ``ShapeError`` where that is not a whole number."""
     if not shape or shape[0] % slices:
         raise ShapeError(f"{list(shape)} is not cut into {slices}")
     return (shape[0] // slices, *shape[1:])

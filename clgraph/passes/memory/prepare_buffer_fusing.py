@@ -28,7 +28,7 @@ class PrepareBufferFusing(Pass):
     """Put the parts of a concat into its result, and cuts and reshapes into their input: several values in one buffer.
 
     * A concat runs nothing when every input can be written where the result has it: its producer and all its readers
-      serve the result's pitches, it is no graph input, output or constant and shares no buffer yet, it appears once,
+      serve the result's pitches, it is not a graph input, output or constant and shares no buffer yet, it appears once,
       its offset is a multiple of the blocks and of 64 bytes (16 on a GPU), and only the last part may end inside a
       block. Concats are visited last first, so that one inside another lies in the outer one's buffer.
     * A slice or split with steps of 1 along one axis is a view under the same conditions on its readers, as long as

@@ -82,7 +82,7 @@ def _stands(context: Context, node: Node) -> bool:
 def _refusal(context: Context, node: Node) -> str | None:
     """Return why the device of *node* takes it in no layouts, ``None`` where it does."""
     if node.placement not in context.devices:
-        return f"{node.placement} is no device here"
+        return f"{node.placement} is not a device here"
     if _stands(context, node):
         return None
     try:

@@ -71,15 +71,15 @@ def _why_not(program: Program, node: Node) -> str | None:
     if any(v.constant is None for v in (scale, *zero)):
         return "scale and zero point are not known"
     if node.fused or len(weights.layout.shape) != 2 or node.output.layout.dtype != DType.F32:
-        return "it is no matrix of float32"
+        return "it is not a matrix of float32"
     if not readers or (why := read_outside(program, node.output, readers)) is not None:
         return "nothing reads it" if not readers else why
     for reader in readers:
         p = reader.primitive
         if not isinstance(p, MatMul) or reader.inputs[0] is node.output or reader.inputs[1] is not node.output:
-            return f"{reader.name} is no product with it on the right"
+            return f"{reader.name} is not a product with it on the right"
         if reader.fused or p.transpose_a or reader.inputs[0].layout.rank < 2 or apart([node, reader]) is not None:
-            return f"{reader.name} is no product of plain rows"
+            return f"{reader.name} is not a product of plain rows"
         if _dequantised(reader.inputs[0]):
             return f"{reader.name} multiplies integers"
         if _block(node, _summed(reader)) is None:

@@ -17,7 +17,6 @@ from clgraph.implementations.cpu.convolution_windows import ConvWindows
 from clgraph.ops.convolution import Convolution
 from clgraph.passes.fusing.convolution_groups import spread_weights
 from clgraph.selector.query import DeviceInfo
-from tests.support.instruction_set import check_with
 from tests.support.run_tiles import POSTS, any_halo, check_tiles, pose, post_list
 
 CHANNELS = (3, 16, 17, 32, 33, 48, 64, 70, 128)
@@ -282,19 +281,3 @@ def test_every_row_is_put_together_from_instances_that_exist(simd, pixel, stride
             number = (table.low if wide < 8 else table.high) >> 8 * (wide % 8) & 255
             assert dict(MICROS.of(simd)[number].defines)["UR"] == wide > 0
             left -= wide
-
-
-@pytest.mark.opencl
-def test_the_narrow_instances_agree_with_float64_too(engine):
-    if engine.info.simd < 16:
-        pytest.skip("runs with narrow instances already")
-    here = [
-        f"{__file__}::{name}"
-        for name in (
-            "test_one_spatial_axis_is_one_row",
-            "test_blocked_convolutions_agree_with_float64",
-            "test_the_first_layer_agrees_with_float64_at_any_alignment",
-            "test_depthwise_convolutions_agree_with_float64",
-        )
-    ]
-    check_with("avx2", here)

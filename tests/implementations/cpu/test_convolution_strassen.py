@@ -18,7 +18,6 @@ from clgraph.ops.strassen_weights import StrassenWeights, weights_of
 from clgraph.selector.costs import Rates
 from clgraph.selector.query import DeviceInfo, Query
 from clgraph.settings import Settings
-from tests.support.instruction_set import check_with
 from tests.support.run_tiles import POSTS, any_halo, check_tiles, post_list
 from tests.support.strassen import strassen
 
@@ -77,15 +76,6 @@ def test_strassen_convolutions_agree_with_float64(engine, seed):
         stride * width,
     )
     check_strassen(engine, seed, shape, 64 * int(rng.integers(1, 10)), stride)
-
-
-@pytest.mark.opencl
-def test_the_narrow_instances_agree_with_float64_too(engine):
-    if engine.info.simd < 16:
-        pytest.skip("runs with narrow instances already")
-    check_with(
-        "avx2", [f"{__file__}::test_strassen_convolutions_agree_with_float64[pocl-{seed}]" for seed in (1, 8, 9)]
-    )
 
 
 def test_seven_products_make_the_quarters(rng):

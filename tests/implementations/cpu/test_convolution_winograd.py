@@ -13,7 +13,6 @@ from clgraph.ops.convolution import Convolution
 from clgraph.ops.winograd_weights import positions_of, weight_matrix
 from clgraph.selector.costs import Rates
 from clgraph.selector.query import DeviceInfo, Query
-from tests.support.instruction_set import check_with
 from tests.support.run_tiles import POSTS, any_halo, check_tiles, post_list
 from tests.support.winograd import GAINS, ROUNDINGS, input_matrix, output_matrix, winograd
 
@@ -126,15 +125,6 @@ def test_the_chosen_blockings_agree_with_float64(engine, monkeypatch, shape):
 @pytest.mark.opencl
 def test_a_batch_of_small_maps_shares_blocks_of_tiles(engine, monkeypatch):
     check_winograd(engine, monkeypatch, 5, 33, 48, (7, 6, 6), chosen=True)
-
-
-@pytest.mark.opencl
-def test_the_narrow_instances_agree_with_float64_too(engine):
-    if engine.info.simd < 16:
-        pytest.skip("runs with narrow instances already")
-    here = [f"{__file__}::test_winograd_convolutions_agree_with_float64[pocl-{seed}]" for seed in range(0, 40, 5)]
-    here.append(f"{__file__}::test_the_chosen_blockings_agree_with_float64")
-    check_with("avx2", here)
 
 
 def refusal(kernel=(3, 3), strides=(1, 1), dilations=(1, 1), groups=1, constant=(1,), halo=(2, 4)):

@@ -27,6 +27,38 @@ TESTS = (
     "../../ops/test_cached_attention.py",
     "../../models/test_dynamic_integers.py",
 )
+WITH_AVX2 = {
+    "test_convolution.py": (
+        "test_one_spatial_axis_is_one_row",
+        "test_blocked_convolutions_agree_with_float64",
+        "test_the_first_layer_agrees_with_float64_at_any_alignment",
+        "test_depthwise_convolutions_agree_with_float64",
+    ),
+    "test_convolution_winograd.py": (
+        *(f"test_winograd_convolutions_agree_with_float64[pocl-{seed}]" for seed in range(0, 40, 5)),
+        "test_the_chosen_blockings_agree_with_float64",
+    ),
+    "test_convolution_strassen.py": [f"test_strassen_convolutions_agree_with_float64[pocl-{n}]" for n in (1, 8, 9)],
+    "test_quantized_convolution.py": (
+        *(f"test_sums_of_bytes_are_exact_and_end_as_they_are_told[pocl-{seed}]" for seed in (0, 1)),
+        "test_tickets_that_share_a_row_read_their_parts_of_it",
+        "test_depthwise_windows_that_are_summed_two_rows_at_a_time_are_exact_to_the_last_row",
+    ),
+    "../../ops/test_attention.py": ("test_few_keys_and_any_number_of_queries_agree_with_float64[pocl-7]",),
+}
+FUNCTIONS = (
+    "attention_columns",
+    "conv_bytes",
+    "conv_fsv16",
+    "conv_planar",
+    "depthwise_bytes",
+    "depthwise_fsv16",
+    "strassen_fsv16",
+    "strassen_sums_fsv16",
+    "winograd_fsv16",
+    "winograd_input_fsv16",
+)
+"""What they run: libraries with nothing else take a third of the time to compile."""
 
 
 @pytest.mark.opencl
@@ -39,12 +71,7 @@ def test_tiles_are_right_without_the_instructions_of_newer_cpus(engine, isa):
 
 
 @pytest.mark.opencl
-def test_products_of_bytes_are_right_with_avx2(engine):
+def test_convolutions_attention_and_products_of_bytes_are_right_with_avx2(engine):
     if not engine.info.name.startswith("pocl") or "avx2" not in [record.name for record in of_host()[1:]]:
         pytest.skip("kernels are not compiled for AVX2 here, or all tests run so")
-    names = (
-        "depthwise_windows_that_are_summed_two_rows",
-        "tickets_that_share_a_row",
-        "sums_of_bytes_are_exact and (0-pocl or 1-pocl)",
-    )
-    check_with("avx2", [str(HERE / "test_quantized_convolution.py"), "-k", " or ".join(f"({n})" for n in names)])
+    check_with("avx2", [f"{HERE / file}::{name}" for file, names in WITH_AVX2.items() for name in names], FUNCTIONS)

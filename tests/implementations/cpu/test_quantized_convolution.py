@@ -10,7 +10,8 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
-from clgraph.implementations.cpu.byte_ends import TWICE, End, end_of
+from clgraph.implementations.cpu.byte_end_fields import TWICE, End
+from clgraph.implementations.cpu.byte_ends import end_of
 from clgraph.implementations.cpu.quantized_convolution import QuantizedConvolutionBytes
 from clgraph.implementations.cpu.quantized_convolution_depthwise import QuantizedDepthwise
 from clgraph.ops.activation import Activation

@@ -7,7 +7,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.network.steps import launch_text
+from clgraph.network.node_steps import launch_text
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.reduce import Reduce

@@ -14,7 +14,7 @@ import pytest
 
 import clgraph
 from clgraph.engines import opening
-from clgraph.network.steps import texts
+from clgraph.network.node_steps import texts
 from clgraph.runtime.binaries import options_for
 from clgraph.selector.query import DeviceInfo
 from tests.models.test_gpu_class import siblings

@@ -260,7 +260,7 @@ def test_a_feed_of_another_kind_is_an_error_that_says_what_to_give() -> None:
     ):
         with pytest.raises(InputError, match=match):
             compiled.run(feeds)
-    with pytest.raises(InputError, match="output 'r' is no tensor, and no array can hold it"):
+    with pytest.raises(InputError, match="output 'r' is not a tensor, and no array can hold it"):
         compiled.run({"s": [], "o": None}, {"r": one})
 
 

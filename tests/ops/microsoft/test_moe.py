@@ -82,7 +82,7 @@ def test_gate_and_value_apart_or_one_behind_the_other_are_the_interleaved_ones(r
     ("attributes", "why"),
     [
         ({"activation_type": "geglu"}, "activation_type is one of .*, not 'geglu'"),
-        ({"activation_type": "swiglu"}, "swiglu_fusion=0 without fc3 is no swiglu"),
+        ({"activation_type": "swiglu"}, "swiglu_fusion=0 without fc3 is not a swiglu"),
         ({"swiglu_limit_after_activation": 1}, "swiglu_limit_after_activation=1 is not there"),
     ],
 )

@@ -46,5 +46,5 @@ def test_ranges_without_a_step_and_unique_elements_in_order_are_onnxruntimes():
 
 def test_what_is_no_matrix_of_costs_is_refused():
     model, feeds = one_node("DynamicTimeWarping", [np.zeros((2, 3, 4), F)], **MICROSOFT)
-    with pytest.raises(clgraph.errors.ClgraphError, match=r"\[2, 3, 4\] is no matrix of costs"):
+    with pytest.raises(clgraph.errors.ClgraphError, match=r"\[2, 3, 4\] is not a matrix of costs"):
         clgraph.compile(model, device="host").run(feeds)

@@ -6,6 +6,7 @@ import pytest
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
+from clgraph.passes.fusing import weight_scaling
 from clgraph.passes.fusing.fold_into_weights import FoldIntoWeights
 from tests.support.programs import ADD, MUL, RELU, Net, lines, run
 
@@ -101,3 +102,12 @@ def test_a_shift_in_front_of_a_scale_is_scaled_with_it() -> None:
     (node,) = _fused(net, "y")
     c = {n: a.astype(np.float64).ravel() for n, a in net.constants.items()}
     np.testing.assert_array_equal(node.inputs[2].constant, (c["b"] * c["s"] * 2 + 1).astype(np.float32))
+
+
+def test_weights_in_a_mapped_file_are_let_go_once_they_are_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
+    released: list[int] = []
+    monkeypatch.setattr(weight_scaling, "release", lambda array: released.append(id(array)))
+    net = Net()
+    net.add("scaled", MUL, net.conv("conv", net.input("x", (1, 3, 6, 6)), 3, 5), net.data("s", 5, 1, 1))
+    _fused(net, "scaled")
+    assert released == [id(net.constants["conv_w"])]

@@ -139,7 +139,7 @@ def test_a_pattern_of_the_user_binds_again_the_annotations_too_and_a_fallback_lo
         ConfirmPlacement().run(program, _context(CPU, GPU, HOST, **rules, **denied))
     ConfirmPlacement().run(program, _context(CPU, GPU, HOST, **rules, **denied, fallback=("host",)))
     assert program["relu"].placement == "host"
-    assert "relu runs on host: mars is no device here; nothing serves" in program.notes["confirm_placement"]
+    assert "relu runs on host: mars is not a device here; nothing serves" in program.notes["confirm_placement"]
 
 
 def test_a_reorder_that_its_device_refuses_goes_elsewhere_whatever_pattern_fits_what_it_stands_beside() -> None:

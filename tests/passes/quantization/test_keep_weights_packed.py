@@ -81,7 +81,7 @@ def test_what_others_read_or_multiply_as_integers_becomes_floats() -> None:
     net = Weights(DType.I4, 16)
     net.add("r", Activation("relu"), "d")
     assert kinds(net, "y", "r") == ["dequantize", "matmul", "activation"]
-    assert "r is no product with it on the right" in net.notes
+    assert "r is not a product with it on the right" in net.notes
     net = Weights(DType.I8)
     net.number("one", 1.0)
     net.add("i", Quantize(0, dtype=DType.I8), "x", "one")

@@ -97,7 +97,7 @@ u32 machine_shared(u64 pointer) {
 
 static u8* local(const u32 address, const u32 bytes) {
   const u64 at = local_base + address;
-  if (address % 16) FAIL("local address %u is no multiple of 16", address);
+  if (address % 16) FAIL("local address %u is not a multiple of 16", address);
   if (at < local_low || at + bytes > local_high) {
     FAIL("local address %u is outside", address);
     return (u8*)local_low;
@@ -115,7 +115,7 @@ void machine_copy(u32 to, u64 from, u32 bytes) {
   copy c = {to, bytes, from, fibres[current].groups};
   int known = bytes == 0;
   for (int i = 0; i < range_count; i++) known |= from >= ranges[2 * i] && from + bytes <= ranges[2 * i + 1];
-  if (from % 16 && bytes) FAIL("a copy reads from an address that is no multiple of 16");
+  if (from % 16 && bytes) FAIL("a copy reads from an address that is not a multiple of 16");
   if (bytes > 16) FAIL("a copy of %u bytes", bytes);
   if (!known) FAIL("a copy reads outside of every tensor");
   if (machine_error[0]) return;

@@ -163,7 +163,7 @@ def best_tiling(device: DeviceInfo, product: str, sizes: ProductSizes) -> Tiling
     The times of steps are those of the cost model; groups are spread evenly over the compute units. Parts are summed by
     a second launch, which reads and writes them once.
     """
-    # What was tuned decides nothing here, and is no part of what answers are kept by.
+    # What was tuned decides nothing here, and is not a part of what answers are kept by.
     plain = device if device.tuning is None else replace(device, tuning=None)
     return _best_tiling(plain, product, sizes)
 

@@ -154,13 +154,13 @@ def test_copies_land_late_or_early_and_fill_with_zeros(late, seen):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("COPY16(SHARED(memory), x0 + 1, 16); COPY_COMMIT(); COPY_WAIT(0);", "no multiple of 16"),
+        ("COPY16(SHARED(memory), x0 + 1, 16); COPY_COMMIT(); COPY_WAIT(0);", "not a multiple of 16"),
         ("COPY16(SHARED(memory), x0 + 64, 16); COPY_COMMIT(); COPY_WAIT(0);", "outside of every tensor"),
         ("COPY16(SHARED(memory), x0, 16); COPY_COMMIT();", "under way at the end"),
         ("COPY16(SHARED(memory) + 512, x0, 16); COPY_COMMIT(); COPY_WAIT(0);", "is outside"),
         ("if (lane < 16) x0[lane] = as_uint(shuffle_xor(1.0f, 1));", "16 of 32 lanes"),
         ("if (lane < 16) barrier(CLK_LOCAL_MEM_FENCE);", "are at a barrier"),
-        ("uint r[4]; LDMATRIX(r[0], r[1], r[2], r[3], SHARED(memory) + 4); x0[0] = r[0];", "no multiple of 16"),
+        ("uint r[4]; LDMATRIX(r[0], r[1], r[2], r[3], SHARED(memory) + 4); x0[0] = r[0];", "not a multiple of 16"),
         ("x0[0] = SHARED(x0);", "not in local memory"),
     ],
 )
@@ -232,7 +232,7 @@ def test_products_stay_in_registers_where_clang_makes_ptx_of_them(tile, by_row):
     jit = tile.jit(DType.F16 if tile.product == F16 else DType.F32, 3).define(B_BY_ROW=by_row)
     ptx = to_ptx(f"{jit}{kernel_text('matmul/matmul_nvidia.cl')}", "sm_80")
     body = ptx[ptx.index(".entry matmul_nvidia") :]
-    # What an index that is no constant would put into memory.
+    # What an index that is not a constant would put into memory.
     assert "__local_depot" not in body
     each = {F16: 1, TF32X3: 3, F32: 0, F16X3: 1.5}[tile.product]
     products = tile.warp_sizes[0] // 16 * (tile.warp_sizes[1] // 8) * (tile.chunks // 2)

@@ -129,7 +129,7 @@ def test_sums_stay_in_registers_where_clang_makes_ptx_of_them(tile: PtxTile):
     text = "".join(f"#define {name} {value}\n" for name, value in macros.items())
     ptx = to_ptx(f"{text}{kernel_text(step.source)}", "sm_80")
     body = ptx[ptx.index(".entry quantized_convolution_nvidia") :]
-    # What an index that is no constant would put into memory.
+    # What an index that is not a constant would put into memory.
     assert "__local_depot" not in body
     assert body.count("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32") == (
         tile.warp_sizes[0] // 16 * (tile.warp_sizes[1] // 8) * (tile.chunks // 2)
