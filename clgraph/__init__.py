@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from clgraph.core.version import __version__
     from clgraph.debugging.dumped import load_dump
     from clgraph.explorer.entry import view
-    from clgraph.extensions.custom_operator import TensorSpec, custom_op
+    from clgraph.extensions.custom_operator import custom_op
+    from clgraph.extensions.custom_specs import TensorSpec
     from clgraph.graph.topology import Topology
     from clgraph.model.model import Model
     from clgraph.model.shared import dma_buf, opengl_buffer
@@ -73,7 +74,7 @@ _HOMES = {
     "Session": ("clgraph.model.state.session", "Session"),
     "StreamedModel": ("clgraph.throughput.streamed_model", "StreamedModel"),
     "Tensor": ("clgraph.model.tensor", "Tensor"),
-    "TensorSpec": ("clgraph.extensions.custom_operator", "TensorSpec"),
+    "TensorSpec": ("clgraph.extensions.custom_specs", "TensorSpec"),
     "Topology": ("clgraph.graph.topology", "Topology"),
     "compile": ("clgraph.compilation.entry", "compile_model"),
     "custom_op": ("clgraph.extensions.custom_operator", "custom_op"),

@@ -12,7 +12,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import InputError, OptionError, UnsupportedError
-from clgraph.extensions.custom_operator import CUSTOM_OPERATORS, CustomOperator, held_attribute
+from clgraph.extensions.custom_operator import CUSTOM_OPERATORS, held_attribute
+from clgraph.extensions.custom_specs import CustomOperator
 from clgraph.graph.primitive import PRIMITIVES, Array
 from clgraph.graph.topology import Topology
 

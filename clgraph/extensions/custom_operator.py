@@ -7,76 +7,29 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, make_dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field, make_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
-from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.core.registry import Registry
 from clgraph.errors import RegistrationError, ShapeError, UnsupportedError
+from clgraph.extensions.custom_kernel import CustomKernel, kernel_of, source_of
+from clgraph.extensions.custom_specs import CustomOperator, Numbers, Rule, TensorSpec, spec_of
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.graph.refusals import refusals
-from clgraph.selector.implementation import Implementation, Serves, implements
-from clgraph.selector.jit import Jit
-from clgraph.selector.plan import Launch, Plan
-from clgraph.selector.query import Query
-from clgraph.selector.sources import KERNEL_TEXTS, TEXT
-
-
-@frozen
-class TensorSpec:
-    """Shape and element type of a tensor, as shape rules see it."""
-
-    shape: Shape
-    dtype: np.dtype[Any]
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.sources import KERNEL_TEXTS
 
 T = TypeVar("T")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LOCAL_VARIABLE = re.compile(r"\b(?:__)?local\s[^;{}()*,=]+;")
 _SLOTS = "inputs_given"
 _ALIKE: tuple[tuple[type, ...], ...] = ((bool, int), (float,), (str,), (tuple, list), (np.ndarray,))
-Rule = Callable[..., TensorSpec | Sequence[TensorSpec]]
-Numbers = Callable[..., Sequence[float]]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class CustomOperator:
-    """What :func:`custom_op` was given.
-
-    Attributes:
-        kind: The name in files, dumps and options: domain and operator type.
-        examples: Input shapes that ``clgraph check-op`` tries, each a list with one shape an input.
-    """
-
-    kind: str
-    op_type: str
-    domain: str
-    rule: Rule
-    kernel: str
-    entry: str
-    work_size: Numbers
-    arguments: Numbers | None
-    group: Numbers | None
-    local_bytes: Numbers | None
-    reference: Callable[..., Any] | None
-    dtypes: frozenset[DType]
-    examples: tuple[tuple[Shape, ...], ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        return f"that of {self.rule.__module__}.{self.rule.__qualname__}"
 
 
 CUSTOM_OPERATORS: Registry[str, CustomOperator] = Registry("custom operator")
@@ -177,7 +130,7 @@ class CustomPrimitive(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         """Ask the shape rule."""
         try:
-            made = self.operator.rule(*[_spec(x) for x in self.spread(inputs)], **self.attributes())
+            made = self.operator.rule(*[spec_of(x) for x in self.spread(inputs)], **self.attributes())
         except TypeError as error:
             raise ShapeError(f"the shape rule of {self.kind} does not take these inputs: {error}") from error
         found = [made] if isinstance(made, TensorSpec) else list(made)
@@ -228,86 +181,9 @@ def _register(operator: CustomOperator) -> None:
     read.__module__, read.__qualname__ = operator.rule.__module__, operator.rule.__qualname__
     onnx(operator.op_type, since=(1,), domain=operator.domain)(read)
     serves = Serves(dtypes=operator.dtypes, mixed=True)
-    implementation = type("Kernel", (_Kernel,), {"operator": operator, "__module__": operator.rule.__module__})
+    implementation = type("Kernel", (CustomKernel,), {"operator": operator, "__module__": operator.rule.__module__})
     implements(made, name=f"{operator.kind}.kernel", serves=serves, general=True)(implementation)
-    KERNEL_TEXTS.register(_source(operator), _text(operator))
-
-
-class _Kernel(Implementation[Any]):
-    """Calls the user's kernel as a function, from one that knows where tensors lie."""
-
-    operator: ClassVar[CustomOperator]
-
-    @classmethod
-    def limits(cls, q: Query[Any]) -> str | None:
-        if not all(x.is_dense_plain for x in (*q.inputs, *q.outputs)):
-            return "requires dense tensors in plain formats"
-        needed, there = sum(cls._local_bytes(q)), q.device.local_bytes
-        return f"requires {needed} bytes of local memory, the device has {there}" if needed > there else None
-
-    @classmethod
-    def _local_bytes(cls, q: Query[Any]) -> tuple[int, ...]:
-        o = cls.operator
-        if o.local_bytes is None:
-            return ()
-        inputs, outputs = [_spec(x) for x in q.primitive.spread(q.own)], [_spec(y) for y in q.outputs]
-        with refusals(f"local_bytes of {o.kind}"):
-            return tuple(int(n) for n in o.local_bytes(inputs, outputs, **q.primitive.attributes()))
-
-    @classmethod
-    def plan(cls, q: Query[Any]) -> Plan:
-        o = cls.operator
-        inputs, outputs = [_spec(x) for x in q.primitive.spread(q.own)], [_spec(y) for y in q.outputs]
-        given = q.primitive.attributes()
-        with refusals(f"work_size, group or arguments of {o.kind}"):
-            numbers = _numbers(o, inputs, outputs, given)
-            grid = tuple(int(n) for n in o.work_size(inputs, outputs, **given))
-            group = None if o.group is None else tuple(int(n) for n in o.group(inputs, outputs, **given))
-        roles = [*(f"in{i}" for i in range(len(q.own))), *(f"out{i}" for i in range(len(outputs)))]
-        kinds = ["float" if isinstance(n, float) else "int" for n in numbers]
-        types = {f"IN{i}_T": x.dtype.cl for i, x in enumerate(q.primitive.spread(q.own)) if x is not None}
-        types |= {f"OUT{i}_T": y.dtype.cl for i, y in enumerate(q.outputs)}
-        jit = Jit().define(**types, CUSTOM_OP=_caller(o, roles, kinds, cls._local_bytes(q)))
-        return Plan((Launch(_source(o), "custom_op", jit, grid, group, (*roles, *numbers)),))
-
-
-def _numbers(
-    o: CustomOperator, inputs: list[TensorSpec | None], outputs: list[TensorSpec], given: Mapping[str, Any]
-) -> list[int | float]:
-    if o.arguments is not None:
-        found = o.arguments(inputs, outputs, **given)
-    else:
-        found = [outputs[0].size, *(v for v in given.values() if isinstance(v, bool | int | float))]
-    return [float(n) if isinstance(n, float | np.floating) else int(n) for n in found]
-
-
-def _text(o: CustomOperator) -> str:
-    """Return the user's kernel as a function, and behind it the kernel that calls it, which is a macro."""
-    return f"#define kernel\n#define __kernel\n{o.kernel}\n#undef kernel\n#undef __kernel\nCUSTOM_OP\n"
-
-
-def _caller(o: CustomOperator, roles: Sequence[str], kinds: Sequence[str], local_bytes: Sequence[int]) -> str:
-    """Return the kernel that is given banks and offsets, and calls the user's with pointers."""
-    tensors = [f"__global char* {role}, const long {role}_at" for role in roles]
-    scalars = [f"const {kind} n{i}" for i, kind in enumerate(kinds)]
-    passed = [f"(__global void*)({role} + {role}_at)" for role in roles]
-    # Local memory can be declared in a kernel only; as vectors it is aligned for every type.
-    shared = "".join(f"__local long16 l{i}[{max(1, -(-nbytes // 128))}]; " for i, nbytes in enumerate(local_bytes))
-    locals_ = [f"(__local void*)l{i}" for i in range(len(local_bytes))]
-    call = ", ".join([*passed, *(f"n{i}" for i in range(len(kinds))), *locals_])
-    return f"__kernel void custom_op({', '.join([*tensors, *scalars])}) {{ {shared}{o.entry}({call}); }}"
-
-
-def _source(operator: CustomOperator) -> str:
-    return f"{operator.kind}{TEXT}"
-
-
-@overload
-def _spec(layout: Layout) -> TensorSpec: ...
-@overload
-def _spec(layout: None) -> None: ...
-def _spec(layout: Layout | None) -> TensorSpec | None:
-    return None if layout is None else TensorSpec(layout.shape, layout.dtype.numpy)
+    KERNEL_TEXTS.register(source_of(operator), kernel_of(operator))
 
 
 def _read_attribute(node: OnnxNode, name: str, value: Any, default: Any) -> Any:
