@@ -16,7 +16,7 @@ from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.errors import ModelError, ShapeError, UnsupportedError
 from clgraph.frontend.checking import Diagnostic, check_onnx
-from clgraph.model.explain import Explanation
+from clgraph.model.explanation import Explanation
 from clgraph.saved.container import is_dump, is_saved
 
 HOST = "host"

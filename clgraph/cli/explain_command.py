@@ -9,7 +9,7 @@ from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table
 from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
-from clgraph.model.explain import COMPRESSING, FUSING, Explanation
+from clgraph.model.explanation import COMPRESSING, FUSING, Explanation
 from clgraph.passes.quantization.few_bits import Compressed
 
 

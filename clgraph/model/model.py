@@ -21,7 +21,7 @@ from clgraph.model.specialisations import PassRecord, Specialisation, Specialisa
 from clgraph.selector.query import DeviceInfo
 
 if TYPE_CHECKING:
-    from clgraph.model.explain import Explanation
+    from clgraph.model.explanation import Explanation
 
 
 _log = Log(__name__)

@@ -19,7 +19,7 @@ from clgraph.demo.recognition import prepare
 from clgraph.errors import ClgraphError
 from clgraph.graph.node import Node
 from clgraph.graph.program import Program
-from clgraph.model.explain import FUSING
+from clgraph.model.explanation import FUSING
 from clgraph.model.model import Model
 from clgraph.passes.pipeline import default_pipeline
 from tests.support.models import image, light_model, light_names

@@ -20,7 +20,7 @@ from clgraph.graph.program import Program
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.delivery import Outputs, wanted_places
-from clgraph.model.explain import Explanation
+from clgraph.model.explanation import Explanation
 from clgraph.model.model import Model
 from clgraph.model.ranges import Ranges, asked
 from clgraph.model.specialisations import PassRecord, Specialise, Values

@@ -7,7 +7,8 @@ from collections import Counter
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import OfHostValues
-from clgraph.model.explain import Explanation, NodeReport, expanded_note, explain
+from clgraph.model.explain import expanded_note, explain
+from clgraph.model.explanation import Explanation, NodeReport
 from clgraph.model.stages.runner import PieceRunner, StageRunner
 
 _KINDS = 6

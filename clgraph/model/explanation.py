@@ -1,0 +1,253 @@
+"""The decisions about every node of a program and their reasons: values, which are shown as text, a table or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, field, replace
+from difflib import get_close_matches
+
+from clgraph.core.frozen import frozen
+from clgraph.core.notebook import html_table
+from clgraph.errors import OptionError
+from clgraph.graph.subgraph import Subgraph
+from clgraph.network.profile import Profile
+from clgraph.passes.quantization.few_bits import Compressed
+
+
+@frozen
+class BufferUse:
+    """Where one result of a node lies, or one piece of scratch.
+
+    Attributes:
+        offset: Bytes from the start of the arena of ``placement``; ``None`` before memory is planned.
+        shared: Other values in the same buffer.
+    """
+
+    value: str
+    buffer: str
+    placement: str
+    offset: int | None
+    nbytes: int
+    shared: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        at = "no place yet" if self.offset is None else f"@{self.offset} on {self.placement}"
+        shared = f", shared with {', '.join(self.shared)}" if self.shared else ""
+        return f"{self.value}: {self.nbytes} bytes in {self.buffer} {at}{shared}"
+
+
+FUSING = ("fold_into_weights", "prepare_primitive_fusing", "fuse_pre_operations")
+"""The passes whose notes say what was fused into what."""
+
+
+COMPRESSING = "compress_weights"
+"""The pass whose note says which weights were stored in few bits, and which were not and why."""
+
+
+@frozen
+class Fusion:
+    """What a pass of :data:`FUSING` did with one elementwise node, or why it did not.
+
+    Attributes:
+        outcome: ``behind``, ``in front of``, ``into the weights and bias of``, or the first two with ``not``.
+        into: The other node.
+        reason: Why not; empty where it was done.
+    """
+
+    node: str
+    outcome: str
+    into: str
+    reason: str = ""
+
+    @property
+    def done(self) -> bool:
+        """Whether the node was fused."""
+        return not self.outcome.startswith("not ")
+
+
+@frozen
+class NodeReport:
+    """The decisions about one node.
+
+    Attributes:
+        primitive: Operator and attributes; ``fused`` the operations inside it, in order.
+        origin: The ONNX nodes it stems from; ``annotation`` the layering hint they carried.
+        inputs, outputs: (name, layout) pairs; a layout prints as type, memory format, shape and halo.
+        implementation: What runs it, and ``because``: why that one.
+        estimate: Seconds that it should take with the workers that there are; where it was tuned, those measured then.
+        chosen_by: Seconds of the whole device, by which it was chosen, so that the number of workers changes no result.
+        measured: Seconds in the profile that :meth:`Explanation.with_profile` was given.
+        refusals: Why each other implementation cannot; ``slower``: the seconds of those that can, like
+            ``chosen_by``.
+        steps: Kernels and tile functions, in order.
+        buffers: Memory of the results and of scratch.
+        subgraph: The part of a planned program on several devices that it is bound and submitted with.
+    """
+
+    name: str
+    primitive: str
+    fused: tuple[str, ...]
+    origin: tuple[str, ...]
+    annotation: str | None
+    placement: str | None
+    inputs: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+    implementation: str | None = None
+    because: str | None = None
+    estimate: float | None = None
+    chosen_by: float | None = None
+    measured: float | None = None
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    slower: Mapping[str, float] = field(default_factory=dict)
+    steps: tuple[str, ...] = ()
+    buffers: tuple[BufferUse, ...] = ()
+    subgraph: str | None = None
+
+    def __str__(self) -> str:
+        """Return a paragraph."""
+        lines = [f"{self.name}: {self.primitive}" + "".join(f" + {f}" for f in self.fused)]
+        lines.append(f"  from        {', '.join(self.origin)}")
+        if self.annotation is not None:
+            lines.append(f"  annotation  {self.annotation}")
+        lines.append(f"  placement   {self.placement or 'none yet'}")
+        if self.subgraph is not None:
+            lines.append(f"  subgraph    {self.subgraph}")
+        lines += [f"  input       {name} {layout}" for name, layout in self.inputs]
+        lines += [f"  output      {name} {layout}" for name, layout in self.outputs]
+        if self.implementation is not None:
+            whole = f", with all workers {_micro(self.chosen_by)}" if self.chosen_by != self.estimate else ""
+            estimate = f"estimate {_micro(self.estimate)}{whole}"
+            lines.append(f"  chosen      {self.implementation} ({self.because}, {estimate})")
+        if self.measured is not None:
+            lines.append(f"  measured    {_micro(self.measured)}")
+        lines += [f"  step        {step}" for step in self.steps]
+        lines += [f"  buffer      {buffer}" for buffer in self.buffers]
+        of = "estimate" if self.chosen_by == self.estimate else "with all workers"
+        lines += [f"  slower      {name} ({of} {_micro(cost)})" for name, cost in sorted(self.slower.items())]
+        lines += [f"  refused     {name}: {reason}" for name, reason in sorted(self.refusals.items())]
+        return "\n".join(lines)
+
+
+@frozen
+class SubgraphReport:
+    """A part of a planned program that is bound and submitted as one.
+
+    Attributes:
+        nodes: Names of the nodes, in order.
+        inputs, outputs: Names of the values that come from and go to elsewhere, the caller included; no constants.
+        attributes: Those of every node, by ``node.attribute``.
+    """
+
+    id: str
+    placement: str
+    nodes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, object]
+
+    @staticmethod
+    def of(subgraph: Subgraph) -> SubgraphReport:
+        """Return the report of *subgraph*."""
+        nodes, inputs, outputs = (
+            tuple(x.name for x in found) for found in (subgraph.nodes, subgraph.inputs, subgraph.outputs)
+        )
+        return SubgraphReport(subgraph.id, subgraph.placement, nodes, inputs, outputs, subgraph.attributes)
+
+    def __str__(self) -> str:
+        read, made = (", ".join(names) or "nothing" for names in (self.inputs, self.outputs))
+        return f"subgraph {self.id}: {len(self.nodes)} nodes, reads {read}, makes {made}"
+
+
+@frozen
+class Explanation:
+    """A compiled program, node by node, the notes its passes left, and its subgraphs."""
+
+    nodes: tuple[NodeReport, ...]
+    notes: Mapping[str, str] = field(default_factory=dict)
+    subgraphs: tuple[SubgraphReport, ...] = ()
+
+    @property
+    def fusions(self) -> tuple[Fusion, ...]:
+        """What was fused into what, and what was not and why."""
+        notes = [line for name in FUSING for line in self.notes.get(name, "").splitlines()]
+        return tuple(f for f in map(_fusion, notes) if f is not None)
+
+    @property
+    def compressed(self) -> tuple[Compressed, ...]:
+        """The weights that the option ``weights`` has stored in few bits, with their errors."""
+        found = map(Compressed.read, self.notes.get(COMPRESSING, "").splitlines())
+        return tuple(c for c in found if c is not None)
+
+    def __getitem__(self, name: str) -> NodeReport:
+        """Return the node called *name*, or the one that the ONNX node of that name has become.
+
+        Nodes that passes have added, such as reorders, come after the node that they were added for.
+
+        Raises:
+            OptionError: There is none.
+        """
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        stems = sorted((n for n in self.nodes if name in n.origin), key=lambda n: n.name not in n.origin)
+        if stems:
+            return stems[0]
+        near = get_close_matches(name, [n.name for n in self.nodes], cutoff=0.0)
+        raise OptionError(f"no node is called {name!r} or stems from one of that name; the nearest: {', '.join(near)}")
+
+    def with_profile(self, profile: Profile) -> Explanation:
+        """Return the same with what each node took in *profile*, a run of the same model."""
+        times = profile.by_node()
+        return replace(self, nodes=tuple(replace(n, measured=times.get(n.name)) for n in self.nodes))
+
+    def to_json(self) -> str:
+        """Return everything as a JSON text."""
+        data = {
+            "nodes": [asdict(n) for n in self.nodes],
+            "fusions": [asdict(f) | {"done": f.done} for f in self.fusions],
+            "compressed": [asdict(c) for c in self.compressed],
+            "subgraphs": [asdict(s) for s in self.subgraphs],
+            "notes": dict(self.notes),
+        }
+        return json.dumps(data, indent=1, default=str)
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {len(self.nodes)} nodes>"
+
+    def _repr_html_(self) -> str:
+        head = ("node", "primitive", "fused", "result", "kernel", "estimate", "because")
+        rows = [
+            (
+                n.name,
+                n.primitive,
+                " + ".join(n.fused),
+                n.outputs[0][1],
+                n.implementation or "",
+                _micro(n.estimate),
+                n.because or "",
+            )
+            for n in self.nodes
+        ]
+        return html_table(f"Explanation of {len(self.nodes)} nodes", head, rows)
+
+    def __str__(self) -> str:
+        subgraphs = self.subgraphs if len(self.subgraphs) > 1 else ()
+        notes = ["\n  ".join(f"{name}: {text}".splitlines()) for name, text in self.notes.items()]
+        return "\n".join([*map(str, self.nodes), *map(str, subgraphs), *notes])
+
+
+_OUTCOMES = ("not behind ", "not in front of ", "behind ", "in front of ", "into the weights and bias of ")
+
+
+def _fusion(note: str) -> Fusion | None:
+    node, _, rest = note.partition(": ")
+    for outcome in _OUTCOMES:
+        if rest.startswith(outcome):
+            into, _, reason = rest.removeprefix(outcome).partition(": ")
+            return Fusion(node, outcome.strip(), into, reason)
+    return None
+
+
+def _micro(seconds: float | None) -> str:
+    return "unknown" if seconds is None else f"{seconds * 1e6:.1f} us"
