@@ -18,6 +18,7 @@ from clgraph.selector.general import REALS, General, View, bits_jit, launch, lin
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.storage import FEW_BITS
 
 
 @primitive
@@ -34,7 +35,7 @@ class IsSpecial(Primitive):
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs
-        if not x.dtype.floating:
+        if not x.dtype.floating and x.dtype not in FEW_BITS:
             raise ShapeError(f"tests floating types for NaN and infinity, not {x.dtype}")
         if self.nan and (self.negative or self.positive):
             raise ShapeError("tests for NaN or for infinity, not for both")

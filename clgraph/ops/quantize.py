@@ -232,6 +232,11 @@ def _type(node: OnnxNode, attribute: str) -> DType | None:
     return asked
 
 
+def _walk(x: Layout) -> tuple[int, tuple[int, ...]]:
+    """Return how a kernel gets to the elements of *x*; there are no steps where it has one."""
+    return x.origin, x.all_pitches if x.count > 1 else ()
+
+
 class _Ref(General[Any]):
     """One work-item an element, any rank."""
 
@@ -245,7 +250,7 @@ class _Ref(General[Any]):
     @classmethod
     def further_limits(cls, q: Query[Any]) -> str | None:
         scale, *zeros = q.own[1:3]
-        if any((zero.origin, zero.all_pitches) != (scale.origin, scale.all_pitches) for zero in zeros):
+        if any(_walk(zero) != _walk(scale) for zero in zeros):
             return "requires the zero point where the scale is"
         return None
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
@@ -33,6 +34,17 @@ def test_tests_agree_with_onnxruntime(opset, rng):
         for negative in (0, 1):
             for positive in (0, 1):
                 agree("IsInf", [x], opset=opset, detect_negative=negative, detect_positive=positive)
+
+
+@pytest.mark.parametrize("dtype", [DType.F8E4M3FN, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ], ids=str)
+def test_the_host_tests_every_number_of_eight_bits(dtype):
+    x = np.arange(256, dtype=np.uint8).view(dtype.numpy)
+    exact = x.astype(np.float32)
+    for question, want in ((IsSpecial(nan=True), np.isnan(exact)), (IsSpecial(positive=True), exact == np.inf)):
+        topology = clgraph.Topology()
+        topology.input("x", x.shape, dtype)
+        topology.output("y", topology.add("special", question, "x"))
+        np.testing.assert_array_equal(clgraph.compile(topology, "host").run({"x": x})["y"], want)
 
 
 @pytest.mark.opencl

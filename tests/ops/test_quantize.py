@@ -55,9 +55,11 @@ def test_dequantizing_agrees_with_onnxruntime(dtype, axis, opset, rng):
 @pytest.mark.parametrize(("scales", "zeros"), [((1,), ()), ((), (1,)), ((1, 1), (1,))])
 def test_one_scale_and_one_zero_point_fit_in_whatever_shapes(scales, zeros, engine):
     draw = {1: lambda rng, s: np.full(s, 0.25), 2: lambda rng, s: np.full(s, 90)}
-    check_op(engine, Quantize(1), (2, 3, 5), scales, zeros, dtype=(DType.F32, DType.F32, DType.U8), draw=draw)
+    made = check_op(engine, Quantize(1), (2, 3, 5), scales, zeros, dtype=(DType.F32, DType.F32, DType.U8), draw=draw)
+    assert "quantize.ref" in made
     draw[0] = lambda rng, s: rng.integers(0, 256, s)
-    check_op(engine, Dequantize(1), (2, 3, 5), scales, zeros, dtype=(DType.U8, DType.F32, DType.U8), draw=draw)
+    made = check_op(engine, Dequantize(1), (2, 3, 5), scales, zeros, dtype=(DType.U8, DType.F32, DType.U8), draw=draw)
+    assert "dequantize.ref" in made
 
 
 def one_and_many(dtypes):
