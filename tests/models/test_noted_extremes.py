@@ -98,7 +98,7 @@ TWICE = {
         _integers(24, 140, 1, behind=("Identity", ["moved"], ["y"])),
         (1, 24, 56, 53),
     ),
-    "windows of channels alone": (_integers(56, 56, 3, 56, ("Clip", ["moved", "", "six"], ["y"])), (1, 56, 60, 61)),
+    "windows of channels alone": (_integers(140, 140, 3, 140, ("Clip", ["moved", "", "six"], ["y"])), (1, 140, 56, 55)),
 }
 
 
