@@ -68,14 +68,18 @@ def test_a_pair_that_the_user_names_is_carried():
         np.testing.assert_array_equal(session.run(x=[0, 0], outputs=["total"])["total"], [n, 2 * n])
 
 
-def spelled_out(repeated_at):
-    """Return attention of four heads over two of keys, each once for two, with the copies beside it or behind all."""
+def spelled_out(repeated_at, to="Identity"):
+    """Return attention of four heads over two of keys, each once for two, with the copies beside it or behind all.
+
+    Joined keys go through the operator *to*.
+    """
     text = f"""<ir_version: 8, opset_import: ["" : 17]>
     spelled (float[b,4,s,8] q, float[b,2,s,8] k, float[b,2,s,8] v, float[b,2,p,8] past_k, float[b,2,p,8] past_v)
         => (float[b,4,s,8] y, float[b,2,t,8] present_k, float[b,2,t,8] present_v)
         <int64[1] at = {{{repeated_at}}}, int64[5] wide = {{1, {2 if repeated_at == 1 else 1}, {repeated_at}, 1, 1}},
          int64[4] flat = {{0, 4, -1, 8}}, float scale = {{0.5}}> {{
-        present_k = Concat <axis = 2> (past_k, k)
+        joined = Concat <axis = 2> (past_k, k)
+        present_k = {to} (joined)
         present_v = Concat <axis = 2> (past_v, v)
         k1 = Unsqueeze (present_k, at)
         k2 = Expand (k1, wide)
@@ -92,9 +96,11 @@ def spelled_out(repeated_at):
     return onnx.parser.parse_model(text)
 
 
-@pytest.mark.parametrize(("repeated_at", "found"), [(2, 2), (1, 0)])
-def test_attention_that_is_spelled_out_is_found_where_numbers_confirm_it(repeated_at, found, rng):
-    made = spelled_out(repeated_at)
+@pytest.mark.parametrize(
+    ("repeated_at", "to", "found"), [(2, "Identity", 2), (1, "Identity", 0), (2, "Cast <to = 1>", 2), (2, "Neg", 0)]
+)
+def test_attention_that_is_spelled_out_is_found_where_numbers_confirm_it(repeated_at, to, found, rng):
+    made = spelled_out(repeated_at, to)
     model = clgraph.compile(made)
     assert len(model.state) == found
     ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])

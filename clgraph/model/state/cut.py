@@ -13,6 +13,7 @@ from clgraph.errors import ClgraphError
 from clgraph.graph.composite import Composite
 from clgraph.graph.layer import Layer
 from clgraph.graph.topology import Topology
+from clgraph.model.state.casts import uncast
 from clgraph.model.state.doubles import merged
 from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.masks import with_biases
@@ -39,7 +40,7 @@ def cut(topology: Topology) -> Parts:
     Raises:
         NoStateError: There is no such pair, or the topology cannot be cut.
     """
-    topology, stacks = apart(topology)
+    topology, stacks = apart(uncast(topology))
     return _Cut(merged(foretold(with_biases(gathered(sized(topology))))), stacks).parts()
 
 
