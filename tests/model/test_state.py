@@ -312,7 +312,7 @@ def test_what_does_not_fit_is_one_error_and_the_session_goes_on(decoder):
     d, model, run = decoder
     want = greedy_tokens(run, d, PROMPT[:4], 3)
     for most in (0, -1, True, "8"):
-        with pytest.raises(InputError, match=f"most={most!r} is not a number of tokens"):
+        with pytest.raises(InputError, match=f"most={most!r} is not a maximum number of tokens"):
             model.session(most=most)
     for ids in (np.ones(3, np.int64), np.ones((1, 3, 1), np.int64)):
         with pytest.raises(InputError, match=r"'input_ids' is .*; the model requires \[batch_size, sequ"):
