@@ -22,11 +22,16 @@ LIBRARIES = {
 }
 """The libraries of clgraph's own tile functions, and what those compute; plugins may declare others."""
 
-SHARED = {CORE: ("convolution", "bytes", "blocks", "bfloat"), "direct": ("convolution", "bytes")}
-"""Functions that several libraries hold, too: of ``core``, and direct convolutions of floats (``direct``).
+_WITH_CORE = ("convolution", "bytes", "blocks", "bfloat")
+SHARED = {
+    CORE: _WITH_CORE,
+    "direct": ("convolution", "bytes"),
+    "blocked": (CORE, *_WITH_CORE, "weights"),
+}
+"""Functions that several libraries hold, too: of ``core``; ``direct``, images of floats that stand between quantised
+ones wherever a tool leaves some in floats; ``blocked``, which brings tensors, weights among them, into blocks.
 
-Those stand between quantised ones wherever a tool leaves some in floats. No library has the name ``direct``: where no
-other is needed that holds them, the first of its holders is.
+No library has the name of the last two: where no other is needed that holds them, the first of their holders is.
 """
 
 

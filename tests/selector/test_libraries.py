@@ -20,6 +20,9 @@ from clgraph.selector.library import compose, tile_text
         (["core", "direct"], ["convolution"] * 2),
         (["bytes", "direct", "core", "bytes"], ["bytes"] * 4),
         (["bytes", "direct", "convolution", "direct"], ["bytes"] * 2 + ["convolution"] * 2),
+        (["weights", "blocked", "weights"], ["weights"] * 3),
+        (["blocked", "rare"], ["core", "rare"]),
+        (["blocked", "direct"], ["convolution"] * 2),
         (["core", "somebody's"], ["core", "somebody's"]),
     ],
 )

@@ -28,7 +28,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import DeviceInfo, Query
 
 
-@descriptor("concat_fsv16", library="convolution")
+@descriptor("concat_fsv16", library="direct")
 class ConcatFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``concat_fsv16.cl``."""
 

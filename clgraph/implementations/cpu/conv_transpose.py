@@ -35,7 +35,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("conv_transpose_fsv16", library="convolution", micros=("micro_conv",))
+@descriptor("conv_transpose_fsv16", library="direct", micros=("micro_conv",))
 class ConvTransposeFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     """Fields as in ``conv_transpose_fsv16.cl``."""
 

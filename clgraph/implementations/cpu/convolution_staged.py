@@ -62,7 +62,7 @@ STAGED_SHARE = 16
 """A ticket that stages what others do, too, has products for at least so many times as long."""
 
 
-@descriptor("conv_staged", library="convolution", micros=("micro_conv",))
+@descriptor("conv_staged", library="direct", micros=("micro_conv",))
 class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     """Fields as in ``conv_staged.cl``."""
 

@@ -32,7 +32,7 @@ from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
 
-@descriptor("pool_fsv16", library="convolution")
+@descriptor("pool_fsv16", library="direct")
 class PoolFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, ScaleShift, Descriptor):
     """Fields as in ``pool_fsv16.cl``."""
 

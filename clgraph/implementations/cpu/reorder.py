@@ -32,7 +32,7 @@ MOVES = Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"cpu"}), formats=
 MOVES_AND_FUSES = replace(MOVES, fuses=FUSABLE, operands=8)
 
 
-@descriptor("block_fsv16", any_alignment=True)
+@descriptor("block_fsv16", library="blocked", any_alignment=True)
 class BlockFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``block_fsv16.cl``."""
 

@@ -37,7 +37,7 @@ RULES = {"floor": 0, "ceil": 1, "round_prefer_floor": 2, "round_prefer_ceil": 3}
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric")
 
 
-@descriptor("resize_fsv16", library="convolution")
+@descriptor("resize_fsv16", library="direct")
 class ResizeFsv16Desc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     """Fields as in ``resize_fsv16.cl``."""
 
