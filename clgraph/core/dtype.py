@@ -128,6 +128,11 @@ def unit(dtype: np.dtype[Any]) -> float:
     return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
 
 
+def largest(dtype: np.dtype[Any]) -> float:
+    """Return the largest number of a floating *dtype*; NumPy's ``finfo`` does not know bfloat16."""
+    return (2 - 2.0**-7) * 2.0**127 if dtype.name == "bfloat16" else float(np.finfo(dtype).max)
+
+
 _FLOATING = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 _NARROW = {member._twin: member for member in DType if member in STORED or member is DType.BF16}
 _TWINS = {member.numpy: member for member in DType if member._twin not in _NARROW}

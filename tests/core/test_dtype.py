@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from clgraph.core.dtype import DType, is_floating, named, spelled, unit
+from clgraph.core.dtype import DType, is_floating, largest, named, spelled, unit
 from clgraph.errors import UnsupportedError
 
 
@@ -30,6 +30,7 @@ def test_the_bounds_of_integers_and_the_units_of_floats_are_numpys() -> None:
     for dtype in DType:
         if dtype.floating:
             assert unit(dtype.numpy) == float(ml_dtypes.finfo(dtype.numpy).eps)
+            assert largest(dtype.numpy) == float(ml_dtypes.finfo(dtype.numpy).max)
         elif dtype.name[0] in "IU":
             assert dtype.bounds == (int(ml_dtypes.iinfo(dtype.numpy).min), int(ml_dtypes.iinfo(dtype.numpy).max))
 

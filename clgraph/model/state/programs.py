@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from clgraph.core.dtype import largest
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import InputError, UnknownValueError
@@ -335,6 +336,6 @@ def _hides_ahead(bias: Array, past: int, *, alone: bool = False) -> bool:
     if rows != keys - past:
         return False
     ahead = np.arange(keys) > np.arange(rows)[:, None] + past
-    hidden = ~bias if bias.dtype == np.bool_ else bias <= np.finfo(bias.dtype).min / 2
+    hidden = ~bias if bias.dtype == np.bool_ else bias <= -largest(bias.dtype) / 2
     shown = hidden == ahead if bias.dtype == np.bool_ else np.where(ahead, hidden, bias == 0)
     return bool(shown.all() if alone else hidden[..., ahead].all())

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from clgraph.core.dtype import DType
+from clgraph.core.dtype import DType, largest
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
@@ -60,7 +60,7 @@ class Attending(Composite):
             added.append(padding_mask(c, given["mask"], (batch, rows, keys), self.masked, c.layout(q).dtype))
         if self.causal:
             dtype = c.layout(q).dtype
-            mask = band_mask(rows, keys, past, ahead=0, low=float(np.finfo(dtype.numpy).min), dtype=dtype)
+            mask = band_mask(rows, keys, past, ahead=0, low=-largest(dtype.numpy), dtype=dtype)
             if keys > rows + past:
                 mask = mask.copy()
                 mask[-1:] = 0
@@ -143,7 +143,7 @@ def padding_mask(c: Composition, mask: str, sizes: tuple[int, int, int], masked:
             seen = c.add(Eltwise("and"), seen, c.add(Eltwise("less_equal"), parts[1], places))
     else:
         raise ShapeError(f"a mask {list(shape)} fits no batch of {batch} with {rows} tokens and {keys} keys")
-    low = max(masked, float(np.finfo(dtype.numpy).min))
+    low = max(masked, -largest(dtype.numpy))
     return c.add(Where(), seen, *(c.constant(np.array(v, dtype.numpy)) for v in (0, low)))
 
 

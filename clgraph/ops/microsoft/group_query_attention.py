@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from clgraph.core.dtype import DType
+from clgraph.core.dtype import DType, largest
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError, UnsupportedError
 from clgraph.graph.attributes import known_ints
@@ -117,7 +117,7 @@ class GroupQueryAttention(KeepsKeys):
             bias = c.add(Pad(((0, 0), (0, 0), (0, 0), (0, beyond))), bias) if beyond > 0 else bias
             scores = c.add(Eltwise("add"), scores, bias)
         dtype = c.layout(q).dtype
-        low = float(np.finfo(dtype.numpy).min)
+        low = -largest(dtype.numpy)
         if self.causal and known is not None:
             # The first token sees the fewest keys behind its own, the last one the fewest before.
             whole = self._sees(np.array([known, known + rows - 1]), np.array([keys - 1, 0])).all()

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import largest
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.graph.integers import Integers
@@ -70,7 +71,7 @@ def _result(node: Node, values: list[Array]) -> Array:
     if not isinstance(node.primitive, Dequantize) or not np.isfinite(values[1]).all():
         return result
     # Of a mask of the smallest float whose steps are rounded up: times 0 it is 0, as computed from integers.
-    most = np.finfo(result.dtype).max
+    most = largest(result.dtype)
     return np.clip(result, -most, most)
 
 

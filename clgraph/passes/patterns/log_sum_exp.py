@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from clgraph.core.dtype import DType
+from clgraph.core.dtype import DType, largest
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
@@ -30,7 +28,7 @@ def spread_log_sum_exp(program: Program, node: Node) -> bool:
     def add(name: str, primitive: Primitive, inputs: Sequence[Value]) -> Value:
         return program.insert(primitive, inputs, sources=[node], name=f"{node.name}/{name}", before=node).output
 
-    most = float(np.finfo(dtype.numpy).max)
+    most = largest(dtype.numpy)
     top = add("clip", Activation("clip", -most, most), [add("max", Reduce("max", axes), [x])])
     terms = add("exp", Activation("exp"), [add("sub", Eltwise("sub"), [x, top])])
     logarithm = add("log", Activation("log"), [add("sum", Reduce("sum", axes), [terms])])

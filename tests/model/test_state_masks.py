@@ -1,0 +1,74 @@
+"""Masks that a model makes of lengths: how its prompts are run, and what is hidden."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import clgraph
+from clgraph.core.dtype import DType, largest
+from clgraph.model.state.programs import _hides_ahead
+
+pytestmark = pytest.mark.opencl
+
+AND_A_SUM = """summed = ReduceSum <keepdims = 0> (x, axis)
+        next = Add (sum, summed)"""
+
+
+def test_masks_in_bfloat16_tell_what_is_hidden():
+    mask = np.zeros((1, 1, 2, 5), DType.BF16.numpy)
+    assert not _hides_ahead(mask, 3)
+    mask[..., 0, 4] = -largest(mask.dtype)
+    assert _hides_ahead(mask, 3, alone=True)
+
+
+@pytest.mark.parametrize("carried", [False, True])
+def test_masks_for_a_whole_prompt_or_for_one_token_run_prompts_at_once(carried, rng):
+    """The first places of the mask hide what is ahead among the new tokens: behind others several have none.
+
+    Where a value is carried besides, no rows are computed that are no tokens.
+    """
+    more = ("", "", "") if not carried else (", float[b,16] sum", ", float[b,16] next", AND_A_SUM)
+    text = f"""<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+    at_once (float[b,s,16] x, int64[b,s] places, float[b,2,p,8] past_k, float[b,2,p,8] past_v{more[0]})
+        => (float[b,s,16] y, float[b,2,t,8] present_k, float[b,2,t,8] present_v{more[1]})
+        <int64 zero = {{0}}, int64 one = {{1}}, int64[1] axis = {{1}}, int64[2] column = {{-1, 1}},
+         int64[2] ones = {{1, 1}}, int64[1] first = {{0}}, int64[1] third = {{2}},
+         float none = {{0}}, float low = {{-3e38}}> {{
+        sizes = Shape (places)
+        count = Gather (sizes, axis)
+        single = Squeeze (count)
+        row = Range (zero, single, one)
+        column_of = Reshape (row, column)
+        ahead = Greater (row, column_of)
+        square = Where (ahead, low, none)
+        shape = Shape (past_k)
+        past = Gather (shape, third)
+        total = Add (past, count)
+        wide = Concat <axis = 0> (ones, count, total)
+        mask = Expand (square, wide)
+        y, present_k, present_v = com.microsoft.MultiHeadAttention <num_heads = 2> (x, x, x, , , mask, past_k, past_v)
+        {more[2]}
+    }}"""
+    made = onnx.parser.parse_model(text)
+    model = clgraph.compile(made)
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = model.session({"sum": "next"} if carried else None)
+    feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
+    feeds |= {"sum": np.zeros((1, 16), np.float32)} if carried else {}
+    empty = feeds
+    for prompt in (5, 9):
+        feeds = empty
+        session.reset()
+        for tokens in (prompt, 1, 1):
+            new = {"x": rng.standard_normal((1, tokens, 16)).astype(np.float32), "places": np.zeros((1, tokens), int)}
+            y, *presents = ort.run(None, new | feeds)
+            np.testing.assert_allclose(session.run(new)["y"], y, rtol=1e-4, atol=1e-5)
+            feeds = dict(zip(feeds, presents, strict=True))
+        if carried:
+            np.testing.assert_allclose(
+                session.run(new, outputs=["next"])["next"], feeds["sum"] + new["x"][:, 0], rtol=1e-4
+            )
+    assert len(model._keeper.programs.made) == (3 if carried else 2)
