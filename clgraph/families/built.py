@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.families.rules import alike
@@ -32,7 +33,7 @@ class BuiltNode:
 
 @frozen
 class Built:
-    """The nodes of a built program by name, the shapes of its values, and the constants that its nodes read.
+    """The nodes of a built program by name, shapes and types of its values, and the constants that its nodes read.
 
     Attributes:
         results: The value that each result of the program is, and its elements where they are known.
@@ -40,6 +41,7 @@ class Built:
 
     nodes: dict[str, BuiltNode]
     shapes: dict[str, Shape]
+    dtypes: dict[str, DType]
     constants: dict[str, Array]
     outputs: tuple[Shape, ...]
     results: dict[str, tuple[str, Array | None]]
@@ -49,6 +51,7 @@ class Built:
         """Return what *program* is now: passes will edit it."""
         nodes: dict[str, BuiltNode] = {}
         shapes, constants = {v.name: v.layout.shape for v in program.inputs}, dict[str, Array]()
+        dtypes: dict[str, DType] = {}
         for node in program:
             values = (*node.inputs, *node.outputs)
             if isinstance(node.primitive, Convolution | ConvTranspose):
@@ -63,9 +66,10 @@ class Built:
                 node.origin,
             )
             shapes.update((v.name, v.layout.shape) for v in node.outputs)
+            dtypes.update((v.name, v.layout.dtype) for v in (*node.inputs, *node.outputs))
             constants.update((v.name, v.constant) for v in node.inputs if v.constant is not None)
         results = {name: (v.name, v.constant) for name, v in program.outputs}
-        return Built(nodes, shapes, constants, tuple(v.layout.shape for _, v in program.outputs), results)
+        return Built(nodes, shapes, dtypes, constants, tuple(v.layout.shape for _, v in program.outputs), results)
 
 
 def special(built: Built, witness: Built) -> str | None:

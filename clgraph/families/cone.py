@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import field
 
+import numpy as np
+
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Layout
 from clgraph.errors import BindingError
@@ -12,6 +15,8 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.topology import Inlinable, Topology, bind_layer
+from clgraph.ops.reorder import Reorder
+from clgraph.passes.formats.widen_floats import NARROW
 
 
 class Cone:
@@ -164,6 +169,31 @@ class Bindings:
         """Return the shape of *value*."""
         return self._value(value).layout.shape
 
+    def dtype(self, value: str) -> DType:
+        """Return the element type of *value*."""
+        return self._value(value).layout.dtype
+
+    def widened(self, value: str) -> Array:
+        """Return the elements of *value*, as :meth:`array`, computed in float32 where it has floats of 16 bits."""
+        makers = {made: node for node in self.nodes for made in node.outputs}
+        found: dict[Value, Array] = {}
+        waiting = [self._value(value)]
+        while waiting:
+            node = makers.get(waiting[-1])
+            if node is None:
+                source = waiting.pop()
+                found[source] = _wide(self.array(source.name))
+                continue
+            if missing := [v for v in node.inputs if v not in found]:
+                waiting += missing
+                continue
+            waiting.pop()
+            given = [found[v] for v in node.inputs]
+            rounds = isinstance(node.primitive, Reorder) and node.primitive.dtype in NARROW
+            made = (given[0].astype(np.float32),) if rounds else node.reference(*given)
+            found.update(zip(node.outputs, map(_wide, made), strict=True))
+        return found[self._value(value)]
+
     def array(self, value: str) -> Array:
         """Return the elements of *value*, which constants and sizes decide; computed by references where need be."""
         found = self._value(value)
@@ -189,6 +219,10 @@ class Bindings:
         if name not in self.values:
             raise BindingError(f"{name!r} is there for some sizes only")
         return self.values[name]
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.float32) if DType.of(array.dtype) in NARROW else array
 
 
 def beginning(

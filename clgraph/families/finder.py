@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
 from clgraph.errors import BindingError
 from clgraph.families.built import Built
@@ -84,8 +85,10 @@ class _Finder:
         for fused in node.fused:
             if fused.primitive.holds_sizes:
                 raise BindingError(f"node {node.name!r} has {fused.primitive} fused, which holds sizes")
-        known = tuple(v.name if self._built.shapes.get(v.name) == v.layout.shape else None for v in node.outputs)
-        self._made.update(name for name in known if name is not None)
+        shapes, dtypes = self._built.shapes, self._built.dtypes
+        names = tuple(v.name if shapes.get(v.name) == v.layout.shape else None for v in node.outputs)
+        known = tuple(None if name is None else (name, dtypes[name]) for name in names)
+        self._made.update(name for name in names if name is not None)
         constant, plain = constants_of(node)
         return replace(rule, known=known, constant=constant, plain=plain)
 
@@ -254,7 +257,14 @@ class _Finder:
             name = value.name
             if not value.layout.is_dense_plain or value.layout.shape != self._built.shapes[name]:
                 raise BindingError(f"the constant {name!r} depends on sizes, and was transformed")
+            if not _computed_alike(self._built.dtypes[name], value.layout.dtype):
+                raise BindingError(f"the constant {name!r} depends on sizes, and was made {value.layout.dtype}")
         return name
+
+
+def _computed_alike(built: DType, now: DType) -> bool:
+    """Whether constants of one type may be computed in the other: floats in floats."""
+    return built == now or (built.floating and now.floating)
 
 
 def _same(one: Array, other: Array) -> bool:

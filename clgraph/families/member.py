@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, Shape
 from clgraph.families.cone import Bindings, beginning
 from clgraph.families.rules import Guards, Rule
@@ -15,6 +16,9 @@ from clgraph.families.taken import Taken
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
+
+_Named = tuple[tuple[int, str, DType], ...]
+"""The results of a node, by number, that have the name of a built value, which has that element type."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +67,17 @@ class Recipe:
         return tuple(found)
 
     @cached_property
-    def _named(self) -> tuple[tuple[tuple[int, str], ...], ...]:
+    def _named(self) -> tuple[_Named, ...]:
         """For each node the results, by number, that have the name of a built value."""
-        return tuple(tuple((i, name) for i, name in enumerate(r.known) if name is not None) for r in self.rules)
+        return tuple(tuple((i, *found) for i, found in enumerate(r.known) if found is not None) for r in self.rules)
 
     @cached_property
-    def _asked(self) -> tuple[tuple[tuple[int, str], ...], ...]:
+    def _asked(self) -> tuple[_Named, ...]:
         """Those of them whose layouts layers, rules or guards ask for: of a hundred nodes two or three."""
         asked = {name for rule in self.rules for layer in rule.before for name in layer.inputs}
         asked |= {rule.shape_of for rule in self.rules if rule.shape_of is not None}
         asked |= {name for rule in self.rules for _, name in rule.constants} | self.guards.asked
-        return tuple(tuple((i, name) for i, name in named if name in asked) for named in self._named)
+        return tuple(tuple(found for found in named if found[1] in asked) for named in self._named)
 
     def member(
         self, shapes: Sequence[Shape], known: Mapping[str, Array], *, all_names: bool = False
@@ -97,7 +101,7 @@ class Recipe:
         made |= {v: Value(v.name, layout, constant=v.constant) for v, layout in self._constants}
         nodes: list[Node] = []
         inferences: list[_Inference] = []
-        constants: dict[str, Value] = {}
+        constants: dict[tuple[str, DType], Value] = {}
         named = self._named if all_names else self._asked
         for rule, like, names in zip(self.rules, self._likes, named, strict=True):
             if rule.before:
@@ -105,9 +109,10 @@ class Recipe:
             node = rule.node
             inputs = [made[v] for v in node.inputs]
             for slot, name in rule.constants:
-                if name not in constants:
-                    constants[name] = _constant(name, bindings)
-                inputs[slot] = constants[name]
+                key = name, node.inputs[slot].layout.dtype
+                if key not in constants:
+                    constants[key] = _constant(*key, bindings)
+                inputs[slot] = constants[key]
             own = [v.layout for v in inputs]
             if len(own) > node.arity:
                 del own[node.arity :]
@@ -118,8 +123,9 @@ class Recipe:
             _, primitive, inferred, layouts = found
             outputs = tuple([Value(v.name, layout) for v, layout in zip(node.outputs, layouts, strict=True)])
             made.update(zip(node.outputs, outputs, strict=True))
-            for number, name in names:
-                bindings.values[name] = Value(name, inferred[number])
+            for number, name, dtype in names:
+                layout = inferred[number]
+                bindings.values[name] = Value(name, layout if layout.dtype is dtype else Layout(dtype, layout.shape))
             nodes.append(
                 Node(
                     node.name,
@@ -157,8 +163,12 @@ def _infer(rule: Rule, bindings: Bindings, own: list[Layout]) -> _Inference:
     return own, primitive, inferred, layouts
 
 
-def _constant(name: str, bindings: Bindings) -> Value:
-    """Return the constant of the built value *name*, which is computed from sizes."""
-    array = np.ascontiguousarray(bindings.array(name))
+def _constant(name: str, dtype: DType, bindings: Bindings) -> Value:
+    """Return the constant of the built value *name*, which is computed from sizes, as elements of *dtype*.
+
+    What passes compute in float32 in place of a narrower type is not rounded to that on the way.
+    """
+    narrower = bindings.dtype(name).itemsize < dtype.itemsize
+    array = np.ascontiguousarray(bindings.widened(name) if narrower else bindings.array(name), dtype.numpy)
     array.flags.writeable = False
     return Value(name, Layout.of(array), constant=array)

@@ -7,6 +7,7 @@ from dataclasses import field
 from math import prod
 from typing import Any
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import BindingError
@@ -30,7 +31,7 @@ class Rule:
         constants: Slots whose constants are computed from sizes, with the names of the built values.
         constant: The slots of constants; ``plain``: the plain layouts of those that are laid out otherwise.
         twin: The number of an earlier node with the same problem and implementation; ``None`` where there is none.
-        known: Which results have a name and a shape that a built value has: layers may read their layouts.
+        known: Name and element type of the built value that a result is, of the same shape: layers may read its layout.
     """
 
     node: Node
@@ -39,7 +40,7 @@ class Rule:
     shape_of: str | None = None
     groups: tuple[Shape, Shape] | None = None
     constants: tuple[tuple[int, str], ...] = ()
-    known: tuple[str | None, ...] = ()
+    known: tuple[tuple[str, DType] | None, ...] = ()
     constant: frozenset[int] = frozenset()
     plain: Mapping[int, Layout] = field(default_factory=dict)
     twin: int | None = None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ModelError
 from clgraph.families.binding import Packings
@@ -30,7 +31,7 @@ from clgraph.passes.base import Context
 from clgraph.saved.programs import Add, Find, decode_program, encode_program
 from clgraph.saved.topologies import LAYER_FORM, decode_layer, encode_layer
 
-FORMAT = 2
+FORMAT = 3
 """Of families as JSON; those of another number are not read."""
 
 _Shape = list[int]
@@ -48,7 +49,7 @@ _FORM = {
             str | None,
             tuple[_Shape, _Shape] | None,
             list[tuple[int, str]],
-            list[str | None],
+            list[tuple[str, str] | None],
             int | None,
         ]
     ],
@@ -162,7 +163,8 @@ def _decode_family(text: str, schema: Schema, array: Find, context: Context, pri
 
 def _encode_rule(rule: Rule, numbers: Mapping[str, int]) -> Json:
     before = [numbers[layer.name] for layer in rule.before]
-    return [before, rule.layer, rule.shape_of, rule.groups, rule.constants, rule.known, rule.twin]
+    known = [None if found is None else (found[0], found[1].name) for found in rule.known]
+    return [before, rule.layer, rule.shape_of, rule.groups, rule.constants, known, rule.twin]
 
 
 def _decode_rule(data: Json, number: int, node: Node, layers: Sequence[Layer]) -> Rule:
@@ -175,8 +177,9 @@ def _decode_rule(data: Json, number: int, node: Node, layers: Sequence[Layer]) -
         )
     pair = None if groups is None else (tuple(groups[0]), tuple(groups[1]))
     sized = tuple((slot, name) for slot, name in constants)
+    named = tuple(None if found is None else (found[0], DType[found[1]]) for found in known)
     needed, (slots, plain) = tuple(layers[i] for i in before), constants_of(node)
-    return Rule(node, needed, layer, shape_of, pair, sized, tuple(known), slots, plain, twin)
+    return Rule(node, needed, layer, shape_of, pair, sized, named, slots, plain, twin)
 
 
 def _decode_packings(data: Json, program: Program, array: Find, primitive_of: PrimitiveOf) -> Packings:

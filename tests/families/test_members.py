@@ -16,8 +16,9 @@ from onnx import helper
 from clgraph.compilation.sources import read_source
 from tests.support.family_models import SOURCES, tally_of
 from tests.support.graphs import FLOAT
+from tests.support.halves import in_float16
 from tests.support.members import Tally, compare, random_members
-from tests.support.open_graphs import random_picture_model, random_text_model
+from tests.support.open_graphs import OpenGraph, embedded_step, random_picture_model, random_text_model
 from tests.support.open_models import open_model
 from tests.support.zoo import ZOO
 
@@ -172,6 +173,18 @@ def test_members_of_random_models_are_those_of_whole_compilations(device: str, s
         found = compare(f"random {seed}", topology, members, device)
         assert not found.wrong
         assert found.bound == found.members == 4, found.whole
+
+
+def test_constants_that_sizes_decide_are_computed_in_the_type_that_a_pass_gave_them(device: str) -> None:
+    """A model of float16 computes in float32 on CPUs: what is added to a sum has the sum's type."""
+    g = OpenGraph(0)
+    g.input("x", 2, "s", 24)
+    embedded_step(g, g.value((2, "s", 24), "Relu", "x"))
+    topology = read_source(in_float16(g.made()), None, None)
+    feeds = [{"x": numbers(2, s, 24).astype(np.float16)} for s in (10, 40, 7)]
+    found = compare("half", topology, feeds, device)
+    assert not found.wrong
+    assert found.bound == found.identical == 3, found.whole
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from clgraph.compilation.sources import read_source
 from clgraph.errors import ClgraphError
 from clgraph.graph.topology import Topology
 from clgraph.passes.reference import random_feeds
+from tests.support.halves import in_float16
 from tests.support.members import Feeds, Tally, compare, opened, random_members
 from tests.support.models import image, light_model, light_names, with_batch
 from tests.support.open_branches import random_branching_model
@@ -60,6 +61,13 @@ def _texts(count: int) -> Iterator[Case]:
 def _pictures(count: int) -> Iterator[Case]:
     for seed in range(count):
         yield f"picture {seed}", random_picture_model(seed), {"x": image((2, 8, 24, 20))}
+
+
+def _halves(count: int) -> Iterator[Case]:
+    made = (random_text_model, (2, 10, 24)), (random_picture_model, (2, 8, 24, 20))
+    for seed in range(count):
+        model, shape = made[seed % 2]
+        yield f"half {seed}", in_float16(model(seed)), {"x": image(shape).astype(np.float16)}
 
 
 def _branches(count: int) -> Iterator[Case]:
@@ -114,14 +122,15 @@ SOURCES: Mapping[str, Callable[[int], Iterator[Case]]] = {
     "quantised": _quantised,
     "texts": _texts,
     "pictures": _pictures,
+    "halves": _halves,
     "branches": _branches,
     "nets": _nets,
     "nodes": _nodes,
     "graphs": _made,
 }
-"""Small models of the zoo, those of the onnx package, quantised ones; random models of texts and pictures, and
-of pictures where sizes decide what is computed, nets of the hypothesis strategies, single nodes of the onnx package's
-tests, and graphs of ``tools/fuzz``."""
+"""Small models of the zoo, those of the onnx package, quantised ones; random models of texts and pictures, the
+same in float16, and pictures where sizes decide what is computed, nets of the hypothesis strategies, single nodes of
+the onnx package's tests, and graphs of ``tools/fuzz``."""
 
 
 def tally_of(

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tests.support.graphs import FLOAT, graph, model
+from tests.support.graphs import FLOAT, INT, graph, model
 
 Dim = int | str
 """A size, or the name of one that is open."""
@@ -138,6 +138,15 @@ def _counted(g: OpenGraph, x: str) -> str:
     return g.value(g.shapes[x], "Mul", x, g.add("Cos", column))
 
 
+def embedded_step(g: OpenGraph, x: str) -> str:
+    """Positions, and the first row of a table of types for every place."""
+    sizes = g.add("Concat", g.size(x, 0), g.size(x, 1), axis=0)
+    zeros = g.add("ConstantOfShape", sizes, value=helper.make_tensor("v", INT, [1], [0]))
+    position = g.add("Slice", g.weights(600, 24), g.ints(0), g.size(x, 1), g.ints(0))
+    both = g.value(g.shapes[x], "Add", x, position)
+    return g.value(g.shapes[x], "Add", both, g.add("Gather", g.weights(2, 24), zeros))
+
+
 def _clamped(g: OpenGraph, x: str) -> str:
     """The first 50 places, or 512, and all again behind them."""
     first = g.add("Slice", x, g.ints(0), g.ints(g.pick.choice([50, 512])), g.ints(1))
@@ -206,8 +215,8 @@ def _scaled(g: OpenGraph, x: str) -> str:
 
 
 _TEXT: tuple[Callable[[OpenGraph, str], str], ...] = (
-    _dense, _normalized, _residual, _heads, _heads, _positions, _counted, _clamped, _halves, _last, _masked,
-    _averaged, _folded, _split, _tiled, _padded, _scaled,
+    _dense, _normalized, _residual, _heads, _heads, _positions, _counted, embedded_step, _clamped, _halves, _last,
+    _masked, _averaged, _folded, _split, _tiled, _padded, _scaled,
 )  # fmt: skip
 
 

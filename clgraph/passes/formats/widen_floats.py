@@ -152,6 +152,8 @@ class _Wide:
 
     def _moves_constants(self, node: Node) -> bool:
         """Whether *node* picks or moves elements of a constant, which are few or computed beforehand."""
+        if not node.inputs:
+            return False
         first = node.inputs[0]
         large = first.layout.nbytes > _SMALL
         held = (first.constant is not None and large) or first in self._still
