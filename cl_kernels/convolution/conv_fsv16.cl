@@ -10,6 +10,10 @@
 // step_y, step_x        floats from one output row's, output pixel's window to the next
 // out_n, out_c, out_y, res_n, res_c, res_y, in_n, in_g   pitches in floats; in_g from one convolution group to the next
 // channels              input channels of one convolution group
+// kernel_y, kernel_x, stride_y, stride_x, dilation_y, dilation_x    of the window
+// skips                 1: elements of windows that lie in the padding for all pixels of a chunk are not read, and `inp` points
+//                       at pixel (0, 0), `pad` floats behind the window; pad_y, pad_x, in_height, in_width: rows and pixels
+//                       before the input, and of it. A weight that is not finite and meets nothing else then makes no NaN
 // band_in, band_out     weights of -0 are not there: other groups' once, whose values that are not finite do not count. Those
 //                       beside blocks of so many input and output channels on the diagonal are none, and input channels
 //                       without others are left out; 0: all weights are there
@@ -51,12 +55,33 @@ static int conv_parts(__global const conv_fsv16_desc* d, const int first, const 
   return count;
 }
 
-// Compute what micro_conv.cl has left: `wide` pixels of `nb` blocks, without the weights that are not there; `last` lanes
-// of the last block have channels.
+// List the elements of the window, of each block of input channels, that some of `wide` pixels from (y, x) on find in the
+// input and not in its padding, as micro_conv.cl wants them; return the number of runs.
+static int conv_present(__global const conv_fsv16_desc* d, const int y, const int x, const int wide, __global int* parts) {
+  const int top = y * d->stride_y - d->pad_y, left = x * d->stride_x - d->pad_x, right = left + (wide - 1) * d->stride_x;
+  const int row = d->nb * 16, taps = d->kernel_y * d->kernel_x;
+  int count = 0;
+  for (int c = 0; c < d->channels; c += 16)
+    for (int ky = 0; ky < d->kernel_y; ky++) {
+      const int at = top + ky * d->dilation_y;
+      if (at < 0 || at >= d->in_height) continue;
+      for (int kx = 0; kx < d->kernel_x; kx++) {
+        if (right + kx * d->dilation_x < 0 || left + kx * d->dilation_x >= d->in_width) continue;
+        parts[3 * count] = c / 16 * d->in_c + ky * d->in_y + kx * d->in_x - d->pad;
+        parts[3 * count + 1] = (c * taps + (ky * d->kernel_x + kx) * 16) * row;
+        parts[3 * count++ + 2] = min(16, d->channels - c);
+      }
+    }
+  return count;
+}
+
+// Compute what micro_conv.cl has left, which is not finite: `wide` pixels of `nb` blocks of the `runs` that are listed,
+// without the weights that are not there; `last` lanes of the last block have channels.
 NOINLINE static void conv_apart(__global const conv_fsv16_desc* d, __global const float* ip, __global const float* wp,
                                 __global const float* bias, __global const float* res, __global float* op, const int nb,
                                 const int last, const int wide, const int runs, __global const int* parts) {
-  const int taps = d->kernel_y * d->kernel_x;
+  const int taps = d->skips ? 1 : d->kernel_y * d->kernel_x;
+  const int16 apart = (int16)(d->band_out ? -1 : 0);
   const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   for (int b = 0; b < nb; b++)
     for (int i = 0; i < wide; i++) {
@@ -68,7 +93,7 @@ NOINLINE static void conv_apart(__global const conv_fsv16_desc* d, __global cons
           __global const float* w = wp + parts[3 * r + 1] + (long)tap * 16 * d->nb * 16 + b * 16;
           for (int k = 0; k < parts[3 * r + 2]; k++) {
             const float16 by = LOAD16(w + k * d->nb * 16);
-            sum = select(fma((float16)(pixel[k]), by, sum), sum, as_int16(by) == (int16)(0x80000000));
+            sum = select(fma((float16)(pixel[k]), by, sum), sum, apart & (as_int16(by) == (int16)(0x80000000)));
           }
         }
       if (b == nb - 1) sum = select((float16)(0.0f), sum, lane < (int16)(last));
@@ -92,8 +117,8 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     const int block = g * d->nb, nb = min(d->nb, d->blocks - block);
     int channels = d->channels;
-    __global int* parts = d->band_out ? (__global int*)scratch : 0;
-    if (parts) channels = conv_parts(d, block * 16, min((block + nb) * 16, d->outputs), parts);
+    __global int* parts = d->band_out || d->skips ? (__global int*)scratch : 0;
+    if (d->band_out) channels = conv_parts(d, block * 16, min((block + nb) * 16, d->outputs), parts);
     __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)(g / d->group_groups) * d->in_g;
     __global const float *bias = 0, *res = 0;
     if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + block * 16;
@@ -111,8 +136,10 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
         __global const float* pixel = in + (long)y * d->step_y + (long)x * d->step_x;
         __global const float* operand = res ? res + (long)y * d->res_y + x * 16 : 0;
         __global float* to = out + (long)y * d->out_y + x * 16;
-        if (micro_conv(id, pixel, wp, bias, operand, to, nb, channels, parts, d->kernel_y, d->kernel_x, d->in_c, d->in_y,
-                       d->in_x, d->step_x, d->out_c, d->res_c, d->low, d->high, ahead, d->lines))
+        if (d->skips) channels = conv_present(d, y, x, wide, parts);
+        if (micro_conv(id, pixel, wp, bias, operand, to, nb, channels, parts, d->skips ? 1 : d->kernel_y,
+                       d->skips ? 1 : d->kernel_x, d->in_c, d->in_y, d->in_x, d->step_x, d->out_c, d->res_c, d->low, d->high,
+                       ahead, d->lines))
           conv_apart(d, pixel, wp, bias, operand, to, nb, block + nb == d->blocks ? d->lanes : 16, wide, channels, parts);
         x += wide;
       }

@@ -1,5 +1,5 @@
-// Winograd convolution F(4x4, 3x3) of blocked tensors (b_fs_yx_fsv16): 3x3 windows, no dilation, one group. With stride 2 it
-// is F(2x2, 3x3), of 25 positions for 36 and 2x2 pixels for 4x4 (winograd_strided.clh).
+// Winograd convolution F(4x4, 3x3) of blocked tensors (b_fs_yx_fsv16): 3x3 windows of any dilation, one group. With stride 2
+// (no dilation then) it is F(2x2, 3x3), of 25 positions for 36 and 2x2 pixels for 4x4 (winograd_strided.clh).
 //
 // A ticket is a range of tile blocks by a range of output groups; a group is `nb` blocks of 16 output channels. For each
 // of the 36 positions of a transformed tile the products of channels are a 1x1 convolution whose pixels are the tiles of a
@@ -13,6 +13,7 @@
 // in_n, in_c, in_y, out_n, out_c, out_y, res_n, res_c, res_y    pitches in floats
 // channels                 of the input, counted one by one
 // tiles, image_tiles, tiles_x    tiles in all, of an image, of a row of tiles;  edge: pixels of the result along one, 4 or 2
+// dilation, phase_rows     pixels from one element of the window to the next, and rows of tiles of a phase (winograd.clh)
 // block_tiles, blocks, ticket_blocks    tiles of a block, blocks in all, of a ticket
 // spans                    tickets side by side over the blocks of tiles;  groups, ticket_groups: of output channels
 // v_position, v_block, m_position       floats from one position of v, one block of v, one position of the products on
@@ -34,7 +35,7 @@ static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char*
   const int tier = ticket / d->spans, span = ticket - tier * d->spans;
   const int first = span * d->ticket_blocks, last = min(first + d->ticket_blocks, d->blocks);
   const int last_group = min((tier + 1) * d->ticket_groups, d->groups);
-  const int edge = d->edge, positions = edge == 4 ? 36 : 25;
+  const int edge = d->edge, dilation = d->dilation, positions = edge == 4 ? 36 : 25;
   const int nb = d->nb, size = d->block_tiles, planes = (d->channels + 15) / 16;
   const int first_tile = first * size, last_tile = min(last * size, d->tiles);
   const long v_position = d->v_position, v_block = d->v_block, m_position = d->m_position;
@@ -43,8 +44,9 @@ static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char*
   __global float* v = m + positions * m_position;
   if (d->inp != CLGRAPH_NULL) {
     for (int t = first; t < last; t++)
-      winograd_block(AT(const float, banks, d->inp), d->in_n, d->in_c, d->in_y, d->image_tiles, d->tiles_x, edge, t * size,
-                     min(size, last_tile - t * size), 0, planes, v + (t - first) * v_block, size, v_position);
+      winograd_block(AT(const float, banks, d->inp), d->in_n, d->in_c, d->in_y, d->image_tiles, d->tiles_x, dilation,
+                     d->phase_rows, edge, t * size, min(size, last_tile - t * size), 0, planes, v + (t - first) * v_block,
+                     size, v_position);
   } else {
     v = AT(float, banks, d->v) + first * v_block;
   }
@@ -79,26 +81,32 @@ static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char*
       for (int tile = first_tile; tile < last_tile;) {
         const int n = tile / d->image_tiles, within = tile - n * d->image_tiles, ty = within / d->tiles_x;
         const int tx = within - ty * d->tiles_x, run = min(d->tiles_x - tx, last_tile - tile);
-        const int y0 = edge * ty, x0 = edge * tx, rows = min(edge, d->height - y0), count = min(edge * run, d->width - x0);
+        const int2 at = winograd_row(ty, dilation, d->phase_rows, edge);
+        const int y0 = at.y, x0 = at.x + dilation * edge * tx;
+        const int y1 = min(y0 + dilation * edge, d->height), x1 = min(x0 + dilation * edge * run, d->width);
+        const int rows = (y1 - y0 + dilation - 1) / dilation;
         __global float* plane = out + (long)n * d->out_n;
         __global const float* other = res ? res + (long)n * d->res_n + (long)y0 * d->res_y : 0;
         for (int i = 0; i < run; i++) {
-          const int at = tile + i - first_tile, inside = at / size, x = x0 + edge * i;
-          __global const float* from = m + (long)((inside * nb + b) * size + at - inside * size) * 16;
+          const int place = tile + i - first_tile, inside = place / size, x = x0 + dilation * edge * i;
+          const int columns = (d->width - x + dilation - 1) / dilation;
+          __global const float* from = m + (long)((inside * nb + b) * size + place - inside * size) * 16;
           __global const float* operand = other ? other + x * 16 : 0;
           __global float* to = plane + (long)y0 * d->out_y + x * 16;
           if (edge == 4)
-            winograd_output(from, m_position, bias, operand, to, rows, d->width - x, d->out_y, d->res_y, d->low, d->high);
+            winograd_output(from, m_position, bias, operand, to, rows, columns, dilation * d->out_y, dilation * d->res_y,
+                            dilation * 16, d->low, d->high);
           else
-            winograd_strided_output(from, m_position, bias, operand, to, rows, d->width - x, d->out_y, d->res_y, d->low,
-                                    d->high);
+            winograd_strided_output(from, m_position, bias, operand, to, rows, columns, d->out_y, d->res_y, d->low, d->high);
         }
-        for (int y = y0; y < y0 + rows; y++) {
-          if (posts)
-            post_row(post, posts, banks, plane + (long)y * d->out_y + x0 * 16, n, block, y, x0, count,
-                     block == d->groups * nb - 1 ? d->lanes : 16, 1);
-          zero_halo(plane, d->out_y, y, x0, count, d->height, d->width, d->top, d->bottom, d->left, d->right);
-        }
+        const int count = dilation == 1 ? x1 - x0 : 1;
+        for (int y = y0; y < y1; y += dilation)
+          for (int x = x0; x < x1; x += dilation == 1 ? count : dilation) {
+            if (posts)
+              post_row(post, posts, banks, plane + (long)y * d->out_y + x * 16, n, block, y, x, count,
+                       block == d->groups * nb - 1 ? d->lanes : 16, 1);
+            zero_halo(plane, d->out_y, y, x, count, d->height, d->width, d->top, d->bottom, d->left, d->right);
+          }
         tile += run;
       }
     }

@@ -11,6 +11,7 @@
 // v                        the result;  v_position, v_block: floats from one position, block of tiles to the next
 // in_n, in_c, in_y         pitches of the input
 // tiles, image_tiles, tiles_x    tiles in all, of an image, of a row of tiles
+// dilation, phase_rows     pixels from one element of the window to the next, and rows of tiles of a phase (winograd.clh)
 // edge                     pixels of the result along a tile, 4 or 2
 // block_tiles              tiles of a block
 // blocks, ticket_blocks, runs    channel blocks, those of a ticket, tickets of a block of tiles
@@ -23,7 +24,7 @@ static void winograd_input_fsv16(__global const winograd_input_fsv16_desc* d, __
                                  const int posts) {
   const int block = ticket / d->runs, first = (ticket - block * d->runs) * d->ticket_blocks;
   const int tile = block * d->block_tiles;
-  winograd_block(AT(const float, banks, d->inp), d->in_n, d->in_c, d->in_y, d->image_tiles, d->tiles_x, d->edge,
-                 tile, min(d->block_tiles, d->tiles - tile), first, min(first + d->ticket_blocks, d->blocks),
+  winograd_block(AT(const float, banks, d->inp), d->in_n, d->in_c, d->in_y, d->image_tiles, d->tiles_x, d->dilation,
+                 d->phase_rows, d->edge, tile, min(d->block_tiles, d->tiles - tile), first, min(first + d->ticket_blocks, d->blocks),
                  AT(float, banks, d->v) + (long)block * d->v_block, d->block_tiles, d->v_position);
 }

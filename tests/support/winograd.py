@@ -31,8 +31,15 @@ def output_matrix(stride=1):
     return np.array([[*(p**i for p in POINTS), float(i == 3)] for i in range(4)])
 
 
-def winograd(x, w, pads, magnitude=False, stride=1):
+def winograd(x, w, pads, magnitude=False, stride=1, dilation=1):
     """Return the convolution of that *stride* in float64; of absolute values throughout with *magnitude*."""
+    if dilation > 1:
+        padded = np.pad(x, ((0, 0), (0, 0), *pads))
+        y = np.empty((x.shape[0], w.shape[0], *(s - 2 * dilation for s in padded.shape[2:])))
+        for p, q in np.ndindex(*(min(dilation, s) for s in y.shape[2:])):
+            phase = np.s_[:, :, p::dilation, q::dilation]
+            y[phase] = winograd(padded[phase], w, ((0, 0), (0, 0)), magnitude)
+        return y
     at, g, bt = output_matrix(stride), weight_matrix(stride), input_matrix(stride)
     if magnitude:
         at, g, bt, x, w = map(np.abs, (at, g, bt, x, w))

@@ -9,7 +9,6 @@ from clgraph.core.layout import Halo
 from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, Ids, ids
 from clgraph.implementations.cpu.bottleneck_walk import Between, between, walk_of, work_seconds
-from clgraph.implementations.cpu.convolution import window_halo
 from clgraph.implementations.cpu.convolution_depthwise import MICROS, depthwise_micro
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import (
@@ -24,6 +23,7 @@ from clgraph.implementations.cpu.geometry import (
     post_refusal,
     residual_ref,
 )
+from clgraph.implementations.cpu.window_padding import window_halo
 from clgraph.ops.bottleneck import Bottleneck, part
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements

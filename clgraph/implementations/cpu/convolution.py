@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from math import prod
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Halo, Shape
+from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import NOTING_TILE, square, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
@@ -28,6 +28,7 @@ from clgraph.implementations.cpu.geometry import (
     InPlanes,
     OutPlanes,
     Planes,
+    SlidingWindow,
     Surface,
     blocked_posts,
     blocked_refusal,
@@ -40,7 +41,9 @@ from clgraph.implementations.cpu.geometry import (
     residual_overwritten,
     residual_ref,
     surface,
+    window,
 )
+from clgraph.implementations.cpu.window_padding import own_halo, present_halo, present_share
 from clgraph.ops.convolution import APART, Convolution
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
@@ -52,7 +55,7 @@ RUN_HALF_CYCLES = 16.0
 
 
 @descriptor("conv_fsv16", library="direct", micros=("micro_conv",))
-class ConvFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
+class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     """Fields as in ``conv_fsv16.cl``."""
 
     inp: Pointer
@@ -75,8 +78,12 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     band_out: Int
     shuffled: Int
     outputs: Int
-    kernel_y: Int
-    kernel_x: Int
+    in_height: Int
+    in_width: Int
+    pad_y: Int
+    pad_x: Int
+    pad: Int
+    skips: Int
     nb: Int
     blocks: Int
     groups: Int
@@ -96,32 +103,6 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     weight_ahead: Int
     low: Float
     high: Float
-
-
-def window_halo(q: Query[Convolution], kernel: tuple[int, ...]) -> Halo:
-    """Return the zeros that the windows reach into, (before, after) each axis of the first input."""
-    p = q.primitive
-    return _window_halo(q.inputs[0].shape[2:], q.outputs[0].shape[2:], kernel, p.pads, p.strides, p.dilations)
-
-
-@lru_cache(maxsize=1024)
-def _window_halo(
-    x: Shape, y: Shape, kernel: tuple[int, ...], pads: Halo, strides: tuple[int, ...], dilations: tuple[int, ...]
-) -> Halo:
-    """Return the zeros that windows over *x* reach into, whose results are *y*: asked several times a node."""
-    around = [
-        (before, max(0, (size - 1) * stride + (taps - 1) * dilation - before - (extent - 1)))
-        for (before, _), size, extent, taps, stride, dilation in zip(
-            pads, y, x, kernel, strides, dilations, strict=True
-        )
-    ]
-    return ((0, 0), (0, 0), *around)
-
-
-@remembered
-def own_halo(q: Query[Convolution]) -> Halo:
-    """Return the zeros that the windows of the weights, the second input, reach into."""
-    return window_halo(q, q.inputs[1].shape[2:])
 
 
 def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:
@@ -151,6 +132,7 @@ class ConvolutionSizes:
 
     Attributes:
         convolution_groups: Groups of the convolution, of ``channels`` and ``blocks`` each.
+        present: The share of the windows' elements that are read: less than 1 where those in the padding are skipped.
     """
 
     x: Planes
@@ -162,6 +144,7 @@ class ConvolutionSizes:
     kernel: tuple[int, int]
     stride: tuple[int, int]
     block: Block
+    present: float = 1.0
 
     @property
     def height(self) -> int:
@@ -198,9 +181,17 @@ def _shape(q: Query[Convolution]) -> ConvolutionSizes:
     stride = square(q.primitive.strides)
     width = y.height * y.width if flat else y.width
     found = blocks_of(q.device.simd, BLOCKED, stride[1], width, blocks, w[1] * prod(w[2:]), whole=groups > 1)
-    sizes = [ConvolutionSizes(x, y, flat, groups, w[1], blocks, square(w[2:]), stride, block) for block in found]
+    skips = not (flat or q.primitive.apart)
+    sizes = [
+        ConvolutionSizes(x, y, flat, groups, w[1], blocks, square(w[2:]), stride, block, _present(q, block, skips))
+        for block in found
+    ]
     rows = y.batch * (1 if flat else y.height) * groups / q.device.workers
     return min(sizes, key=lambda s: waited_seconds(_row_seconds(q, s) * rows, _waited(q, s)))
+
+
+def _present(q: Query[Convolution], block: Block, skips: bool) -> float:
+    return present_share(q, -(-q.outputs[0].shape[-1] // block.chunks)) if skips else 1.0
 
 
 @frozen
@@ -235,7 +226,7 @@ def _seconds(q: Query[Convolution], s: ConvolutionSizes) -> float:
 
 def _row_seconds(q: Query[Convolution], s: ConvolutionSizes) -> float:
     """Return the time of the products alone."""
-    return s.block.cost * s.taps * _reached(q, s.block.nb) * 2 * LANES / worker_flops(q.device)
+    return s.block.cost * s.taps * s.present * _reached(q, s.block.nb) * 2 * LANES / worker_flops(q.device)
 
 
 def _outweighing(s: ConvolutionSizes) -> bool:
@@ -247,7 +238,7 @@ def _waited(q: Query[Convolution], s: ConvolutionSizes) -> float:
     """Return what workers wait for weights: with fewer bytes of pixels than of them a ticket has all chunks."""
     if not _outweighing(s):
         return 0.0
-    return weights_waited(q.device, s.group_bytes, s.groups, s.block.chunks * s.height, s.y.batch)
+    return weights_waited(q.device, int(s.present * s.group_bytes), s.groups, s.block.chunks * s.height, s.y.batch)
 
 
 def _reached(q: Query[Convolution], nb: int) -> float:
@@ -281,6 +272,11 @@ def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
     return ConvolutionTickets(runs, groups, False, 0)
 
 
+def _halo(q: Query[Convolution]) -> Halo:
+    """Return the zeros that the windows reach into, as far as they are read."""
+    return own_halo(q) if _shape(q).present == 1 else present_halo(own_halo(q), q.primitive.strides)
+
+
 @implements(Convolution, name="convolution.fsv16", serves=replace(NOTING_TILE, meets=frozenset({APART})))
 class ConvFsv16(Implementation[Convolution]):
     """Register blocks of 16-channel vectors; any kernel, stride, dilation and pads."""
@@ -299,7 +295,7 @@ class ConvFsv16(Implementation[Convolution]):
             blocked_refusal(x, "the input")
             or blocked_refusal(out, "the result")
             or weights_refusal(q, "packed blocks")
-            or halo_refusal(x, own_halo(q))
+            or halo_refusal(x, _halo(q))
             or post_refusal(q)
         )
 
@@ -314,7 +310,7 @@ class ConvFsv16(Implementation[Convolution]):
 
     @classmethod
     def halo(cls, q: Query[Convolution]) -> Mapping[int, Halo]:
-        return {0: own_halo(q)}
+        return {0: _halo(q)}
 
     @classmethod
     def overwrites(cls, q: Query[Convolution]) -> frozenset[int]:
@@ -332,7 +328,7 @@ class ConvFsv16(Implementation[Convolution]):
     def plan(cls, q: Query[Convolution]) -> Plan:
         s = _shape(q)
         t, registers = _tickets(q, s), in_registers(q)
-        x, y, p = s.x, s.y, q.primitive
+        x, y, p, skips = s.x, s.y, q.primitive, s.present < 1
         dilation, pads = square(p.dilations), own_halo(q)[2:]
         before = (pads[0][0], pads[1][0]) if len(pads) == 2 else (0, pads[0][0])
         res, res_n, res_c, res_y = residual_ref(q, registers)
@@ -341,7 +337,7 @@ class ConvFsv16(Implementation[Convolution]):
         weight_group = s.group_bytes // 4
         steps = -(-s.channels // LANES) * prod(s.kernel)
         desc = ConvFsv16Desc(
-            inp=x.at("in0", -before[0], -before[1]),
+            inp=x.at("in0") if skips else x.at("in0", -before[0], -before[1]),
             weights=Ref("in1"),
             bias=Ref("in2") if q.arity > 2 else NULL,
             out=y.at("out0"),
@@ -365,8 +361,13 @@ class ConvFsv16(Implementation[Convolution]):
             band_out=y.channels // p.bands if p.apart else 0,
             shuffled=p.shuffled,
             outputs=y.channels,
-            kernel_y=s.kernel[0],
-            kernel_x=s.kernel[1],
+            **window(s.kernel, s.stride, dilation),
+            in_height=x.height,
+            in_width=x.width,
+            pad_y=before[0],
+            pad_x=before[1],
+            pad=before[0] * x.y + before[1] * LANES,
+            skips=int(skips),
             **surface(s.height, s.width, y.halo),
             nb=s.block.nb,
             blocks=s.blocks * p.groups,
@@ -388,5 +389,5 @@ class ConvFsv16(Implementation[Convolution]):
             low=registers.low,
             high=registers.high,
         )
-        listed = 3 * 4 * x.channels if p.apart else 0
+        listed = 12 * x.channels if p.apart else 12 * steps if skips else 0
         return Plan((Tile("conv_fsv16", desc, t.count * y.batch, listed, blocked_posts(q, registers.taken)),))

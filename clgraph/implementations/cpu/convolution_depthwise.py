@@ -10,7 +10,6 @@ from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import NOTING_TILE, square, wanted_formats, weights_refusal
-from clgraph.implementations.cpu.convolution import own_halo
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -27,6 +26,7 @@ from clgraph.implementations.cpu.geometry import (
     post_refusal,
     surface,
 )
+from clgraph.implementations.cpu.window_padding import own_halo
 from clgraph.ops.convolution import Convolution
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements

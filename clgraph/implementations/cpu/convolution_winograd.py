@@ -58,6 +58,8 @@ class WinogradInputDesc(InPlanes, Descriptor):
     tiles: Int
     image_tiles: Int
     tiles_x: Int
+    dilation: Int
+    phase_rows: Int
     edge: Int
     block_tiles: Int
     blocks: Int
@@ -90,6 +92,8 @@ class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
     tiles: Int
     image_tiles: Int
     tiles_x: Int
+    dilation: Int
+    phase_rows: Int
     edge: Int
     block_tiles: Int
     blocks: Int
@@ -106,14 +110,23 @@ class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
 
 @frozen
 class WinogradSizes:
-    """Sizes of one problem: planes of input and result, tiles of an image, pixels of the result along a tile."""
+    """Sizes of one problem: planes of input and result, tiles of a row, pixels of the result along a tile.
+
+    With a dilation the pixels that many apart are an image of their own, of ``phase_rows`` rows of tiles: a phase.
+    """
 
     x: Planes
     y: Planes
-    tiles_y: int
+    phase_rows: int
     tiles_x: int
+    dilation: int
     edge: int
     blocking: Blocking
+
+    @property
+    def tiles_y(self) -> int:
+        """Rows of tiles of an image, those of all phases."""
+        return self.dilation**2 * self.phase_rows
 
     @property
     def tiles(self) -> int:
@@ -125,27 +138,33 @@ class WinogradSizes:
 def _shape(q: Query[Convolution]) -> WinogradSizes:
     x, y = planes(q.inputs[0]), planes(q.outputs[0])
     edge, positions = STEP // q.primitive.strides[0], positions_of(q.primitive.strides[0])
-    rows, columns = -(-y.height // edge), -(-y.width // edge)
+    dilation = q.primitive.dilations[0]
+    rows, columns = (-(-size // (dilation * edge)) for size in (y.height, y.width))
+    tiles = y.batch * dilation**2 * rows * columns
     moved = q.inputs[0].nbytes + q.outputs[0].nbytes
     transformed = isinstance(q.primitive, WinogradConvolution)
     vectors = q.inputs[1].shape[-1] // LANES if transformed else None
-    blocking = best_blocking(q.device, x.channels, y.channels, y.batch * rows * columns, moved, positions, vectors)
-    return WinogradSizes(x, y, rows, columns, edge, blocking)
+    blocking = best_blocking(q.device, x.channels, y.channels, tiles, moved, positions, vectors)
+    return WinogradSizes(x, y, rows, columns, dilation, edge, blocking)
 
 
 def tile_halo(q: Query[Convolution]) -> Halo:
     """Return the zeros that the tiles of the input reach into, those of the last, partial tiles included."""
-    x, y, stride = q.inputs[0].shape[2:], q.outputs[0].shape[2:], q.primitive.strides[0]
-    around = [
-        (before, max(0, -(-size * stride // STEP) * STEP + 3 - stride - before - extent))
-        for (before, _), size, extent in zip(q.primitive.pads, y, x, strict=True)
-    ]
+    p, x, y = q.primitive, q.inputs[0].shape[2:], q.outputs[0].shape[2:]
+    stride, dilation = p.strides[0], p.dilations[0]
+    around = []
+    for (before, _), size, extent in zip(p.pads, y, x, strict=True):
+        read = -(-size * stride // (dilation * STEP)) * STEP + 3 - stride
+        around.append((before, max(0, dilation * read - before - extent)))
     return ((0, 0), (0, 0), *around)
 
 
 @implements(Convolution, name="convolution.winograd_fsv16", serves=NOTING_TILE, tags={WINOGRAD})
 class ConvWinograd(Implementation[Convolution]):
-    """Tiles of 4x4 pixels with a quarter of the products, with stride 2 of 2x2 with 25 for 36; 3x3 windows."""
+    """Tiles of 4x4 pixels with a quarter of the products, with stride 2 of 2x2 with 25 for 36; 3x3 windows.
+
+    Dilated ones are convolutions of the phases, the images of the pixels that are so many apart.
+    """
 
     @classmethod
     def limits(cls, q: Query[Convolution]) -> str | None:
@@ -153,8 +172,10 @@ class ConvWinograd(Implementation[Convolution]):
         if not isinstance(p, WinogradConvolution):
             if x.rank != 4 or q.inputs[1].shape[2:] != (3, 3):
                 return f"serves 3x3 windows, not {list(q.inputs[1].shape[2:])}"
-            if p.strides not in ((1, 1), (2, 2)) or p.dilations != (1, 1) or p.groups != 1:
-                return "serves strides of 1 and 2, the same both ways, without dilation and groups"
+            if p.strides not in ((1, 1), (2, 2)) or p.groups != 1:
+                return "serves strides of 1 and 2, the same both ways, without groups"
+            if len(set(p.dilations)) > 1 or p.dilations[0] > 1 < p.strides[0]:
+                return f"serves dilations that are the same both ways, with stride 1, not {list(p.dilations)}"
             if p.exact:
                 return "rounds otherwise than the sum of the products"
             if reason := weights_refusal(q, "transformed blocks"):
@@ -179,7 +200,8 @@ class ConvWinograd(Implementation[Convolution]):
 
     @classmethod
     def transformed(cls, q: Query[Convolution]) -> Primitive:
-        return WinogradConvolution(q.primitive.pads, q.outputs[0].shape[1], q.primitive.strides[0])
+        p = q.primitive
+        return WinogradConvolution(p.pads, q.outputs[0].shape[1], p.strides[0], p.dilations[0])
 
     @classmethod
     def halo(cls, q: Query[Convolution]) -> Mapping[int, Halo]:
@@ -228,6 +250,8 @@ class ConvWinograd(Implementation[Convolution]):
             tiles=s.tiles,
             image_tiles=s.tiles_y * s.tiles_x,
             tiles_x=s.tiles_x,
+            dilation=s.dilation,
+            phase_rows=s.phase_rows,
             edge=s.edge,
             block_tiles=blocking.size,
             blocks=blocking.blocks,
@@ -257,6 +281,8 @@ class ConvWinograd(Implementation[Convolution]):
             tiles=s.tiles,
             image_tiles=s.tiles_y * s.tiles_x,
             tiles_x=s.tiles_x,
+            dilation=s.dilation,
+            phase_rows=s.phase_rows,
             edge=s.edge,
             block_tiles=blocking.size,
             blocks=x.blocks,

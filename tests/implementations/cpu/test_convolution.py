@@ -66,6 +66,39 @@ def test_blocked_convolutions_agree_with_float64(engine, seed):
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(16))
+def test_windows_that_reach_far_into_the_padding_agree_with_float64(engine, seed):
+    """Dilations as large as maps, maps as small as windows: what lies in the padding for all of a chunk is not read."""
+    rng = np.random.default_rng(seed)
+    kernel = ((3, 3), (1, 3), (5, 5), (3, 2))[seed % 4]
+    strides, dilations = tuple(rng.integers(1, 3, 2).tolist()), tuple(rng.integers(1, 20, 2).tolist())
+    pads = tuple((d * (k - 1), d * (k // 2) + 1) for k, d in zip(kernel, dilations, strict=True))
+    groups, (channels, outputs) = ((1, (33, 70)), (2, (64, 32)))[seed % 3 == 2]
+    shapes = ((2, channels, *rng.integers(1, 22, 2).tolist()), (outputs, channels // groups, *kernel), (outputs,))
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+    primitive = Convolution(strides, dilations, pads, groups)
+    (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in arrays))
+    if seed % 2:
+        arrays[0][1, 5, 0, 0] = np.nan  # it reaches the windows that meet it, and no other
+    fused, slope = post_list(("add relu", "gate", "")[seed % 3], size.shape, arrays, rng)
+    q = pose(engine.info, ConvFsv16, primitive, list(map(Layout.of, arrays)), arity=3, fused=fused, constant=(1, 2))
+    assert ConvFsv16.plan(q).steps[0].descriptor.skips
+    roundings = slope * (arrays[1][0].size + 20)
+    check_tiles(
+        engine,
+        ConvFsv16,
+        primitive,
+        arrays,
+        roundings,
+        arity=3,
+        size=size + 4,
+        constant=(1, 2),
+        fused=fused,
+        out_halo=any_halo(rng, 4),
+    )
+
+
+@pytest.mark.opencl
 @pytest.mark.parametrize("seed", range(20))
 def test_the_first_layer_agrees_with_float64_at_any_alignment(engine, seed):
     check_convolution(engine, ConvPlanar, seed, 1 + seed % 6, CHANNELS[seed % len(CHANNELS)], 1, most_stride=4)

@@ -43,25 +43,30 @@ def any_blocking(rng, simd, outputs, count, stride):
     return Blocking(bool(rng.integers(2)), nb, -(-outputs // 16) // nb, size, blocks, each, 0.0, positions_of(stride))
 
 
-def check_winograd(engine, monkeypatch, seed, channels, outputs, shape=None, *, stride=1, chosen=False, posts=None):
+def check_winograd(
+    engine, monkeypatch, seed, channels, outputs, shape=None, *, stride=1, dilation=1, chosen=False, posts=None
+):
     rng = np.random.default_rng(seed)
     pads = tuple((int(a), int(b)) for a, b in rng.integers(0, 4, (2, 2)))
     if shape is None:
         sides = rng.integers(1, 71 if channels * outputs < 5000 else 30, 2)
         sides[0] += (seed - sides[0]) % 4
-        shape = (int(rng.integers(1, 4)), *(max(int(s), 3 - sum(p)) for s, p in zip(sides, pads, strict=True)))
+        shape = (
+            int(rng.integers(1, 4)),
+            *(max(int(s), 2 * dilation + 1 - sum(p)) for s, p in zip(sides, pads, strict=True)),
+        )
     arrays = [
         rng.standard_normal(s).astype(np.float32)
         for s in ((shape[0], channels, *shape[1:]), (outputs, channels, 3, 3), (outputs,))[: 2 + int(rng.integers(2))]
     ]
     arity = len(arrays)
-    primitive = Convolution((stride, stride), (1, 1), pads)
+    primitive = Convolution((stride, stride), (dilation, dilation), pads)
     out = primitive.infer([Layout.of(a) for a in arrays])[0].shape
-    size = winograd(*(a.astype(np.float64) for a in arrays[:2]), pads, magnitude=True, stride=stride)
+    size = winograd(*(a.astype(np.float64) for a in arrays[:2]), pads, magnitude=True, stride=stride, dilation=dilation)
     fused, slope = post_list(POSTS[seed % len(POSTS)] if posts is None else posts, out, arrays, rng)
     if not chosen:
-        edge = 4 // stride
-        count = shape[0] * -(-out[2] // edge) * -(-out[3] // edge)
+        edge = 4 // stride * dilation
+        count = shape[0] * dilation**2 * -(-out[2] // edge) * -(-out[3] // edge)
         blocking = any_blocking(rng, engine.info.simd, outputs, count, stride)
         monkeypatch.setattr(tiles, "best_blocking", lambda *_: blocking)
     # The header's bound, n and so many roundings, and second-order terms; a bias, a residual and each operation of the
@@ -123,6 +128,13 @@ def test_the_chosen_blockings_agree_with_float64(engine, monkeypatch, shape):
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize(("dilation", "side"), [(2, 9), (2, 28), (3, 13), (5, 11), (12, 33)])
+def test_the_phases_of_dilated_windows_agree_with_float64(engine, monkeypatch, dilation, side):
+    for seed, posts in enumerate(("", "add clip", "gate")):
+        check_winograd(engine, monkeypatch, seed, 33, 48, (2, side, side + 3), dilation=dilation, posts=posts)
+
+
+@pytest.mark.opencl
 def test_a_batch_of_small_maps_shares_blocks_of_tiles(engine, monkeypatch):
     check_winograd(engine, monkeypatch, 5, 33, 48, (7, 6, 6), chosen=True)
 
@@ -144,8 +156,8 @@ def test_what_the_tiles_do_not_compute_is_refused_with_the_reason():
     assert "3x3 windows" in str(refusal(kernel=(5, 5)))
     assert "strides of 1 and 2" in str(refusal(strides=(2, 1)))
     assert "strides of 1 and 2" in str(refusal(strides=(3, 3)))
-    assert "without dilation" in str(refusal(dilations=(1, 2)))
-    assert "without dilation" in str(refusal(groups=2))
+    assert "the same both ways" in str(refusal(dilations=(1, 2)))
+    assert "without groups" in str(refusal(groups=2))
     # With stride 2 they are 6 by 5 pixels, 3 by 3 tiles, which read 13 by 13.
     assert refusal(strides=(2, 2), halo=(1, 2)) is None
     assert "zeros around its input" in str(refusal(strides=(2, 2), halo=(0, 2)))

@@ -1,0 +1,74 @@
+"""Windows that reach into the padding: the zeros around an input, and which elements need not be read there."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+from clgraph.core.layout import Halo, Shape
+from clgraph.core.memo import remembered
+from clgraph.ops.convolution import Convolution
+from clgraph.selector.query import Query
+
+SKIPPED_FROM = 0.9
+"""The share of present elements below which the others are skipped: above it lists cost what they save."""
+
+CHUNK = 15
+"""The most pixels that a micro-kernel computes together."""
+
+
+def window_halo(q: Query[Convolution], kernel: tuple[int, ...]) -> Halo:
+    """Return the zeros that the windows reach into, (before, after) each axis of the first input."""
+    p = q.primitive
+    return _window_halo(q.inputs[0].shape[2:], q.outputs[0].shape[2:], kernel, p.pads, p.strides, p.dilations)
+
+
+@lru_cache(maxsize=1024)
+def _window_halo(
+    x: Shape, y: Shape, kernel: tuple[int, ...], pads: Halo, strides: tuple[int, ...], dilations: tuple[int, ...]
+) -> Halo:
+    """Return the zeros that windows over *x* reach into, whose results are *y*: asked several times a node."""
+    around = [
+        (before, max(0, (size - 1) * stride + (taps - 1) * dilation - before - (extent - 1)))
+        for (before, _), size, extent, taps, stride, dilation in zip(
+            pads, y, x, kernel, strides, dilations, strict=True
+        )
+    ]
+    return ((0, 0), (0, 0), *around)
+
+
+@remembered
+def own_halo(q: Query[Convolution]) -> Halo:
+    """Return the zeros that the windows of the weights, the second input, reach into."""
+    return window_halo(q, q.inputs[1].shape[2:])
+
+
+def present_share(q: Query[Convolution], run: int) -> float:
+    """Return the share of a window's elements that lie in the input for some of *run* neighbouring pixels of a row.
+
+    1 where that is little less: they are all read then.
+    """
+    p = q.primitive
+    sizes, made, taps = q.inputs[0].shape[2:], q.outputs[0].shape[2:], q.inputs[1].shape[2:]
+    if not any(map(any, p.pads)):
+        return 1.0
+    runs = (*(1 for _ in sizes[1:]), run)
+    axes = zip(sizes, made, taps, p.strides, p.dilations, p.pads, runs, strict=True)
+    share = prod(_present_along(*axis) for axis in axes)
+    return share if share < SKIPPED_FROM else 1.0
+
+
+@lru_cache(maxsize=1024)
+def _present_along(
+    size: int, made: int, taps: int, stride: int, dilation: int, pads: tuple[int, int], run: int
+) -> float:
+    firsts = [i * stride - pads[0] + tap * dilation for i in range(0, made, run) for tap in range(taps)]
+    return sum(-(run - 1) * stride <= first < size for first in firsts) / len(firsts)
+
+
+def present_halo(halo: Halo, strides: tuple[int, ...]) -> Halo:
+    """Return what of *halo* is read where elements in the padding alone are skipped: that of a chunk's other pixels."""
+    most = (CHUNK - 1) * strides[-1]
+    rows = tuple((0, 0) for _ in halo[2:-1])
+    before, after = halo[-1]
+    return (*halo[:2], *rows, (min(before, most), min(after, most)))
