@@ -9,7 +9,7 @@ stages: their elements are part of a specialisation's key.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 
 from clgraph.core.frozen import frozen, mutable
@@ -52,17 +52,44 @@ def split(topology: Topology, *, body: bool = False, label: str = "") -> tuple[P
     """
     needed = topology.needed()
     numbers = _Numbers(topology, needed, host_values=body).of
-    members: dict[int, list[Layer]] = {}
-    for layer in needed:
-        members.setdefault(numbers[layer.name], []).append(layer)
-    results = {source for _, source in topology.outputs}
+    fixed = _fixed(topology, needed, numbers)
+    made = {name for layer in fixed for name in layer.outputs}
+    wanted = {source for _, source in topology.outputs}
     pieces = []
-    for number in sorted(members):
-        later = {n for k, layers in members.items() if k > number for x in layers for n in x.inputs} | results
-        part = _part(topology, members[number], later)
+    for number in sorted(set(numbers.values()), reverse=True):
+        own = [x for x in needed if numbers[x.name] == number and made.isdisjoint(x.outputs)]
+        read = {name for layer in own for name in layer.inputs} if number % 2 == 0 else set()
+        layers = {x.name for x in (*own, *_makers(fixed, read if number else read | wanted))}
+        if not layers:
+            continue
+        part = _part(topology, [x for x in needed if x.name in layers], wanted - made if number else wanted)
         part.label = f"{label}stage_{number}"
         pieces.append(Piece(number, part))
-    return tuple(pieces)
+        wanted.update(part.inputs)
+    return tuple(pieces[::-1])
+
+
+def _fixed(topology: Topology, needed: Sequence[Layer], numbers: Mapping[str, int]) -> list[Layer]:
+    """Return what computes from constants alone, such as the floats of weights in bytes.
+
+    Each compilable piece has its own of them: what another handed over were an input, not weights to be packed.
+    """
+    known, fixed = set(topology.constants), list[Layer]()
+    for x in needed:
+        if numbers[x.name] == 0 and x.inputs and known.issuperset(x.inputs) and not x.primitive.updates:
+            known.update(x.outputs)
+            fixed.append(x)
+    return fixed
+
+
+def _makers(layers: Sequence[Layer], wanted: Collection[str]) -> list[Layer]:
+    """Return those of *layers* that what is *wanted* needs, from the last to the first."""
+    names, found = set(wanted), list[Layer]()
+    for layer in reversed(layers):
+        if not names.isdisjoint(layer.outputs):
+            names.update(layer.inputs)
+            found.append(layer)
+    return found
 
 
 def _part(topology: Topology, layers: Sequence[Layer], later: Collection[str]) -> Topology:

@@ -97,3 +97,21 @@ def test_what_depends_on_known_data_is_computed_while_shapes_are_bound():
     program = t.build()
     assert len(program) == 0
     np.testing.assert_array_equal(program.outputs[0][1].constant, [[1, 3]])
+
+
+def test_every_piece_computes_from_constants_what_it_reads():
+    t = Topology()
+    w = t.constant("w", np.array([[1, -2, 3], [-4, 5, -6]], np.int8))
+    whole = t.add("whole", Reorder(DType.F32), w)
+    weights, kept = t.add("weights", Activation("abs"), whole), t.add("kept", Activation("neg"), whole)
+    places = t.add("places", NonZero(), t.add("front", Eltwise("add"), t.input("x", (2, 3)), whole))
+    t.output("y", t.add("back", Eltwise("mul"), t.add("floats", Reorder(DType.F32), places), weights))
+    t.output("kept", kept)
+    pieces = split(t)
+    assert [[x.name for x in p.topology.layers] for p in pieces] == [
+        ["whole", "kept", "front"],
+        ["places"],
+        ["whole", "weights", "floats", "back"],
+    ]
+    assert [list(p.topology.inputs) for p in pieces] == [["x"], ["front"], ["places"]]
+    assert [[name for name, _ in p.topology.outputs] for p in pieces] == [["kept", "front"], ["places"], ["back"]]
