@@ -67,6 +67,7 @@ class _Finder:
         self._bound: set[str] = set()
         self._traced: set[str] = set()
         self._sized = {id(a): name for name, a in built.constants.items() if self._depends(name)}
+        self._known_sized = set(self._sized.values())
         self._merged = program.merged
         self._computed = _computed(built)
         self._data = self._makers.keys() - self._computed
@@ -251,11 +252,16 @@ class _Finder:
         return found
 
     def _sized_name(self, value: Value) -> str | None:
-        """Return the name of the built value that a constant is, where sizes decide its elements."""
-        name = self._sized.get(id(value.constant))
-        if name is None and value.name in self._computed_from_sizes:
-            name = value.name
-            if not value.layout.is_dense_plain or value.layout.shape != self._built.shapes[name]:
+        """Return the name of the built value that a constant is, where sizes decide its elements.
+
+        What ``widen_floats`` has made of it has its name, and that of the type.
+        """
+        name, stem = self._sized.get(id(value.constant)), value.name.removesuffix(f"/{value.layout.dtype}")
+        if name is None and (stem in self._computed_from_sizes or (stem != value.name and stem in self._known_sized)):
+            name = stem
+            known = self._built.constants.get(name)
+            shape = self._built.shapes[name] if known is None else known.shape
+            if not value.layout.is_dense_plain or value.layout.shape != shape:
                 raise BindingError(f"the constant {name!r} depends on sizes, and was transformed")
             if not _computed_alike(self._built.dtypes[name], value.layout.dtype):
                 raise BindingError(f"the constant {name!r} depends on sizes, and was made {value.layout.dtype}")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from clgraph.core.dtype import DType
 from clgraph.core.format import feature_blocked
 from clgraph.errors import BindingError
 from clgraph.families.member import Recipe
@@ -52,7 +53,7 @@ def test_results_have_the_formats_that_each_node_has() -> None:
 
 def test_results_have_their_built_names_where_guards_ask_for_them() -> None:
     made = recipe((3, 8), (3, 8))
-    named = tuple(Rule(node, known=(f"built{i}",)) for i, node in enumerate(made.program))
+    named = tuple(Rule(node, known=((f"built{i}", DType.F32),)) for i, node in enumerate(made.program))
     of = replace(made, rules=named, guards=Guards((), (("n", ("built1",), ((1, 8),)),), (), ()))
     _, bindings = of.member([(5, 8), (1, 8)], {})
     assert bindings.shape("built1") == (1, 8)

@@ -215,8 +215,8 @@ def _scaled(g: OpenGraph, x: str) -> str:
 
 
 _TEXT: tuple[Callable[[OpenGraph, str], str], ...] = (
-    _dense, _normalized, _residual, _heads, _heads, _positions, _counted, embedded_step, _clamped, _halves, _last,
-    _masked, _averaged, _folded, _split, _tiled, _padded, _scaled,
+    _dense, _normalized, _residual, _heads, _heads, _positions, _counted, _clamped, _halves, _last, _masked,
+    _averaged, _folded, _split, _tiled, _padded, _scaled,
 )  # fmt: skip
 
 

@@ -43,6 +43,7 @@ from clgraph.ops.integer_convolution import IntegerConvolution
 from clgraph.ops.integer_matmul import IntegerMatMul
 from clgraph.ops.is_special import IsSpecial
 from clgraph.ops.layer_normalization import LayerNormalization
+from clgraph.ops.linear_attention import LinearAttention
 from clgraph.ops.lrn import Lrn
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.max_pool_indices import MaxUnpool
@@ -287,6 +288,9 @@ def _products() -> list[Case]:
         *(Case(Attention(0.5, key), _attention(key, 33, 20, 8, 12), d) for key in (False, True) for d in FLOATS),
         *(Case(Attention(0.5, True), (*_attention(True, 9, 33, 64, 64), bias)) for bias in ((33,), (9, 33))),
     ]
+    for rule in ("linear", "gated_delta"):
+        made = LinearAttention(2, 4, rule)
+        found.append(Case(made, ((3, 5, 14), (3, 5, 14), (3, 5, 36), (3, 4, 7, 9), (3, 5, 4), (3, 5, 1))))
     for cell, gates in (("rnn", 1), ("gru", 3), ("lstm", 4)):
         # More states than one work-item multiplies, and more sequences than share weights.
         for batch, hidden in ((2, 20), (9, 70)):

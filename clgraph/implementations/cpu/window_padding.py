@@ -10,8 +10,11 @@ from clgraph.core.memo import remembered
 from clgraph.ops.convolution import Convolution
 from clgraph.selector.query import Query
 
-SKIPPED_FROM = 0.9
+SKIPPED_FROM = 0.75
 """The share of present elements below which the others are skipped: above it lists cost what they save."""
+
+MOST_TAPS = 1 << 12
+"""Elements of a window along an axis that are counted: those of longer ones, as of waveforms, are all read."""
 
 CHUNK = 15
 """The most pixels that a micro-kernel computes together."""
@@ -62,8 +65,16 @@ def present_share(q: Query[Convolution], run: int) -> float:
 def _present_along(
     size: int, made: int, taps: int, stride: int, dilation: int, pads: tuple[int, int], run: int
 ) -> float:
-    firsts = [i * stride - pads[0] + tap * dilation for i in range(0, made, run) for tap in range(taps)]
-    return sum(-(run - 1) * stride <= first < size for first in firsts) / len(firsts)
+    if taps > MOST_TAPS:
+        return 1.0
+    runs, step = -(-made // run), run * stride
+    found = 0
+    for tap in range(taps):
+        # Run i begins at i * step before the input is moved by the padding, and ends (run - 1) * stride further on.
+        before = pads[0] - tap * dilation
+        first, last = -(-(before - (run - 1) * stride) // step), -(-(before + size) // step)
+        found += max(0, min(runs, last) - max(0, first))
+    return found / (runs * taps)
 
 
 def present_halo(halo: Halo, strides: tuple[int, ...]) -> Halo:
