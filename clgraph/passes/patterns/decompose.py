@@ -17,6 +17,7 @@ from clgraph.ops.batch_normalization import BatchNormalization
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.patterns.depth_windows import spread_depth
 from clgraph.passes.patterns.flattened_product import spread_product
 from clgraph.passes.patterns.log_sum_exp import spread_log_sum_exp
 from clgraph.passes.patterns.pixel_shuffle import spread_shuffle, spread_windows
@@ -44,6 +45,7 @@ class Decompose(Pass):
     * Slices that hold every pixel, joined for a convolution (the Focus layer of detectors), are a space to depth, which
       goes into windows of one element (``space_to_depth``).
     * Windows over a single pixel lose the weights that only pads meet (``single_pixel``).
+    * On CPUs a convolution of volumes is one of their slices (``depth_windows``).
     * On CPUs a logarithm of a sum of exponentials is one of their steps each (``log_sum_exp``).
     * A product of a flattened tensor, unflattened behind it, is one of the tensor itself (``flattened_product``).
     """
@@ -56,7 +58,8 @@ class Decompose(Pass):
         "matmul": "of a tensor that is flattened for it: one of the tensor itself",
         "shuffle": "channels to pixels: a transpose between reshapes",
         "slice": "those that hold every pixel, joined for a convolution, become a space to depth",
-        "convolution": "of one element, of pixels that became channels: one of the pixels; loses weights of pads alone",
+        "convolution": "of one element, of pixels that became channels: one of the pixels; loses weights of pads "
+        "alone; over three axes: one over two",
         "conv_transpose": "with few outputs and windows side by side, a convolution and a transpose",
     }
 
@@ -64,7 +67,7 @@ class Decompose(Pass):
         changes = 0
         rules = [spread_shuffle, spread_windows, spread_product, take_pixels, crop_windows]
         if context.on_cpus:
-            rules.append(spread_log_sum_exp)
+            rules += [spread_log_sum_exp, spread_depth]
         for node in program:
             if isinstance(node.primitive, BatchNormalization):
                 changes += _batch_normalization(program, node)

@@ -1,0 +1,75 @@
+"""Convolutions of volumes, a rule of ``decompose``: those of images, which are slices of the volume."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from clgraph.core.layout import Shape
+from clgraph.graph.node import Node, Value
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.program import Program
+from clgraph.ops.concat import Concat
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.pad import Pad
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
+from clgraph.ops.transpose import Transpose
+
+_SLICES_OUTSIDE = (0, 2, 1, 3, 4)
+"""``[N, C, D, H, W]`` as ``[N, D, C, H, W]``, and back."""
+
+
+def spread_depth(program: Program, node: Node) -> bool:
+    """Compute a convolution over three axes with constant weights as one over the last two, or as a sum of such.
+
+    Slice d of the result meets ``kernel`` slices of the input. Of one group their channels, one slice's behind the
+    other's, are those of image d, and the weights ``[O, C, kernel, y, x]`` are ``[O, kernel * C, y, x]``. Of several
+    groups each slice has a convolution, and the results are added. Transposes between such convolutions meet, and go.
+    """
+    p, weights = node.primitive, node.inputs[1].constant if isinstance(node.primitive, Convolution) else None
+    if not isinstance(p, Convolution) or weights is None or weights.ndim != 5 or node.fused or p.apart:
+        return False
+    (stride, *strides), (dilation, *dilations), (pads, *others) = p.strides, p.dilations, p.pads
+    batch, outputs, depth, *made = node.output.layout.shape
+    taps = weights.shape[2]
+
+    def add(step: Primitive, *inputs: Value) -> Value:
+        return program.insert(step, inputs, sources=[node], before=node).output
+
+    def convolved(x: Value, number: int, kernel: Array, *bias: Value) -> Value:
+        size = x.layout.shape
+        images = add(Reshape((batch * depth, *size[2:])), x)
+        constant = program.constant(f"{node.name}/weights{number}", np.ascontiguousarray(kernel))
+        image = replace(p, strides=tuple(strides), dilations=tuple(dilations), pads=tuple(others))
+        return add(image, images, constant, *bias)
+
+    x = add(Transpose(_SLICES_OUTSIDE), node.inputs[0])
+    if any(pads):
+        x = add(Pad(((0, 0), pads, (0, 0), (0, 0), (0, 0))), x)
+    met = [x]
+    if (taps, stride) != (1, 1):
+        met = [add(_every(stride, tap * dilation, depth, x.layout.shape), x) for tap in range(taps)]
+    if p.groups == 1:
+        joined = add(Concat(2), *met) if taps > 1 else met[0]
+        flat = weights.swapaxes(1, 2).reshape(outputs, -1, *weights.shape[3:])
+        y = convolved(joined, 0, flat, *node.inputs[2:])
+    else:
+        y = convolved(met[0], 0, weights[:, :, 0], *node.inputs[2:])
+        for tap in range(1, taps):
+            y = add(Eltwise("add"), convolved(met[tap], tap, weights[:, :, tap]), y)
+    y = add(Transpose(_SLICES_OUTSIDE), add(Reshape((batch, depth, outputs, *made)), y))
+    name = node.output.name
+    program.rewire(node.output, y)
+    program.erase(node)
+    y.name = name
+    return True
+
+
+def _every(stride: int, first: int, count: int, shape: Shape) -> Slice:
+    """Return the slice that takes *count* entries of the second axis of *shape*, every *stride* from *first* on."""
+    starts = (0, first, *(0 for _ in shape[2:]))
+    ends = (shape[0], first + (count - 1) * stride + 1, *shape[2:])
+    return Slice(starts, ends, (1, stride, *(1 for _ in shape[2:])))
