@@ -11,7 +11,8 @@ from clgraph.ops.convolution import Convolution
 from clgraph.selector.query import Query
 
 SKIPPED_FROM = 0.75
-"""The share of present elements below which the others are skipped: above it lists cost what they save."""
+"""The share of present elements below which the others are skipped: ordinary maps multiply their padding, as others do,
+so that a weight that is not finite makes the same results NaN there."""
 
 MOST_TAPS = 1 << 12
 """Elements of a window along an axis that are counted: those of longer ones, as of waveforms, are all read."""

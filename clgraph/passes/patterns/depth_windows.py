@@ -21,13 +21,17 @@ from clgraph.ops.transpose import Transpose
 _SLICES_OUTSIDE = (0, 2, 1, 3, 4)
 """``[N, C, D, H, W]`` as ``[N, D, C, H, W]``, and back."""
 
+_JOINED = 1 << 28
+"""Bytes of joined slices, as many times the input as the window is deep: above, convolutions of slices are added."""
+
 
 def spread_depth(program: Program, node: Node) -> bool:
     """Compute a convolution over three axes with constant weights as one over the last two, or as a sum of such.
 
     Slice d of the result meets ``kernel`` slices of the input. Of one group their channels, one slice's behind the
     other's, are those of image d, and the weights ``[O, C, kernel, y, x]`` are ``[O, kernel * C, y, x]``. Of several
-    groups each slice has a convolution, and the results are added. Transposes between such convolutions meet, and go.
+    groups, and where that takes too much memory, each slice has a convolution, and the results are added. Transposes
+    between such convolutions meet, and go.
     """
     p, weights = node.primitive, node.inputs[1].constant if isinstance(node.primitive, Convolution) else None
     if not isinstance(p, Convolution) or weights is None or weights.ndim != 5 or node.fused or p.apart:
@@ -35,6 +39,8 @@ def spread_depth(program: Program, node: Node) -> bool:
     (stride, *strides), (dilation, *dilations), (pads, *others) = p.strides, p.dilations, p.pads
     batch, outputs, depth, *made = node.output.layout.shape
     taps = weights.shape[2]
+    if 0 in (*node.output.layout.shape, *weights.shape):
+        return False
 
     def add(step: Primitive, *inputs: Value) -> Value:
         return program.insert(step, inputs, sources=[node], before=node).output
@@ -52,7 +58,7 @@ def spread_depth(program: Program, node: Node) -> bool:
     met = [x]
     if (taps, stride) != (1, 1):
         met = [add(_every(stride, tap * dilation, depth, x.layout.shape), x) for tap in range(taps)]
-    if p.groups == 1:
+    if p.groups == 1 and taps * met[0].layout.nbytes <= _JOINED:
         joined = add(Concat(2), *met) if taps > 1 else met[0]
         flat = weights.swapaxes(1, 2).reshape(outputs, -1, *weights.shape[3:])
         y = convolved(joined, 0, flat, *node.inputs[2:])

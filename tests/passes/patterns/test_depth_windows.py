@@ -34,3 +34,16 @@ def test_a_convolution_of_volumes_is_one_of_slices_or_a_sum_of_them(kernel, p, c
     made = [n for n in program if isinstance(n.primitive, Convolution)]
     assert [n.inputs[1].layout.rank for n in made] == [4] * convolutions
     np.testing.assert_allclose(run_reference(program, feeds, exact=True)["y"], before, rtol=1e-12, atol=1e-12)
+
+
+def test_slices_that_take_too_much_together_are_convolved_apart(monkeypatch) -> None:
+    monkeypatch.setattr("clgraph.passes.patterns.depth_windows._JOINED", 1 << 10)
+    net = Net()
+    net.add("y", Convolution((1, 1, 1), (1, 1, 1), ONE), net.input("x", (1, 4, 5, 6, 7)), net.data("w", 8, 4, 3, 3, 3))
+    assert [n.primitive.kind for n in run(net.program("y"), Decompose())].count("convolution") == 3
+
+
+def test_volumes_without_elements_stay_what_they_are() -> None:
+    net = Net()
+    net.add("y", Convolution((1, 1, 1), (1, 1, 1), ONE), net.input("x", (0, 4, 5, 6, 7)), net.data("w", 8, 4, 3, 3, 3))
+    assert [n.primitive.kind for n in run(net.program("y"), Decompose())] == ["convolution"]
