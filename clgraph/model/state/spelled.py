@@ -5,7 +5,7 @@ Or past and new ones are joined in front of an Attention, which knows no past th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
@@ -19,12 +19,19 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
+from clgraph.model.state.near import with_near_shapes
 from clgraph.model.state.needed import needed
+from clgraph.model.state.scores import Mask, Scores, apart_by_heads, chain, joined_heads
 from clgraph.ops.microsoft.attention import CrossAttention
 from clgraph.ops.multi_head_attention import MultiHeadAttention
 
 _MOVES = frozenset({"reshape", "unsqueeze", "squeeze", "expand", "transpose", "identity", "reorder"})
 """Kinds through which keys and values reach the products: of their first input."""
+
+_HIDDEN = -1e4
+"""Scores below that count for nothing."""
+
+_NONE = np.empty(0)
 
 _EXAMPLES = (((3, 2), (5, 5)), ((3, 1), (5, 1)))
 """Past and new tokens of the example by which an attention is confirmed, and of another of other sizes.
@@ -33,30 +40,53 @@ Those of one new token are for models whose masks are made for a whole prompt or
 """
 
 
+_Shapes = dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]
+"""Shapes and types by values' names."""
+
+
 @frozen
 class Spelled:
-    """An attention's layers: from *join_keys* and *join_values* to *last*, which makes the mixtures of values."""
+    """An attention's layers: from *join_keys* and *join_values* to *last*, which makes the mixtures of values.
+
+    Attributes:
+        scores: What is made of products of queries and keys.
+        heads: Of queries that are rows of tokens; else 0.
+        joined: Of queries and mixtures ``[batch * heads, tokens, D]``; else 0.
+    """
 
     last: Layer
     join_keys: Layer
     join_values: Layer
     queries: str
-    scale: float
-    bias: str | None
+    scores: Scores
     heads: int = 0
+    joined: int = 0
 
     @property
     def attention(self) -> MultiHeadAttention:
         """What the layers compute: of the queries, new keys and values, the bias where there is one, and pasts."""
-        reads = (*(("mask",) if self.bias else ()), "past_key", "past_value")
-        return MultiHeadAttention(self.heads, scale=self.scale, reads=reads)
+        reads = (*(("mask",) if self.scores.bias else ()), "past_key", "past_value")
+        return MultiHeadAttention(self.heads, scale=self.scores.scale, reads=reads)
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        """What :attr:`attention` reads, in its order."""
-        joined = (self.join_keys.inputs, self.join_values.inputs)
-        bias = (self.bias,) if self.bias else ()
-        return (self.queries, *(new for _, new in joined), *bias, *(past for past, _ in joined))
+    def layers(self) -> Sequence[Layer]:
+        """The :attr:`attention` with what makes its bias, and moves its heads."""
+        names = (self.last.outputs[0], self.join_keys.outputs[0], self.join_values.outputs[0])
+        (past_keys, keys), (past_values, values) = self.join_keys.inputs, self.join_values.inputs
+        bias, before, behind = self.scores.bias, list(self.scores.layers), list[Layer]()
+        queries = self.queries
+        if self.joined:
+            behind = chain(self.last, joined_heads(), f"{names[0]}/heads", names[0])
+            before += chain(self.last, apart_by_heads(self.joined), queries, queries := f"{names[0]}/queries")
+            names = (f"{names[0]}/heads", *names[1:])
+        inputs = (queries, keys, values, *((bias,) if bias else ()), past_keys, past_values)
+        return [*before, replace(self.last, primitive=self.attention, inputs=inputs, outputs=names), *behind]
+
+    @property
+    def cut(self) -> tuple[str, ...]:
+        """The values that :attr:`layers` are confirmed for."""
+        joined = (*self.join_keys.inputs, *self.join_values.inputs)
+        return (self.queries, *joined, *self.scores.added, *(mask.name for mask in self.scores.masks))
 
 
 def joins(topology: Topology, layer: Layer) -> bool:
@@ -79,16 +109,14 @@ def gathered(topology: Topology) -> Topology:
         return topology
     last = {s.last.name: s for s in found}
     gone = {x.name for s in found for x in (s.join_keys, s.join_values)}
-    made = replace(topology, layers=[], _made={*topology.inputs, *topology.constants})
+    constants = dict(topology.constants)
+    for s in found:
+        constants |= s.scores.arrays(matcher.type_of(s.queries))
+    made = replace(topology, layers=[], constants=constants, _made={*topology.inputs, *constants})
     for layer in topology.layers:
-        if layer.name in gone:
-            continue
-        if (s := last.get(layer.name)) is None:
-            made.layers.append(layer)
-            continue
-        names = (layer.outputs[0], s.join_keys.outputs[0], s.join_values.outputs[0])
-        made.layers.append(replace(layer, primitive=s.attention, inputs=s.inputs, outputs=names))
-    return needed(made)
+        if layer.name not in gone:
+            made.layers += last[layer.name].layers if layer.name in last else [layer]
+    return with_near_shapes(needed(made), matcher.all_shapes)
 
 
 @dataclass
@@ -130,21 +158,22 @@ class _Matcher:
         depth = (self.topology.inputs[keys[0].inputs[0]].shape or (None,))[-1]
         if not isinstance(depth, int):
             return None
-        scale = 1 / sqrt(depth) if scale is None else scale
-        return Spelled(last, keys[0], values[0], last.inputs[0], scale * keys[1], bias, heads)
+        scores = Scores(last, (1 / sqrt(depth) if scale is None else scale) * keys[1])
+        return Spelled(last, keys[0], values[0], last.inputs[0], scores.plus(bias) if bias else scores, heads)
 
     def _of_products(self, last: Layer) -> Spelled | None:
         join_values = self._join(last.inputs[1])
         if join_values is None or join_values[1] != 1:
             return None
         softmax = self._behind(last.inputs[0], ("softmax",))
-        if softmax is None or getattr(softmax.primitive, "axes", ()) not in ((-1,), (3,)):
+        if softmax is None or getattr(softmax.primitive, "axes", ()) not in ((-1,), (2,), (3,)):
             return None
-        found = self._scores(softmax.inputs[0], 1.0, None)
-        if found is None or (join_keys := self._join(found[0].inputs[1])) is None:
+        if (found := self._scores(softmax.inputs[0])) is None:
             return None
-        product, scale, bias = found
-        return Spelled(last, join_keys[0], join_values[0], product.inputs[0], scale * join_keys[1], bias)
+        product, (join_keys, factor) = found.product, self._keys_of(found.product)
+        joined = self._heads_of(join_keys) if len(self.shape(product.inputs[0])) == 3 else 0
+        scores = replace(found, scale=found.scale * factor)
+        return Spelled(last, join_keys, join_values[0], product.inputs[0], scores, 0, joined)
 
     def _join(self, name: str) -> tuple[Layer, float] | None:
         """Return the layer that joins what *name* is made of, and the factor on the way."""
@@ -159,24 +188,63 @@ class _Matcher:
 
     def _behind(self, name: str, kinds: Sequence[str]) -> Layer | None:
         while (layer := self.makers.get(name)) is not None and layer.primitive.kind not in kinds:
-            if layer.primitive.kind not in ("reorder", "identity", "where"):
+            if layer.primitive.kind not in ("reorder", "identity", "where", "reshape"):
                 return None
-            name = layer.inputs[-1]
+            name = layer.inputs[0 if layer.primitive.kind == "reshape" else -1]
         return layer
 
-    def _scores(self, name: str, scale: float, bias: str | None) -> tuple[Layer, float, str | None] | None:
-        """Return the product that makes the scores *name*, the factor, and what is added."""
+    def _scores(self, name: str) -> Scores | None:
+        """Return what is made of products by the layers in front of *name*."""
         layer = self.makers.get(name)
-        if layer is None or layer.primitive.kind == "matmul":
-            return None if layer is None else (layer, scale, bias)
-        if layer.primitive.kind in ("reorder", "identity"):
-            return self._scores(layer.inputs[0], scale, bias)
+        kind = "" if layer is None else layer.primitive.kind
+        if layer is None or (kind == "matmul" and self._join(layer.inputs[1]) is None):
+            return None
+        if kind == "matmul":
+            return Scores(layer)
+        if kind in ("reorder", "identity") or self._is_floor(layer):
+            return self._scores(layer.inputs[0])
+        if kind == "reshape":
+            return self._apart(layer)
         if (number := self._factor(layer)) is not None:
-            return self._scores(layer.inputs[0], scale * number, bias)
-        if getattr(layer.primitive, "function", "") == "add" and bias is None and scale == 1:
-            one, two = layer.inputs
-            return self._scores(one, scale, two) or self._scores(two, scale, one)
+            return None if (found := self._scores(layer.inputs[0])) is None else found.times(number)
+        if kind == "where":
+            return self._masked(layer)
+        if getattr(layer.primitive, "function", "") == "add":
+            for one, other in (layer.inputs, layer.inputs[::-1]):
+                if (found := self._scores(one)) is not None:
+                    return found.plus(other)
         return None
+
+    def _masked(self, layer: Layer) -> Scores | None:
+        """Return the scores that a Where replaces by a number, or leaves."""
+        condition, *branches = layer.inputs
+        for hides, (scores, number) in enumerate((branches, branches[::-1])):
+            if self.topology.constants.get(number, _NONE).size == 1 and (found := self._scores(scores)) is not None:
+                return found.masked(Mask(condition, bool(hides)), number)
+        return None
+
+    def _apart(self, layer: Layer) -> Scores | None:
+        """Return the scores of all heads of all texts that *layer* reshapes to those of each."""
+        found = self._scores(layer.inputs[0])
+        if found is None or (len(self.shape(layer.inputs[0])), len(self.shape(layer.outputs[0]))) != (3, 4):
+            return None
+        rank = None if found.bias is None else max(len(self.shape(name)) for name in found.added)
+        return found.of_heads(self._heads_of(self._keys_of(found.product)[0])) if rank in (None, 3) else None
+
+    def _keys_of(self, product: Layer) -> tuple[Layer, float]:
+        found = self._join(product.inputs[1])
+        assert found is not None
+        return found
+
+    def _heads_of(self, join: Layer) -> int:
+        """Return the heads of a cache, 0 where they are open."""
+        heads = (self.topology.inputs[join.inputs[0]].shape or (0, 0))[1]
+        return heads if isinstance(heads, int) else 0
+
+    def _is_floor(self, layer: Layer) -> bool:
+        """Whether *layer* leaves all scores as they are, but those that are hidden."""
+        floor = self.topology.constants.get(layer.inputs[-1], _NONE)
+        return getattr(layer.primitive, "function", "") == "max" and floor.size == 1 and bool(floor < _HIDDEN)
 
     def _factor(self, layer: Layer) -> float | None:
         """Return the number by which *layer* multiplies its first input."""
@@ -208,11 +276,27 @@ class _Matcher:
         return {n: a for n, a in one.items() if a.size == 1 and n in two and np.array_equal(a, two[n])}
 
     @cached_property
-    def shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]:
+    def shapes(self) -> _Shapes:
         """Shapes and types of values in an example; nothing where there is none."""
-        program, _ = self.built
-        values = () if program is None else (*program.inputs, *program.values)
-        return {v.name: (v.layout.shape, v.layout.dtype.numpy) for v in values}
+        return _shapes(self.built[0])
+
+    @cached_property
+    def others(self) -> _Shapes:
+        """Those in another example, of two texts where the model takes more than one."""
+        return _shapes(self.example(*self.built[1], texts=2) or self.example(*self.built[1]))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a value in the example, no axis where it has none."""
+        return self.shapes[name][0] if name in self.shapes else ()
+
+    def all_shapes(self, name: str) -> tuple[tuple[int, ...], ...]:
+        """Return the shapes of a value in several examples, of one text and of two; nothing where it has none."""
+        examples = (self.shapes, self.others)
+        return tuple(x[name][0] for x in examples) if all(name in x for x in examples) else ()
+
+    def type_of(self, name: str) -> np.dtype[np.generic]:
+        """Return the type of a value in the example."""
+        return self.shapes[name][1]
 
     @cached_property
     def built(self) -> tuple[Program | None, tuple[int, int]]:
@@ -222,7 +306,7 @@ class _Matcher:
                 return program, other
         return None, _EXAMPLES[0][1]
 
-    def example(self, past: int, tokens: int) -> Program | None:
+    def example(self, past: int, tokens: int, texts: int = 1) -> Program | None:
         """Return the program of *tokens* behind a *past*; ``None`` where the topology's sizes cannot be guessed."""
         top = self.topology
         outputs = {value: name for name, value in top.outputs}
@@ -234,7 +318,7 @@ class _Matcher:
             total = signature.shape if signature is not None else None
             if len(shape) != 4 or total is None or len(total) != 4:
                 return None
-            named |= {shape[0]: 1, shape[2]: past}
+            named |= {shape[0]: texts, shape[2]: past}
             named.setdefault(total[2], past + tokens)
         sizes = {
             name: tuple(d if isinstance(d, int) else named.get(d, tokens) for d in s.shape or ())
@@ -247,37 +331,46 @@ class _Matcher:
 
     def confirmed(self, s: Spelled) -> bool:
         """Whether the layers of *s* make of random numbers what the attention makes."""
-        shapes = self.shapes
-        cut = s.inputs
-        if any(name not in shapes for name in cut):
+        shapes, masks = self.shapes, {mask.name: mask.hides for mask in s.scores.masks}
+        if any(name not in shapes for name in s.cut):
             return False
         random = np.random.default_rng(0)
-        feeds: dict[str, Array] = {n: random.standard_normal(shapes[n][0]).astype(shapes[n][1]) for n in cut}
-        body = Topology()
-        layers, needed = list[Layer](), {s.last.outputs[0]}
-        for layer in reversed(self.topology.layers):
-            if needed & set(layer.outputs) - set(cut):
-                layers.insert(0, layer)
-                needed |= set(layer.inputs)
-        for name in self.topology.inputs:
-            if name in needed and name not in feeds:
-                feeds[name] = np.ones(*shapes[name])
-        for name in feeds:
-            body.input(name, None, None)
-        for name, array in self.topology.constants.items():
-            if name in needed:
-                body.constant(name, array)
+        feeds: dict[str, Array] = {}
+        for name in s.cut:
+            shape, dtype = shapes[name]
+            feeds[name] = random.standard_normal(shape).astype(dtype)
+            if name in masks:
+                feeds[name] = (random.random(shape) < 0.5) & (np.arange(shape[-1]) > 0) ^ (not masks[name])
         try:
-            for x in layers:
-                body.add(
-                    x.name, x.primitive, *x.inputs, outputs=[n if n not in cut else f"{n}:unused" for n in x.outputs]
-                )
-            body.output(s.last.outputs[0])
-            want = interpret(body, feeds)[s.last.outputs[0]]
-            got = s.attention.reference(*(feeds[n] for n in cut))[0]
+            want = self._made_of(self.topology.layers, feeds, s)
+            got = self._made_of(s.layers, feeds, s)
         except ClgraphError:
             return False
         close = 1e-4 if want.dtype == np.float32 else 2e-2
         return want.shape == got.shape and bool(
             np.allclose(want.astype(np.float32), got.astype(np.float32), close, close)
         )
+
+    def _made_of(self, layers: Iterable[Layer], feeds: Mapping[str, Array], s: Spelled) -> Array:
+        """Return what *layers* make of *feeds* for the mixtures of *s*, and of ones for other inputs of the model."""
+        body, found, needed = Topology(), list[Layer](), {s.last.outputs[0]}
+        for layer in reversed(list(layers)):
+            if needed & set(layer.outputs) - feeds.keys():
+                found.insert(0, layer)
+                needed |= set(layer.inputs)
+        ones = {name: np.ones(*self.shapes[name]) for name in self.topology.inputs if name in needed - feeds.keys()}
+        for name in (*feeds, *ones):
+            body.input(name, None, None)
+        for name, array in (self.topology.constants | s.scores.arrays(self.type_of(s.queries))).items():
+            if name in needed:
+                body.constant(name, array)
+        for x in found:
+            outputs = [n if n not in feeds else f"{n}:unused" for n in x.outputs]
+            body.add(x.name, x.primitive, *x.inputs, outputs=outputs)
+        body.output(s.last.outputs[0])
+        return interpret(body, {**feeds, **ones})[s.last.outputs[0]]
+
+
+def _shapes(program: Program | None) -> _Shapes:
+    values = () if program is None else (*program.inputs, *program.values)
+    return {v.name: (v.layout.shape, v.layout.dtype.numpy) for v in values}

@@ -22,6 +22,9 @@ from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
 _COUNTS = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199, 211, 223, 227, 229, 233)
 """Numbers of tokens to tell axes by: primes, of which one divides no size of a model's weights."""
 
+_FEW = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
+"""The same for models whose masks are constants that have no more rows."""
+
 _APART = frozenset({"cached_attention", "reshape", "transpose", "reorder", "expand", "where", "identity"})
 """Kinds that keep tokens apart whatever their attributes are; elementwise ones do so too."""
 
@@ -52,22 +55,28 @@ def tokens_of(parts: Parts) -> Tokens:
         ClgraphError: The topology cannot be built.
     """
     constants = {n for a in parts.device.constants.values() for n in a.shape}
-    count = next((p for p in _COUNTS if all(n % p for n in constants)), _COUNTS[0])
-    past = 3
-    try:
-        values = parts.host_values(feeds := _feeds(parts, count, past), 1, past)
-    except ShapeError:
-        past = 0
-        values = parts.host_values(feeds := _feeds(parts, count, past), 1, past)
-    crossing = {name: values[name] for name in parts.crossing}
-    biases = {b.input: declared(values[b.value]) for b in parts.biases}
-    rest = {name: a for name, a in feeds.items() if name in parts.device.inputs}
-    program = build(parts, rest | crossing | biases, 1, count)
+    for past, counts in ((3, _COUNTS), (3, _FEW), (0, _COUNTS), (0, _FEW)):
+        count = next((p for p in counts if all(n % p for n in constants)), counts[0])
+        try:
+            program = _probed(parts, count, past)
+            break
+        except ShapeError:
+            if not past and counts is _FEW:
+                raise
     results = {
         name: next((i for i, n in enumerate(value.layout.shape) if n == count), None) for name, value in program.outputs
     }
     apart = all(_keeps_apart(node, count) for node in program) and None not in results.values()
     return Tokens(results, apart, past > 0)
+
+
+def _probed(parts: Parts, count: int, past: int) -> Program:
+    """Return the program for one text of *count* tokens behind a *past*."""
+    values = parts.host_values(feeds := _feeds(parts, count, past), 1, past)
+    crossing = {name: values[name] for name in parts.crossing}
+    biases = {b.input: declared(values[b.value]) for b in parts.biases}
+    rest = {name: a for name, a in feeds.items() if name in parts.device.inputs}
+    return build(parts, rest | crossing | biases, 1, count)
 
 
 def bound(topology: Topology, feeds: Mapping[str, Array], batch: int, count: int) -> Topology:
