@@ -9,30 +9,39 @@ from clgraph.onnxruntime.adapters import AdapterFormat, LoraAdapter
 from clgraph.onnxruntime.binding import IOBinding
 from clgraph.onnxruntime.binding import IOBinding as SessionIOBinding
 from clgraph.onnxruntime.capi import onnxruntime_validation
-from clgraph.onnxruntime.compiling import ModelCompiler
-from clgraph.onnxruntime.described import ModelMetadata, NodeArg
+from clgraph.onnxruntime.compiling import (
+    ModelCompiler,
+    OrtExternalInitializerInfo,
+)
+from clgraph.onnxruntime.described import (
+    ModelMetadata,
+    NodeArg,
+    OrtEpAssignedNode,
+    OrtEpAssignedSubgraph,
+)
 from clgraph.onnxruntime.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo
 from clgraph.onnxruntime.enumerations import (
     ExecutionMode,
     ExecutionOrder,
     GraphOptimizationLevel,
+    ModelPackageWriteMode,
     OrtAllocatorType,
     OrtCompileApiFlags,
     OrtDeviceMemoryType,
     OrtDeviceVendorId,
     OrtExecutionProviderDevicePolicy,
+    OrtHardwareDeviceType,
+    OrtMemoryInfoDeviceType,
     OrtMemType,
     OrtSparseFormat,
 )
 from clgraph.onnxruntime.environment import (
-    __version__,
     create_and_register_allocator,
     create_and_register_allocator_v2,
     disable_telemetry_events,
     enable_telemetry_events,
     get_build_info,
     get_device,
-    get_ep_devices,
     get_version_string,
     has_collective_ops,
     preload_dlls,
@@ -45,15 +54,29 @@ from clgraph.onnxruntime.environment import (
     set_seed,
     unregister_execution_provider_library,
 )
+from clgraph.onnxruntime.hardware import (
+    OrtEpDevice,
+    OrtHardwareDevice,
+    get_ep_devices,
+)
 from clgraph.onnxruntime.installing import install, uninstall
-from clgraph.onnxruntime.names import is_installed
+from clgraph.onnxruntime.names import __version__, is_installed
 from clgraph.onnxruntime.options import RunOptions, SessionOptions
+from clgraph.onnxruntime.packages import (
+    ModelPackage,
+    ModelPackageComponentContext,
+    ModelPackageContext,
+    ModelPackageOptions,
+    OrtEpContextData,
+    OrtEpContextDataBuffer,
+    OrtSyncStream,
+)
 from clgraph.onnxruntime.providers import get_all_providers, get_available_providers
 from clgraph.onnxruntime.session import InferenceSession
 from clgraph.onnxruntime.sparse import SparseTensor
 from clgraph.onnxruntime.values import OrtValue, copy_tensors
 
-package_name, version = "onnxruntime", __version__
+package_name, version, cuda_version = "onnxruntime", __version__, ""
 
 __all__ = [
     "AdapterFormat",
@@ -65,6 +88,11 @@ __all__ = [
     "LoraAdapter",
     "ModelCompiler",
     "ModelMetadata",
+    "ModelPackage",
+    "ModelPackageComponentContext",
+    "ModelPackageContext",
+    "ModelPackageOptions",
+    "ModelPackageWriteMode",
     "NodeArg",
     "OrtAllocatorType",
     "OrtArenaCfg",
@@ -72,10 +100,20 @@ __all__ = [
     "OrtDevice",
     "OrtDeviceMemoryType",
     "OrtDeviceVendorId",
+    "OrtEpAssignedNode",
+    "OrtEpAssignedSubgraph",
+    "OrtEpContextData",
+    "OrtEpContextDataBuffer",
+    "OrtEpDevice",
     "OrtExecutionProviderDevicePolicy",
+    "OrtExternalInitializerInfo",
+    "OrtHardwareDevice",
+    "OrtHardwareDeviceType",
     "OrtMemType",
     "OrtMemoryInfo",
+    "OrtMemoryInfoDeviceType",
     "OrtSparseFormat",
+    "OrtSyncStream",
     "OrtValue",
     "RunOptions",
     "SessionIOBinding",
@@ -86,6 +124,7 @@ __all__ = [
     "copy_tensors",
     "create_and_register_allocator",
     "create_and_register_allocator_v2",
+    "cuda_version",
     "disable_telemetry_events",
     "enable_telemetry_events",
     "get_all_providers",

@@ -104,6 +104,11 @@ class AdapterFormat:
         a, arrays = self._adapter, {name: np.array(value.numpy()) for name, value in params.items()}
         self._adapter = Adapter(a.format_version, a.adapter_version, a.model_version, arrays)
 
+    format_version = property(get_format_version)
+    adapter_version = property(get_adapter_version, set_adapter_version)
+    model_version = property(get_model_version, set_model_version)
+    parameters = property(get_parameters, set_parameters)
+
 
 def read(path: str | os.PathLike[str]) -> Adapter:
     """Return the adapter in a file.

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clgraph.onnxruntime.devices import OrtMemoryInfo
-from clgraph.onnxruntime.enumerations import OrtAllocatorType, OrtMemType
+from clgraph.onnxruntime.hardware import HOST_MEMORY
 from clgraph.onnxruntime.options import say_once
-from clgraph.onnxruntime.statuses import Fail
-
-_HOST = OrtMemoryInfo("Cpu", OrtAllocatorType.ORT_DEVICE_ALLOCATOR, 0, OrtMemType.DEFAULT)
 
 _METHODS = {
     "_inputs_meta": "get_inputs",
@@ -74,19 +71,11 @@ class Session:
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
         """Return where the inputs are read from: the host's memory, each."""
-        return [_HOST] * len(self.get_inputs())
+        return [HOST_MEMORY] * len(self.get_inputs())
 
     def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
         """Return where the results are written to: the host's memory, each."""
-        return [_HOST] * len(self.get_outputs())
-
-    def get_input_epdevices(self) -> list[Any]:
-        """Return devices of plugins: none."""
-        return []
-
-    def get_provider_graph_assignment_info(self) -> list[Any]:
-        """Refuse. Raises ``Fail``, always."""
-        raise Fail("ONNX Runtime's partitions are not here; session.model.explain() tells what runs each node")
+        return [HOST_MEMORY] * len(self.get_outputs())
 
     def get_tuning_results(self) -> list[Any]:
         """Return what ONNX Runtime's tuning has found: nothing, clgraph's is ``clgraph tune``."""

@@ -9,12 +9,23 @@ from typing import Any
 
 import onnx
 
-from clgraph.errors import ClgraphError
+from clgraph.core.frozen import frozen
+from clgraph.errors import ClgraphError, InputError
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.onnxruntime.enumerations import GraphOptimizationLevel, OrtCompileApiFlags
 from clgraph.onnxruntime.loading import checked_source
 from clgraph.onnxruntime.options import SessionOptions
 from clgraph.onnxruntime.statuses import Fail, InvalidArgument, MismatchError
+from clgraph.onnxruntime.values import OrtValue
+
+
+@frozen
+class OrtExternalInitializerInfo:
+    """Where an initialiser lies: a file beside the model, and its bytes there."""
+
+    filepath: str
+    file_offset: int
+    byte_size: int
 
 
 class ModelCompiler:
@@ -29,7 +40,7 @@ class ModelCompiler:
         external_initializers_size_threshold: int = 1024,
         flags: int = OrtCompileApiFlags.NONE,
         graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_DISABLE_ALL,
-        get_initializer_location_func: Callable[..., Any] | None = None,
+        get_initializer_location_func: Callable[..., OrtExternalInitializerInfo | None] | None = None,
     ) -> None:
         """Remember what is to be written.
 
@@ -38,14 +49,17 @@ class ModelCompiler:
                 ``None``: they stay in the model.
             flags: Of :class:`OrtCompileApiFlags`.
 
+            get_initializer_location_func: Takes the name and value of an initialiser, and where it lies if it lies
+                beside the model; returns where it is to be found, having written it there, or ``None``: in the model.
+
         Raises:
-            InvalidArgument: Initialisers are to go to places that a function tells.
+            InputError: Initialisers are to go to one file, and to places that a function tells (a ``ValueError``).
             MismatchError: The model is neither a path nor bytes.
         """
         self._source = checked_source(input_model_path_or_bytes)
-        if get_initializer_location_func is not None:
-            raise InvalidArgument("get_initializer_location_func is not there: give external_initializers_file_path")
-        where = external_initializers_file_path
+        where, self._place = external_initializers_file_path, get_initializer_location_func
+        if where is not None and self._place is not None:
+            raise InputError("give external_initializers_file_path or get_initializer_location_func, not both")
         self._data = None if where is None else os.fspath(where)
         self._threshold, self._flags = external_initializers_size_threshold, int(flags)
 
@@ -62,7 +76,7 @@ class ModelCompiler:
                 raise MismatchError("a model of bytes wants the path of the file to write")
             output_model_path = f"{self._source.removesuffix('.onnx')}_ctx.onnx"
         if self._flags & OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS and Path(output_model_path).exists():
-            raise Fail(f"{output_model_path} exists")
+            raise Fail(f"{output_model_path} exists already")
         written = self._written(Path(output_model_path).parent)
         try:
             Path(output_model_path).write_bytes(written)
@@ -76,6 +90,11 @@ class ModelCompiler:
     def compile_to_stream(self, write_function: Callable[[bytes], None]) -> None:
         """Give the bytes of the file to *write_function*; raises like :meth:`compile_to_file`."""
         write_function(self.compile_to_bytes())
+
+    def set_ep_context_binary_information(self, *_: Any) -> None:
+        """Return at once: no node has data that a provider has compiled."""
+
+    set_ep_context_data_write_func = clear_ep_context_data_write_func = set_ep_context_binary_information
 
     def _written(self, folder: Path) -> bytes:
         """Return the file's bytes; other data goes to *folder*."""
@@ -95,5 +114,27 @@ class ModelCompiler:
                 external.write_external_data_tensors(model, str(folder))
         except (OSError, ValueError) as error:
             raise Fail(f"the model cannot be written: {error}") from error
+        if self._place is not None:
+            self._move(model, self._place)
         written: bytes = model.SerializeToString()
         return written
+
+    def _move(self, model: onnx.ModelProto, place: Callable[..., OrtExternalInitializerInfo | None]) -> None:
+        """Let the initialisers of *model* lie where *place* says that they do."""
+        outline = model if isinstance(self._source, bytes) else onnx.load(self._source, load_external_data=False)
+        for tensor, before in zip(model.graph.initializer, outline.graph.initializer, strict=True):
+            found = place(tensor.name, OrtValue(onnx.numpy_helper.to_array(tensor)), _info(before))
+            if found is None:
+                continue
+            held = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, raw_data=b"")
+            onnx.external_data_helper.set_external_data(held, found.filepath, found.file_offset, found.byte_size)
+            held.ClearField("raw_data")
+            tensor.CopyFrom(held)
+
+
+def _info(tensor: onnx.TensorProto) -> OrtExternalInitializerInfo | None:
+    """Return where an initialiser lies beside its model, if it does."""
+    if tensor.data_location != onnx.TensorProto.EXTERNAL:
+        return None
+    where = {entry.key: entry.value for entry in tensor.external_data}
+    return OrtExternalInitializerInfo(where["location"], int(where.get("offset", 0)), int(where.get("length", 0)))

@@ -79,6 +79,33 @@ def _inferred(source: str | bytes, fed: Container[str]) -> dict[str, Shape]:
 
 
 @frozen
+class OrtEpAssignedNode:
+    """A node of a graph."""
+
+    name: str
+    domain: str
+    op_type: str
+
+
+@frozen
+class OrtEpAssignedSubgraph:
+    """Nodes that one provider has."""
+
+    ep_name: str
+    nodes: tuple[OrtEpAssignedNode, ...]
+
+    def get_nodes(self) -> list[OrtEpAssignedNode]:
+        """Return the nodes."""
+        return list(self.nodes)
+
+
+def assigned(provider: str, source: str | bytes) -> OrtEpAssignedSubgraph:
+    """Return that a provider has every node of a graph."""
+    nodes = map_model(source)[0].graph.node
+    return OrtEpAssignedSubgraph(provider, tuple(OrtEpAssignedNode(n.name, n.domain, n.op_type) for n in nodes))
+
+
+@frozen
 class ModelMetadata:
     """What a model's file says of itself."""
 

@@ -6,7 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clgraph.core.frozen import frozen
-from clgraph.onnxruntime.enumerations import OrtAllocatorType, OrtDeviceMemoryType, OrtDeviceVendorId, OrtMemType
+from clgraph.onnxruntime.enumerations import (
+    OrtAllocatorType,
+    OrtDeviceMemoryType,
+    OrtDeviceVendorId,
+    OrtMemoryInfoDeviceType,
+    OrtMemType,
+)
 from clgraph.onnxruntime.statuses import InvalidArgument, MismatchError, RefusedError
 
 _KINDS = {"cpu": 0, "cuda": 1, "gpu": 1, "webgpu": 1, "dml": 1, "fpga": 2, "npu": 3, "cann": 3}
@@ -19,6 +25,11 @@ def get_ort_device_type(device_type: str) -> int:
     if device_type not in _KINDS:
         raise InvalidArgument(f"no device is called {device_type!r}; there are {', '.join(_KINDS)}")
     return 4 if device_type == "dml" else _KINDS[device_type]
+
+
+def get_vendor_id_for_device_type(device_type: str) -> OrtDeviceVendorId | None:
+    """Return the vendor of a kind of device, ``None`` where there are several."""
+    return OrtDeviceVendorId.NONE if device_type == "webgpu" else _VENDORS.get(device_type)
 
 
 def check_host(device: Any, what: str) -> None:
@@ -80,6 +91,8 @@ class OrtDevice:
         """Return its vendor."""
         return self._numbers[3]
 
+    mem_type, vendor_id = device_mem_type, device_vendor_id
+
     def _get_c_device(self) -> OrtDevice:
         return self
 
@@ -94,6 +107,19 @@ class OrtMemoryInfo:
     mem_type: OrtMemType
     device_mem_type: OrtDeviceMemoryType = OrtDeviceMemoryType.DEFAULT
     device_vendor_id: int = 0
+
+    @staticmethod
+    def create_v2(
+        name: str,
+        device_type: OrtMemoryInfoDeviceType,
+        vendor_id: int,
+        device_id: int,
+        device_mem_type: OrtDeviceMemoryType,
+        alignment: int,
+        allocator_type: OrtAllocatorType,
+    ) -> OrtMemoryInfo:
+        """Return the description of a device's memory."""
+        return OrtMemoryInfo(name, allocator_type, device_id, OrtMemType.DEFAULT, device_mem_type, vendor_id)
 
 
 class OrtArenaCfg:

@@ -81,7 +81,7 @@ class OrtDeviceMemoryType(_Named):
     HOST_ACCESSIBLE = 5
 
 
-class OrtDeviceVendorId(_Named):
+class OrtDeviceVendorId(IntEnum):
     """Vendors, by their numbers on the PCI bus."""
 
     NONE = 0
@@ -92,6 +92,56 @@ class OrtDeviceVendorId(_Named):
     HUAWEI = 0x19E5
     QUALCOMM = 0x5143
     INTEL = 0x8086
+
+
+class OrtHardwareDeviceType(_Named):
+    """Kinds of hardware."""
+
+    CPU = 0
+    GPU = 1
+    NPU = 2
+
+
+class OrtMemoryInfoDeviceType(_Named):
+    """Kinds of devices that memory belongs to."""
+
+    CPU = 0
+    GPU = 1
+    NPU = 3
+    FPGA = 2
+
+
+class OrtCompiledModelCompatibility(_Named):
+    """Whether a device can run what a provider has compiled."""
+
+    EP_NOT_APPLICABLE = 0
+    EP_SUPPORTED_OPTIMAL = 1
+    EP_SUPPORTED_PREFER_RECOMPILATION = 2
+    EP_UNSUPPORTED = 3
+
+
+class OrtDeviceEpIncompatibilityReason(_Named):
+    """What speaks against a device, in bits."""
+
+    NONE = 0
+    DRIVER_INCOMPATIBLE = 1
+    DEVICE_INCOMPATIBLE = 2
+    MISSING_DEPENDENCY = 4
+    UNKNOWN = -(2**31)
+
+
+class ModelPackageWriteMode(_Named):
+    """How a package of models would be written."""
+
+    PRESERVE = 0
+    DENSE = 1
+
+
+class ArenaExtendStrategy(_Named):
+    """How an arena would grow."""
+
+    kNextPowerOfTwo = 0  # noqa: N815  # as ONNX Runtime has it
+    kSameAsRequested = 1  # noqa: N815  # as ONNX Runtime has it
 
 
 class OrtSparseFormat(_Named):

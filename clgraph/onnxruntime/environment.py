@@ -7,12 +7,9 @@ import sys
 from typing import Any
 
 from clgraph.core.version import __version__ as own_version
+from clgraph.onnxruntime.names import __version__
 from clgraph.onnxruntime.options import log, say_once
-from clgraph.onnxruntime.statuses import NotImplemented as NotHere
-from clgraph.onnxruntime.statuses import RefusedError
-
-__version__ = "1.32.0"
-"""The version of ONNX Runtime whose Python interface is answered."""
+from clgraph.onnxruntime.statuses import Fail, RefusedError
 
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
 """Of Python's logging, by ONNX Runtime's severities: verbose, info, warning, error, fatal."""
@@ -85,19 +82,14 @@ def has_collective_ops() -> bool:
     return False
 
 
-def get_ep_devices() -> list[Any]:
-    """Return devices of plugins: none."""
-    return []
-
-
 def register_execution_provider_library(name: str, path: str) -> None:
-    """Refuse. Raises ``NotImplemented``, always."""
-    raise NotHere(f"the library {path!r} of {name!r} is made for ONNX Runtime; clgraph runs OpenCL devices")
+    """Refuse. Raises ``Fail``, always."""
+    raise Fail(f"the library {path!r} of {name!r} is made for ONNX Runtime; clgraph runs OpenCL devices")
 
 
 def unregister_execution_provider_library(name: str) -> None:
-    """Refuse. Raises ``NotImplemented``, always."""
-    raise NotHere(f"no library is registered for {name!r}")
+    """Refuse. Raises ``Fail``, always."""
+    raise Fail(f"no library is registered for {name!r}")
 
 
 def create_and_register_allocator(*_: Any) -> None:

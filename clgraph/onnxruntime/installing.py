@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from clgraph.onnxruntime.children import reach, spec_of
-from clgraph.onnxruntime.environment import __version__
-from clgraph.onnxruntime.names import NAME, OWN, is_installed
+from clgraph.onnxruntime.names import NAME, OWN, __version__, is_installed
 
 _MODULES = (
     "",

@@ -1,10 +1,13 @@
-"""The name that is answered to, and whether it is."""
+"""The name and version that are answered to, and whether they are."""
 
 from __future__ import annotations
 
 import sys
 
 NAME, OWN = "onnxruntime", "clgraph.onnxruntime"
+
+__version__ = "1.32.0"
+"""The version of ONNX Runtime whose Python interface is answered."""
 
 
 def is_installed() -> bool:

@@ -15,11 +15,17 @@ from clgraph.network.cancelling import Cancellation
 from clgraph.onnxruntime.adapters import LoraAdapter
 from clgraph.onnxruntime.attributes import Entries, Typed
 from clgraph.onnxruntime.enumerations import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
+from clgraph.onnxruntime.enumerations import OrtExecutionProviderDevicePolicy as Policy
+from clgraph.onnxruntime.hardware import OrtEpDevice
 from clgraph.onnxruntime.providers import CPU, OWN
+from clgraph.onnxruntime.selecting import Delegate, provider_of
 from clgraph.onnxruntime.statuses import Fail, MismatchError, RefusedError
 from clgraph.onnxruntime.statuses import NotImplemented as NotHere
 
 log = logging.getLogger("clgraph.onnxruntime")
+
+ASSIGNMENT = "session.record_ep_graph_assignment_info"
+"""The entry of a configuration that has a session tell which provider has which nodes."""
 
 
 _said: set[str] = set()
@@ -43,6 +49,7 @@ class SessionOptions(Typed):
         initializers, external: Values that replace initialisers of the model, and what its file has beside it.
         files: Contents of files beside the model, by the names that the model has for them.
         providers: Options of the providers that were added, by name.
+        policy: What selects the device of a session that names no providers, where anything does.
         cancelled: Whether no session is to be made.
     """
 
@@ -52,9 +59,11 @@ class SessionOptions(Typed):
     external: dict[str, Any]
     files: dict[str, memoryview]
     providers: dict[str, dict[str, str]]
+    policy: Policy | Delegate | None
     cancelled: bool
 
-    __slots__ = ("_config", "by_denotation", "by_name", "cancelled", "external", "files", "initializers", "providers")
+    _HELD = ("by_denotation", "by_name", "external", "files", "initializers", "providers")
+    __slots__ = ("_config", "cancelled", "policy", *_HELD)
     defaults = {
         "enable_cpu_mem_arena": True,
         "enable_mem_pattern": True,
@@ -80,18 +89,20 @@ class SessionOptions(Typed):
         """Take the defaults."""
         super().__init__()
         object.__setattr__(self, "_config", Entries("SessionOptions"))
-        for name in ("by_denotation", "by_name", "external", "files", "initializers", "providers"):
+        for name in self._HELD:
             object.__setattr__(self, name, {})
         object.__setattr__(self, "cancelled", False)
+        object.__setattr__(self, "policy", None)
 
     def held(self) -> SessionOptions:
         """Return a copy for a session, which what the program does with these later does not reach."""
         made = SessionOptions()
         made._values.update(self._values)
         made._config.entries.update(self._config.entries)
-        for name in ("by_denotation", "by_name", "external", "files", "initializers", "providers"):
+        for name in self._HELD:
             getattr(made, name).update(getattr(self, name))
         object.__setattr__(made, "cancelled", self.cancelled)
+        object.__setattr__(made, "policy", self.policy)
         return made
 
     def add_session_config_entry(self, key: str, value: str) -> None:
@@ -104,6 +115,10 @@ class SessionOptions(Typed):
         """Return an entry; raises ``RuntimeError`` where there is none."""
         found: str = self._config.get(key)
         return found
+
+    def asks_for(self, key: str) -> bool:
+        """Return whether an entry is ``"1"``."""
+        return bool(self._config.entries.get(key) == "1")
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Let the open dimension called *name* have *size*."""
@@ -149,13 +164,45 @@ class SessionOptions(Typed):
             raise RefusedError(f"Unknown Provider Type: {name}; here are {OWN} and {CPU}")
         self.providers[name] = {str(key): str(value) for key, value in options.items()}
 
-    def has_providers(self) -> bool:
-        """Return whether providers were added."""
-        return bool(self.providers)
+    def add_provider_for_devices(self, devices: Sequence[OrtEpDevice], options: Mapping[str, str]) -> None:
+        """Let sessions that name no providers run on one of *devices*, the first of them.
 
-    def set_provider_selection_policy(self, policy: Any) -> None:
-        """Log that providers are named."""
-        say_once(f"SessionOptions.set_provider_selection_policy({policy!s}): name providers, or CLGRAPH_DEVICE")
+        Raises:
+            InvalidArgument: There is none, or they are of several providers.
+            MismatchError: They are no devices, or the options no dictionary.
+        """
+        self.providers.update(provider_of(devices, options))
+
+    def has_providers(self) -> bool:
+        """Return whether providers were added, or are selected."""
+        return bool(self.providers) or self.policy is not None
+
+    def set_provider_selection_policy(self, policy: Policy) -> None:
+        """Let sessions that name no providers run on the hardware that *policy* prefers, where there is any.
+
+        Raises:
+            MismatchError: It is no ``OrtExecutionProviderDevicePolicy``.
+        """
+        if not isinstance(policy, Policy):
+            raise MismatchError(f"a policy is an OrtExecutionProviderDevicePolicy, not {policy!r}")
+        object.__setattr__(self, "policy", policy)
+
+    def set_provider_selection_policy_delegate(self, delegate: Delegate) -> None:
+        """Let a function select devices: it takes them, the model's metadata, an empty dictionary, and how many.
+
+        Raises:
+            MismatchError: It cannot be called.
+        """
+        if not callable(delegate):
+            raise MismatchError(f"a delegate is a function, not {delegate!r}")
+        object.__setattr__(self, "policy", delegate)
+
+    def set_ep_context_data_read_func(self, read_func: Any, max_data_size: int) -> None:
+        """Log that no node has data that a provider has compiled."""
+        say_once("SessionOptions.set_ep_context_data_read_func: clgraph reads no EPContext nodes")
+
+    def clear_ep_context_data_read_func(self) -> None:
+        """Return at once: no such function is kept."""
 
     def set_load_cancellation_flag(self, value: bool) -> None:
         """Let sessions not be made while *value* holds; one that is being made is finished."""
@@ -166,7 +213,7 @@ class SessionOptions(Typed):
         for name, default in self.defaults.items():
             if name not in (*self._USED, *self._LOGGING) and self._values[name] != default:
                 say_once(f"SessionOptions.{name} = {self._values[name]!s}: no meaning in clgraph, results are the same")
-        for key, value in self._config.entries.items():
+        for key, value in self._config.entries.items() - {(ASSIGNMENT, "1")}:
             say_once(f"session configuration {key} = {value}: no meaning in clgraph")
 
 

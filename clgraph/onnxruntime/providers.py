@@ -96,6 +96,22 @@ def provided(providers: Any = None, provider_options: Any = None) -> Provided:
     return Provided({**found, CPU: found.get(CPU, {})}, device, own)
 
 
+def check_and_normalize_provider_args(
+    providers: Any, provider_options: Any, available_provider_names: Sequence[str]
+) -> tuple[list[str], list[dict[str, str]]]:
+    """Return the names of providers and the options of each, as texts; those that are not available with a warning.
+
+    Raises:
+        OptionError: They are no names, pairs of name and options, or as many options as names (a ``ValueError``).
+    """
+    found: dict[str, dict[str, str]] = {}
+    for name, options in _named(providers, provider_options) or []:
+        if name not in available_provider_names:
+            warnings.warn(f"provider {name!r} is not among {', '.join(available_provider_names)}", stacklevel=2)
+        found.setdefault(name, {str(key): str(value) for key, value in options.items()})
+    return list(found), list(found.values())
+
+
 def _named(providers: Any, provider_options: Any) -> list[tuple[str, Mapping[Any, Any]]] | None:
     if not providers:
         return None

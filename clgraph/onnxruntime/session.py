@@ -12,13 +12,15 @@ from clgraph.model.run_queue import RunQueue
 from clgraph.network.cancelling import Cancellation
 from clgraph.onnxruntime.base import Session
 from clgraph.onnxruntime.binding import IOBinding
-from clgraph.onnxruntime.described import ModelMetadata, NodeArg, output_args
+from clgraph.onnxruntime.described import ModelMetadata, NodeArg, OrtEpAssignedSubgraph, assigned, output_args
 from clgraph.onnxruntime.feeds import Feeds
+from clgraph.onnxruntime.hardware import OrtEpDevice, device_of
 from clgraph.onnxruntime.loading import checked_source, compiled
-from clgraph.onnxruntime.options import RunOptions, SessionOptions, say_once
+from clgraph.onnxruntime.options import ASSIGNMENT, RunOptions, SessionOptions, say_once
 from clgraph.onnxruntime.profiling import Trace
 from clgraph.onnxruntime.providers import Provided, provided, provided_or_cpu
-from clgraph.onnxruntime.statuses import InvalidArgument, MismatchError, StatusError, plainly, statuses
+from clgraph.onnxruntime.selecting import selected
+from clgraph.onnxruntime.statuses import Fail, InvalidArgument, MismatchError, StatusError, plainly, statuses
 from clgraph.onnxruntime.values import OrtValue, OrtValueVector
 
 Callback = Callable[[list[Any], Any, str], object]
@@ -64,10 +66,17 @@ class InferenceSession(Session):
         self._queue = RunQueue("clgraph-onnxruntime")
         self._trace = Trace(self._options.profile_file_prefix) if self._options.enable_profiling else None
         self._opened = time.monotonic_ns()
-        if not providers and self._options.providers:
-            providers, provider_options = list(self._options.providers.items()), None
+        if not providers and self._options.has_providers():
+            providers, provider_options = list(self._wished().items()), None
         asked = provided_or_cpu if self._enable_fallback else provided
         self._compile(asked(providers, provider_options))
+
+    def _wished(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the options, by name, of the providers that the session's options have or select."""
+        if self._options.providers or self._options.policy is None:
+            return self._options.providers
+        with statuses(loading=True):
+            return selected(self._options.policy, self._source)
 
     def set_providers(self, providers: Any = None, provider_options: Any = None) -> None:
         """Compile the model for other providers.
@@ -254,6 +263,20 @@ class InferenceSession(Session):
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Return the inputs that the model has values for."""
         return list(self._overridable_args)
+
+    def get_input_epdevices(self) -> list[OrtEpDevice]:
+        """Return the device that the session runs on, once an input."""
+        return device_of(next(iter(self._provided.options)), self._model.device.name) * len(self._input_args)
+
+    def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
+        """Return the nodes of the model's graph under the provider in use, if the options ask for them.
+
+        Raises:
+            Fail: The entry ``session.record_ep_graph_assignment_info`` of their configuration is not ``"1"``.
+        """
+        if not self._options.asks_for(ASSIGNMENT):
+            raise Fail(f'session configuration {ASSIGNMENT} must be "1" to tell which provider has which nodes')
+        return [assigned(next(iter(self._provided.options)), self._source)]
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return what the model's file says of itself."""

@@ -12,6 +12,7 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import DeviceMemoryError, InputError
 from clgraph.onnxruntime.devices import OrtDevice, check_host
 from clgraph.onnxruntime.enumerations import OrtSparseFormat
+from clgraph.onnxruntime.statuses import NotImplemented as NotHere
 from clgraph.onnxruntime.statuses import RefusedError
 from clgraph.onnxruntime.typing_of import type_of
 
@@ -19,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 @frozen(eq=False)
-class CooView:
+class SparseCooView:
     """Where the values of a tensor in coordinates lie."""
 
     places: Array
@@ -30,7 +31,7 @@ class CooView:
 
 
 @frozen(eq=False)
-class CsrView:
+class SparseCsrView:
     """Where the values of a matrix in compressed rows lie."""
 
     columns: Array
@@ -50,7 +51,7 @@ class SparseTensor:
 
     _shape: tuple[int, ...]
     _values: Array
-    _view: CooView | CsrView
+    _view: SparseCooView | SparseCsrView
 
     def __init__(self, sparse_tensor: Any) -> None:
         """Hold another one's contents; raises ``InputError`` (a ``ValueError``) for what is none."""
@@ -59,7 +60,7 @@ class SparseTensor:
         self.__dict__.update(sparse_tensor.__dict__)
 
     @classmethod
-    def _made(cls, shape: Any, values: Any, view: CooView | CsrView, device: OrtDevice) -> Self:
+    def _made(cls, shape: Any, values: Any, view: SparseCooView | SparseCsrView, device: OrtDevice) -> Self:
         check_host(device, "a sparse tensor")
         made = cls.__new__(cls)
         made._shape, made._values, made._view = tuple(int(d) for d in shape), np.asarray(values), view
@@ -74,7 +75,7 @@ class SparseTensor:
                 ``RuntimeError``).
         """
         places = np.asarray(coo_indices, np.int64)
-        made = cls._made(dense_shape, values, CooView(places), ort_device)
+        made = cls._made(dense_shape, values, SparseCooView(places), ort_device)
         if places.shape != (made._values.size,) and (places.shape != (made._values.size, 2) or len(made._shape) != 2):
             raise RefusedError(
                 f"Index size: {places.size} must be equal to or twice the values size: {made._values.size}"
@@ -90,7 +91,7 @@ class SparseTensor:
         Raises:
             RefusedError: The columns are not as many as the values, or the rows' beginnings not one more than rows.
         """
-        view = CsrView(np.asarray(inner_indices, np.int64), np.asarray(outer_indices, np.int64))
+        view = SparseCsrView(np.asarray(inner_indices, np.int64), np.asarray(outer_indices, np.int64))
         made = cls._made(dense_shape, values, view, ort_device)
         if len(made._shape) != 2 or view.columns.size != made._values.size:
             raise RefusedError(f"{view.columns.size} columns for {made._values.size} values in {list(made._shape)}")
@@ -113,7 +114,7 @@ class SparseTensor:
 
     def format(self) -> OrtSparseFormat:
         """Return how it is laid out."""
-        coordinates = isinstance(self._view, CooView)
+        coordinates = isinstance(self._view, SparseCooView)
         return OrtSparseFormat.ORT_SPARSE_COO if coordinates else OrtSparseFormat.ORT_SPARSE_CSRC
 
     def data_type(self) -> str:
@@ -124,19 +125,26 @@ class SparseTensor:
         """Return the kind of memory it lies in."""
         return "cpu"
 
-    def as_coo_view(self) -> CooView:
+    def as_coo_view(self) -> SparseCooView:
         """Return the places of the values; raises ``RuntimeError`` for a tensor in compressed rows."""
-        return self._view if isinstance(self._view, CooView) else self._refuse("COO")
+        return self._view if isinstance(self._view, SparseCooView) else self._refuse("COO")
 
-    def as_csrc_view(self) -> CsrView:
+    def as_csrc_view(self) -> SparseCsrView:
         """Return columns and rows of the values; raises ``RuntimeError`` for a tensor in coordinates."""
-        return self._view if isinstance(self._view, CsrView) else self._refuse("CSR(C)")
+        return self._view if isinstance(self._view, SparseCsrView) else self._refuse("CSR(C)")
 
     get_coo_data, get_csrc_data = as_coo_view, as_csrc_view
 
     def as_blocksparse_view(self) -> NoReturn:
         """Raise ``RuntimeError``: no tensor is in blocks."""
         self._refuse("BlockSparse")
+
+    get_blocksparse_data = as_blocksparse_view
+
+    @classmethod
+    def blocksparse_from_numpy(cls, *_: Any) -> NoReturn:
+        """Refuse. Raises ``NotImplemented``, always."""
+        raise NotHere("sparse tensors in blocks are not here: make one in COO or CSR format")
 
     def to_cuda(self, ort_device: Any) -> NoReturn:
         """Raise ``RuntimeError``: values are in the host's memory."""
@@ -161,7 +169,7 @@ class SparseTensor:
 
     def _coordinates(self) -> tuple[Sequence[Array], Sequence[int]]:
         """Return for each axis the values' coordinates, and its size; of places in the flat tensor there is one."""
-        if isinstance(self._view, CooView):
+        if isinstance(self._view, SparseCooView):
             places = self._view.places
             return ([places], [prod(self._shape)]) if places.ndim == 1 else (list(places.T), self._shape)
         starts, columns = self._view.starts, self._view.columns

@@ -20,7 +20,10 @@ class OrtValue:
 
     Attributes:
         value: The array; a sequence is a list, a map a dictionary.
+        keeps: What must live as long as the value, as its memory is that one's.
     """
+
+    keeps: Any = None
 
     def __init__(self, value: Any, numpy_obj: Any = None) -> None:
         """Hold *value*, itself; that of another ``OrtValue``."""
@@ -59,6 +62,18 @@ class OrtValue:
         if any(size < 0 for size in shape):
             raise RefusedError(f"a value of shape {list(shape)}: a size is negative")
         return cls(np.zeros(tuple(shape), as_dtype(np.float32 if element_type is None else element_type)))
+
+    @classmethod
+    def ortvalue_from_shape_and_onnx_type(cls, shape: Sequence[int], onnx_element_type: int, device: Any) -> Self:
+        """Return a value of zeros of ONNX's element type."""
+        return cls.ortvalue_from_shape_and_type(shape, onnx_element_type, device)
+
+    @classmethod
+    def ortvalue_from_shape_and_type_for_memory_info(cls, shape: Sequence[int], element_type: Any, memory: Any) -> Self:
+        """Return a value of zeros in the memory that is described; raises ``RuntimeError`` for another's."""
+        return cls.ortvalue_from_shape_and_type(shape, element_type, memory)
+
+    ortvalue_from_shape_and_onnx_type_for_memory_info = ortvalue_from_shape_and_type_for_memory_info
 
     @classmethod
     def from_dlpack(cls, data: Any, is_bool_tensor: bool = False, /) -> Self:
@@ -190,6 +205,27 @@ class OrtValueVector(list[OrtValue]):
     def push_back(self, value: Any) -> None:
         """Append a value, or an array."""
         self.append(value if isinstance(value, OrtValue) else OrtValue(value))
+
+    def push_back_batch(
+        self,
+        tensors: Sequence[Any],
+        data_ptrs: Sequence[int],
+        element_types: Sequence[Any],
+        shapes: Sequence[Sequence[int]],
+        devices: Sequence[Any],
+    ) -> None:
+        """Append values on the memory of *tensors*, whose addresses, element types and shapes are given.
+
+        Raises:
+            RefusedError: A tensor is not in the host's memory.
+        """
+        for tensor, address, kind, shape, device in zip(
+            tensors, data_ptrs, element_types, shapes, devices, strict=True
+        ):
+            check_host(device, "a value")
+            value = OrtValue(array_at(address, shape, as_dtype(kind)))
+            value.keeps = tensor
+            self.append(value)
 
     def reserve(self, count: int) -> None:
         """Return at once: lists grow by themselves."""

@@ -27,12 +27,6 @@ def test_attributes_and_defaults_are_onnxruntimes() -> None:
         assert {n: own[n] for n in theirs} == theirs
 
 
-def test_enumerations_have_onnxruntimes_members() -> None:
-    for name in ("GraphOptimizationLevel", "ExecutionMode", "ExecutionOrder"):
-        theirs, own = (getattr(module, name).__members__ for module in (onnxruntime, ours))
-        assert {n: int(v) for n, v in own.items()} == {n: int(v) for n, v in theirs.items()}
-
-
 def test_misspelt_options_and_other_types_are_errors() -> None:
     options = ours.SessionOptions()
     with pytest.raises(AttributeError, match="'intra_op_threads'"):

@@ -1,6 +1,6 @@
 """The package's name and version, where programs look for them."""
 
-from clgraph.onnxruntime.environment import __version__
+from clgraph.onnxruntime.names import __version__
 
 package_name = "onnxruntime"
 

@@ -1,6 +1,6 @@
 """Questions about the package, where ONNX Runtime answers them."""
 
-from clgraph.onnxruntime.environment import __version__
+from clgraph.onnxruntime.names import __version__
 
 
 def check_distro_info() -> None:

@@ -10,4 +10,4 @@ def _refused(*_: object) -> NoReturn:
 
 
 quantize_matmul_2bits = quantize_matmul_4bits = quantize_matmul_8bits = quantize_matmul_bnb4 = _refused
-quantize_qdq_matmul_2bits = quantize_qdq_matmul_4bits = _refused
+quantize_qdq_matmul_2bits = quantize_qdq_matmul_4bits = pack_fp4_weights_for_cuda_moe_gemm = _refused

@@ -1,0 +1,76 @@
+"""ONNX Runtime's questions about operators: the schemas there are, and the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import onnx
+
+from clgraph.core.frozen import frozen
+from clgraph.graph.importing import MICROSOFT
+from clgraph.onnxruntime.statuses import NotImplemented as NotHere
+from clgraph.onnxruntime.statuses import RefusedError
+from clgraph.ops import index
+
+
+@frozen
+class FormalParameter:
+    """An input or output of an operator, under ONNX Runtime's names.
+
+    Attributes:
+        typeStr: Its type, or the name of the types it is constrained to.
+        isHomogeneous: Whether all that a variadic one takes are of one type.
+    """
+
+    name: str
+    types: set[str]
+    typeStr: str  # noqa: N815  # as ONNX Runtime has it
+    description: str
+    option: Any
+    isHomogeneous: bool  # noqa: N815  # as ONNX Runtime has it
+
+
+class OpSchema:
+    """What is known of an operator; attributes that are not here are those of onnx's."""
+
+    def __init__(self, schema: Any) -> None:
+        """Take onnx's."""
+        self._schema = schema
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._schema, name)
+
+    @property
+    def inputs(self) -> list[FormalParameter]:
+        """What it takes."""
+        return [*map(_parameter, self._schema.inputs)]
+
+    @property
+    def outputs(self) -> list[FormalParameter]:
+        """What it returns."""
+        return [*map(_parameter, self._schema.outputs)]
+
+
+def _parameter(p: Any) -> FormalParameter:
+    return FormalParameter(p.name, p.types, p.type_str, p.description, p.option, p.is_homogeneous)
+
+
+def get_all_operator_schema() -> list[OpSchema]:
+    """Return every version of ONNX's operators, and com.microsoft's that clgraph runs, these by their names alone."""
+    return [*map(OpSchema, onnx.defs.get_all_schemas_with_history()), *map(OpSchema, _microsoft())]
+
+
+def _microsoft() -> Iterator[Any]:
+    names = sorted({name for text in index.MICROSOFT.values() for name in text.split()})
+    return (onnx.defs.OpSchema(name, MICROSOFT, 1, doc="clgraph has no schema of this operator.") for name in names)
+
+
+def get_all_opkernel_def() -> NoReturn:
+    """Refuse. Raises ``NotImplemented``, always."""
+    raise NotHere("ONNX Runtime's kernels are not here: `clgraph check model.onnx` tells what runs each node")
+
+
+def get_registered_ep_kernel_defs(ep_name: str) -> NoReturn:
+    """Refuse. Raises ``RefusedError`` (a ``RuntimeError``), always: no library of ONNX Runtime is registered."""
+    raise RefusedError(f"No devices found for EP {ep_name!r}: libraries of ONNX Runtime cannot be registered")
