@@ -43,6 +43,15 @@ def substitute(
     return made
 
 
+def supersede(program: Program, node: Node, value: Value) -> bool:
+    """Let the readers of *node*'s result read *value*, which takes its name, and remove *node*; return true."""
+    name = node.output.name
+    program.rewire(node.output, value)
+    program.erase(node)
+    value.name = name
+    return True
+
+
 def mover(value: Value, reader: Node) -> Node:
     """Return the node beside which *value* is moved for *reader*: in front of a transfer, still on its own device."""
     if not isinstance(reader.primitive, Transfer):

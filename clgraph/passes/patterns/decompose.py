@@ -23,6 +23,9 @@ from clgraph.passes.patterns.log_sum_exp import spread_log_sum_exp
 from clgraph.passes.patterns.pixel_shuffle import spread_shuffle, spread_windows
 from clgraph.passes.patterns.single_pixel import crop_windows
 from clgraph.passes.patterns.space_to_depth import take_pixels
+from clgraph.passes.patterns.volume_pooling import spread_pooling
+from clgraph.passes.patterns.volume_resizing import spread_resizing
+from clgraph.passes.patterns.volume_upsampling import spread_upsampling
 from clgraph.passes.rewriting import bypass
 from clgraph.selector.post import keeps_its_bits
 
@@ -31,7 +34,7 @@ _COMMUTE = {"add", "mul", "min", "max"}
 
 
 class Decompose(Pass):
-    """Spell operators with fewer kinds of them, and remove what changes nothing, by the rules below.
+    """Spell operators with fewer kinds of them, and remove what changes nothing, by these rules, until none applies.
 
     * A batch normalisation with constant statistics is one multiplication and one addition of constants ``[C, 1, …]``,
       computed in float64 and rounded once. With statistics computed at run time it stays.
@@ -45,7 +48,8 @@ class Decompose(Pass):
     * Slices that hold every pixel, joined for a convolution (the Focus layer of detectors), are a space to depth, which
       goes into windows of one element (``space_to_depth``).
     * Windows over a single pixel lose the weights that only pads meet (``single_pixel``).
-    * On CPUs a convolution of volumes is one of their slices (``depth_windows``).
+    * On CPUs a convolution, transposed convolution, pooling or interpolation of volumes is one of their slices
+      (``depth_windows``, ``volume_upsampling``, ``volume_pooling``, ``volume_resizing``).
     * On CPUs a logarithm of a sum of exponentials is one of their steps each (``log_sum_exp``).
     * A product of a flattened tensor, unflattened behind it, is one of the tensor itself (``flattened_product``).
     """
@@ -60,23 +64,29 @@ class Decompose(Pass):
         "slice": "those that hold every pixel, joined for a convolution, become a space to depth",
         "convolution": "of one element, of pixels that became channels: one of the pixels; loses weights of pads "
         "alone; over three axes: one over two",
-        "conv_transpose": "with few outputs and windows side by side, a convolution and a transpose",
+        "conv_transpose": "with few outputs and windows side by side, a convolution and a transpose; over three axes: "
+        "one over two",
+        "pooling": "over three axes: over two, and over slices",
+        "resize": "over three axes: over one, then two",
     }
 
     def run(self, program: Program, context: Context) -> int:
-        changes = 0
+        changes, pending = 0, True
         rules = [spread_shuffle, spread_windows, spread_product, take_pixels, crop_windows]
         if context.on_cpus:
-            rules += [spread_log_sum_exp, spread_depth]
-        for node in program:
-            if isinstance(node.primitive, BatchNormalization):
-                changes += _batch_normalization(program, node)
-            elif any(rule(program, node) for rule in rules):
-                changes += 1
-            elif _returns_input(node):
-                changes += bypass(program, node)
-            elif isinstance(node.primitive, Eltwise):
-                changes += _eltwise(program, node)
+            rules += [spread_log_sum_exp, spread_depth, spread_upsampling, spread_pooling, spread_resizing]
+        while pending:
+            pending = False
+            for node in program:
+                if isinstance(node.primitive, BatchNormalization):
+                    changes += _batch_normalization(program, node)
+                elif any(rule(program, node) for rule in rules):
+                    changes += 1
+                    pending = True
+                elif _returns_input(node):
+                    changes += bypass(program, node)
+                elif isinstance(node.primitive, Eltwise):
+                    changes += _eltwise(program, node)
         return changes
 
 

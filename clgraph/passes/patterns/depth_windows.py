@@ -17,11 +17,12 @@ from clgraph.ops.pad import Pad
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
+from clgraph.passes.rewriting import supersede
 
-_SLICES_OUTSIDE = (0, 2, 1, 3, 4)
+SLICES_OUTSIDE = (0, 2, 1, 3, 4)
 """``[N, C, D, H, W]`` as ``[N, D, C, H, W]``, and back."""
 
-_JOINED = 1 << 28
+JOINED = 1 << 28
 """Bytes of joined slices, as many times the input as the window is deep: above, convolutions of slices are added."""
 
 
@@ -52,13 +53,13 @@ def spread_depth(program: Program, node: Node) -> bool:
         image = replace(p, strides=tuple(strides), dilations=tuple(dilations), pads=tuple(others))
         return add(image, images, constant, *bias)
 
-    x = add(Transpose(_SLICES_OUTSIDE), node.inputs[0])
+    x = add(Transpose(SLICES_OUTSIDE), node.inputs[0])
     if any(pads):
         x = add(Pad(((0, 0), pads, (0, 0), (0, 0), (0, 0))), x)
     met = [x]
     if (taps, stride) != (1, 1):
-        met = [add(_every(stride, tap * dilation, depth, x.layout.shape), x) for tap in range(taps)]
-    if p.groups == 1 and taps * met[0].layout.nbytes <= _JOINED:
+        met = [add(every(stride, tap * dilation, depth, x.layout.shape), x) for tap in range(taps)]
+    if p.groups == 1 and taps * met[0].layout.nbytes <= JOINED:
         joined = add(Concat(2), *met) if taps > 1 else met[0]
         flat = weights.swapaxes(1, 2).reshape(outputs, -1, *weights.shape[3:])
         y = convolved(joined, 0, flat, *node.inputs[2:])
@@ -66,15 +67,10 @@ def spread_depth(program: Program, node: Node) -> bool:
         y = convolved(met[0], 0, weights[:, :, 0], *node.inputs[2:])
         for tap in range(1, taps):
             y = add(Eltwise("add"), convolved(met[tap], tap, weights[:, :, tap]), y)
-    y = add(Transpose(_SLICES_OUTSIDE), add(Reshape((batch, depth, outputs, *made)), y))
-    name = node.output.name
-    program.rewire(node.output, y)
-    program.erase(node)
-    y.name = name
-    return True
+    return supersede(program, node, add(Transpose(SLICES_OUTSIDE), add(Reshape((batch, depth, outputs, *made)), y)))
 
 
-def _every(stride: int, first: int, count: int, shape: Shape) -> Slice:
+def every(stride: int, first: int, count: int, shape: Shape) -> Slice:
     """Return the slice that takes *count* entries of the second axis of *shape*, every *stride* from *first* on."""
     starts = (0, first, *(0 for _ in shape[2:]))
     ends = (shape[0], first + (count - 1) * stride + 1, *shape[2:])

@@ -37,7 +37,7 @@ def test_a_convolution_of_volumes_is_one_of_slices_or_a_sum_of_them(kernel, p, c
 
 
 def test_slices_that_take_too_much_together_are_convolved_apart(monkeypatch) -> None:
-    monkeypatch.setattr("clgraph.passes.patterns.depth_windows._JOINED", 1 << 10)
+    monkeypatch.setattr("clgraph.passes.patterns.depth_windows.JOINED", 1 << 10)
     net = Net()
     net.add("y", Convolution((1, 1, 1), (1, 1, 1), ONE), net.input("x", (1, 4, 5, 6, 7)), net.data("w", 8, 4, 3, 3, 3))
     assert [n.primitive.kind for n in run(net.program("y"), Decompose())].count("convolution") == 3

@@ -1,0 +1,85 @@
+"""Transposed convolutions of volumes, a rule of ``decompose``: those of images, which are slices of the volume."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from clgraph.graph.node import Node, Value
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.program import Program
+from clgraph.ops.concat import Concat
+from clgraph.ops.conv_transpose import ConvTranspose
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.pad import Pad
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
+from clgraph.ops.transpose import Transpose
+from clgraph.passes.patterns.depth_windows import JOINED, SLICES_OUTSIDE
+from clgraph.passes.rewriting import supersede
+
+
+def spread_upsampling(program: Program, node: Node) -> bool:
+    """Compute a transposed convolution over three axes with constant weights as one over the last two, or as a sum.
+
+    Slice ``r + stride * m`` of the result before its pads are cut, ``0 <= r < stride``, is the sum over the taps k
+    with ``k * dilation = r + stride * o`` of what tap k makes of slice ``m - o``. So image m of the result has
+    ``stride * O`` channels, those of its slices one behind the other, and meets as many slices of the input as there
+    are offsets o; a tap that a slice does not have is zero. The slices' channels are joined where memory allows it;
+    else each offset has a transposed convolution, and the results are added.
+    """
+    p = node.primitive
+    if not isinstance(p, ConvTranspose) or p.groups > 1 or len(p.strides) != 3 or node.fused:
+        return False
+    x, constants = node.inputs[0], [v.constant for v in node.inputs[1:] if v.constant is not None]
+    if len(constants) < len(node.inputs) - 1 or 0 in (*x.layout.shape, *constants[0].shape):
+        return False
+    weights, *bias = constants
+    (stride, *strides), (dilation, *dilations), ((before, _), *pads) = p.strides, p.dilations, p.pads
+    batch, channels, slices, *size = x.layout.shape
+    _, outputs, depth, *made = node.output.layout.shape
+    taps = [divmod(k * dilation, stride) for k in range(weights.shape[2])]
+    offsets = sorted({o for o, _ in taps})
+    first, last = before // stride, (before + depth - 1) // stride
+    images, extra = last - first + 1, p.output_padding[1:]
+    image = replace(p, strides=(*strides,), dilations=(*dilations,), pads=(*pads,), output_padding=extra)
+
+    def add(step: Primitive, *inputs: Value) -> Value:
+        return program.insert(step, inputs, sources=[node], before=node).output
+
+    def enlarged(images_of: Value, number: int, kernel: Array, *more: Array) -> Value:
+        given = [program.constant(f"{node.name}/weights{number}", np.ascontiguousarray(kernel))]
+        given += [program.constant(f"{node.name}/bias", np.tile(b, stride)) for b in more]
+        flat = add(Reshape((batch * images, images_of.layout.shape[2], *size)), images_of)
+        return add(image, flat, *given)
+
+    def kernel_of(offset: int) -> Array:
+        kernel = np.zeros((channels, stride, outputs, *weights.shape[3:]), weights.dtype)
+        for k, (o, phase) in enumerate(taps):
+            if o == offset:
+                kernel[:, phase] = weights[:, :, k]
+        return kernel.reshape(channels, stride * outputs, *weights.shape[3:])
+
+    x = add(Transpose(SLICES_OUTSIDE), x)
+    lowest, highest = first - offsets[-1], last - offsets[0]
+    around = max(0, -lowest), max(0, highest - slices + 1)
+    if any(around):
+        x = add(Pad(((0, 0), around, (0, 0), (0, 0), (0, 0))), x)
+    shape = x.layout.shape
+    met = []
+    for o in offsets:
+        start = first - o + around[0]
+        part = Slice((0, start, 0, 0, 0), (shape[0], start + images, *shape[2:]), (1,) * 5)
+        met.append(x if images == shape[1] else add(part, x))
+    kernels = [kernel_of(o) for o in offsets]
+    if len(met) * met[0].layout.nbytes <= JOINED:
+        y = enlarged(add(Concat(2), *met) if len(met) > 1 else met[0], 0, np.concatenate(kernels), *bias)
+    else:
+        y = enlarged(met[0], 0, kernels[0], *bias)
+        for number in range(1, len(met)):
+            y = add(Eltwise("add"), enlarged(met[number], number, kernels[number]), y)
+    y = add(Reshape((batch, images * stride, outputs, *made)), y)
+    if (start := before - first * stride) or depth != images * stride:
+        y = add(Slice((0, start, 0, 0, 0), (batch, start + depth, outputs, *made), (1,) * 5), y)
+    return supersede(program, node, add(Transpose(SLICES_OUTSIDE), y))
