@@ -14,8 +14,8 @@ from clgraph.core.frozen import frozen
 from clgraph.core.nearest import meant
 from clgraph.errors import ClgraphError, OptionError, ProgramError
 from clgraph.graph.faults import faults, innermost
-from clgraph.graph.node import Node
-from clgraph.graph.primitive import Array
+from clgraph.graph.node import Node, Value
+from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Milestone, Program
 from clgraph.passes.budgets import Budgets
 from clgraph.passes.packed_weights import PackedWeights
@@ -107,6 +107,12 @@ class Context:
     def query(self, node: Node) -> Query[Any]:
         """Return the query of *node* on its device."""
         return query_of(node, self.device(node))
+
+    def query_in_place(self, node: Node, primitive: Primitive, inputs: Sequence[Value]) -> Query[Any]:
+        """Return the query of *primitive* on *inputs* in the place of *node*, all in plain formats."""
+        layouts, outputs = (tuple(v.layout.plain() for v in values) for values in (inputs, node.outputs))
+        constant = frozenset(i for i, v in enumerate(inputs) if v.constant is not None)
+        return Query(primitive, layouts, outputs, self.device(node), len(layouts), constant=constant)
 
     def choose(self, node: Node, query: Query[Any] | None = None) -> Choice:
         """Choose for *node* under the options; raises ``UnsupportedError`` that names the node."""

@@ -163,8 +163,8 @@ def refusals_of(context: Context, q: Query[Any]) -> str:
     return "; ".join(reasons)
 
 
-def servable(context: Context, node: Node, query: Query[Any]) -> str | None:
-    """Return ``None`` when some implementation serves *query* in some formats, else why nothing does."""
+def unserved(context: Context, node: Node, query: Query[Any]) -> str | None:
+    """Say why no implementation serves *query* in any formats, or return ``None``."""
     general = (c for c in candidates(query) if c.general and c.name not in context.denied)
     if any(c.refusal(query) is None for c in general) or proposals(context, node, query):
         return None

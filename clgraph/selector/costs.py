@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from clgraph.core.frozen import frozen
-from clgraph.errors import OptionError
+from clgraph.core.nearest import meant
+from clgraph.errors import OptionError, RegistrationError
 
 _SHIPPED = Path(__file__).parents[1] / "data" / "costs"
 _BF16_PRODUCTS = 2.0
@@ -112,9 +113,18 @@ class CostModel:
         return self.bytes_per_second if self.bytes_a_flop is None else self.bytes_a_flop * flops
 
     def unit(self, name: str) -> float:
-        """Return the seconds of one piece of work called *name*; of the shipped CPU model where this one has none."""
-        found = self.units.get(name)
-        return shipped("pocl-avx512").units[name] if found is None else found
+        """Return the seconds of one piece of work called *name*; of the shipped CPU model where this one has none.
+
+        Raises:
+            RegistrationError: No model has a piece of that name.
+        """
+        if (found := self.units.get(name)) is not None:
+            return found
+        known = shipped("pocl-avx512").units
+        if name not in known:
+            near = meant(name, known) or f"; the units are {', '.join(sorted(known))}"
+            raise RegistrationError(f"no cost model has a unit called {name!r}{near}")
+        return known[name]
 
     def rated(self, rates: Rates, workers: int) -> CostModel:
         """Return the model with measured *rates* of *workers*.
@@ -157,7 +167,8 @@ class CostModel:
             raise OptionError(f"the field {wrong[0]!r} of the cost model is missing or unknown")
         for name, value in data.items():
             if not _fits(name, value):
-                raise OptionError(f"{name} of the cost model is {_KINDS.get(name, 'a number above 0')}, not {value!r}")
+                kind = _KINDS.get(name, "a number above 0")
+                raise OptionError(f"{name} of the cost model must be {kind}, not {value!r}")
         return CostModel(origin=origin, **data)
 
 

@@ -7,7 +7,7 @@ import pytest
 import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.errors import OptionError
+from clgraph.errors import OptionError, RegistrationError
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, split, step_seconds, worker_flops
 from clgraph.ops.activation import Activation
 from clgraph.selector.choose import candidates
@@ -37,10 +37,10 @@ def test_every_unit_that_a_cost_asks_for_is_shipped():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"worker_flops": 0}, "worker_flops of the cost model is a number above 0, not 0"),
+        ({"worker_flops": 0}, "worker_flops of the cost model must be a number above 0, not 0"),
         ({"worker_flops": "fast"}, "not 'fast'"),
         ({"tickets": True}, "not True"),
-        ({"units": {"copy.vector": -1.0}}, "units of the cost model is numbers above 0 by name"),
+        ({"units": {"copy.vector": -1.0}}, "units of the cost model must be numbers above 0 by name"),
         ({"bandwidth": 1.0}, "the field 'bandwidth' of the cost model is missing or unknown"),
     ],
 )
@@ -56,6 +56,12 @@ def test_a_missing_field_and_an_unknown_class_are_refused():
         CostModel.from_data(data, "a file")
     with pytest.raises(OptionError, match="not a device class"):
         shipped("abacus")
+
+
+def test_a_unit_that_no_model_has_is_refused_with_those_of_a_like_name():
+    with pytest.raises(RegistrationError, match=r"no .* unit called 'copy\.vectors'; did you mean 'copy\.vector'"):
+        shipped("gpu").unit("copy.vectors")
+    assert shipped("gpu").unit("copy.vector") == shipped("pocl-avx512").units["copy.vector"]
 
 
 def test_devices_have_the_model_of_their_class():

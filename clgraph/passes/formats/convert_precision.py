@@ -17,7 +17,7 @@ from clgraph.ops.matmul import MatMul
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.kept import check_kept
-from clgraph.passes.selection import servable
+from clgraph.passes.selection import unserved
 from clgraph.selector.query import Query
 from clgraph.settings import PRODUCT_PRECISIONS
 
@@ -132,7 +132,7 @@ def _reads(context: Context, node: Node, dtype: DType) -> bool:
         return False
     q = context.query(node)
     inputs = tuple(replace(x, dtype=dtype) if slot == _MATRIX else x for slot, x in enumerate(q.inputs))
-    return servable(context, node, q.with_layouts(inputs, q.outputs)) is None
+    return unserved(context, node, q.with_layouts(inputs, q.outputs)) is None
 
 
 def _floating(node: Node) -> bool:
@@ -159,7 +159,7 @@ def _why_kept(context: Context, node: Node, wide: set[Value], leaving: set[Value
     outputs = primitive.infer(inputs)
     constant = frozenset(i for i, v in enumerate(node.inputs) if v.constant is not None)
     query = Query(primitive, tuple(inputs), outputs, context.device(node), node.arity, node.fused, constant)
-    reason = servable(context, node, query)
+    reason = unserved(context, node, query)
     return None if reason is None else f"no kernel serves it in float16: {reason}"
 
 

@@ -19,7 +19,7 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import bypass
-from clgraph.passes.selection import servable
+from clgraph.passes.selection import unserved
 from clgraph.selector.query import Query
 
 NARROW = frozenset({DType.F16, DType.BF16})
@@ -179,7 +179,7 @@ class _Wide:
             slot for slot, v in enumerate(node.inputs) if v.constant is not None or (slot in kept and v in self._still)
         )
         query = Query(node.primitive, tuple(inputs), outputs, self._context.device(node), node.arity, (), constant)
-        if servable(self._context, node, query) is not None:
+        if unserved(self._context, node, query) is not None:
             return False
         for slot in slots:
             value = node.inputs[slot]

@@ -16,7 +16,6 @@ from clgraph.passes.base import Context, Pass
 from clgraph.passes.patterns.patterns import Match, linear_source, polynomial
 from clgraph.passes.rewriting import apart, read_outside, substitute
 from clgraph.selector.choose import choose
-from clgraph.selector.query import Query
 
 
 class FuseAttention(Pass):
@@ -39,7 +38,7 @@ class FuseAttention(Pass):
             match = _attention(node) if node in program else None
             if match is None:
                 continue
-            reason = _refusal(program, match) or _unserved(context, node, match)
+            reason = _refusal(program, match) or _better_apart(context, node, match)
             if reason is None:
                 substitute(program, sorted(match.nodes, key=program.position), match.primitive, match.inputs)
                 changes += 1
@@ -54,14 +53,10 @@ def _refusal(program: Program, match: Match) -> str | None:
     return next(filter(None, outside), None) or apart(match.nodes)
 
 
-def _unserved(context: Context, node: Node, match: Match) -> str | None:
+def _better_apart(context: Context, node: Node, match: Match) -> str | None:
     """Say why the device of *node* had better run the parts of *match*, or return ``None``."""
-    layouts = tuple(v.layout.plain() for v in match.inputs)
-    constant = frozenset(i for i, v in enumerate(match.inputs) if v.constant is not None)
-    outputs = (node.output.layout.plain(),)
-    q = Query(match.primitive, layouts, outputs, context.device(node), len(layouts), constant=constant)
     try:
-        chosen = choose(q, denied=context.denied)
+        chosen = choose(context.query_in_place(node, match.primitive, match.inputs), denied=context.denied)
     except UnsupportedError as error:
         return str(error)
     return "only its general kernel serves it" if chosen.implementation.general else None

@@ -13,7 +13,7 @@ from clgraph.graph.program import Milestone, Program
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.chosen import choice_of
-from clgraph.passes.selection import select, servable
+from clgraph.passes.selection import select, unserved
 from clgraph.selector.implementation import IMPLEMENTATIONS, overrides
 
 
@@ -69,7 +69,7 @@ def _result(program: Program, context: Context, node: Node, notes: list[str]) ->
     except UnsupportedError as error:
         if node.name in context.forced or not node.primitive.has_reference:
             raise
-        notes.append(f"{node.name} is computed on the host: {servable(context, node, context.query(node)) or error}")
+        notes.append(f"{node.name} is computed on the host: {unserved(context, node, context.query(node)) or error}")
         program.erase(node)
         (source,), result = node.inputs, node.output
         assert source.constant is not None

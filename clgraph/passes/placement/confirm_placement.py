@@ -13,7 +13,7 @@ from clgraph.passes.base import Context, Pass
 from clgraph.passes.formats.add_required_reorders import convert_result, serve
 from clgraph.passes.placement.insert_transfers import carry_again, uncarried
 from clgraph.passes.placement.partition import Places, cheapest, line_of, moves_data, places_of
-from clgraph.passes.selection import select, servable, stands
+from clgraph.passes.selection import select, stands, unserved
 from clgraph.selector.choose import Choice
 
 
@@ -90,7 +90,7 @@ def _refusal(context: Context, node: Node) -> str | None:
     except UnsupportedError:
         if node.name in context.forced:
             raise
-        return servable(context, node, context.query(node))
+        return unserved(context, node, context.query(node))
     return None
 
 

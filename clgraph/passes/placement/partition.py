@@ -21,7 +21,7 @@ from clgraph.ops.transfer import Transfer, transfer_seconds
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.formats.format_search import Factor, minimise
 from clgraph.passes.placement.filling import fill
-from clgraph.passes.selection import proposals, servable
+from clgraph.passes.selection import proposals, unserved
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import query_of
 
@@ -106,7 +106,7 @@ def places_of(context: Context, node: Node, refused: Mapping[str, str] | None = 
         for placement in group:
             if placement in found.reasons:
                 continue
-            reason = servable(context, node, query_of(node, context.devices[placement]))
+            reason = unserved(context, node, query_of(node, context.devices[placement]))
             if reason is None:
                 found.able.append(placement)
             else:
@@ -189,7 +189,7 @@ def _refused(node: Node, found: Places) -> str:
 def _behind(context: Context, node: Node, found: Places) -> list[str]:
     """Return where *node* may go when the devices of *found* are full."""
     rest = [p for p in (*context.fallback, *context.free) if p not in found.able and p not in found.reasons]
-    return [p for p in dict.fromkeys(rest) if servable(context, node, query_of(node, context.devices[p])) is None]
+    return [p for p in dict.fromkeys(rest) if unserved(context, node, query_of(node, context.devices[p])) is None]
 
 
 def _check_able(program: Program, places: Mapping[Node, Places]) -> None:

@@ -23,7 +23,7 @@ from clgraph.passes.base import Context, Pass
 from clgraph.passes.kept import check_kept
 from clgraph.passes.quantization.few_bits import BITS, Compressed, group_of, records_of, rounded
 from clgraph.passes.rewriting import substitute
-from clgraph.passes.selection import servable
+from clgraph.passes.selection import unserved
 from clgraph.selector.general import FLOATS
 from clgraph.selector.query import Query
 
@@ -120,7 +120,7 @@ def _why_not(program: Program, context: Context, node: Node) -> str | None:
     records = Layout(DType.U8, p.records.shape(p.columns, p.depth))
     inputs = (node.inputs[0].layout, records, *(v.layout for v in node.inputs[2:]))
     constant = frozenset(i for i, v in enumerate(node.inputs) if v.constant is not None)
-    return servable(context, node, Query(p, inputs, p.infer(inputs), context.device(node), node.arity, (), constant))
+    return unserved(context, node, Query(p, inputs, p.infer(inputs), context.device(node), node.arity, (), constant))
 
 
 def _product(node: Node, context: Context, bits: int) -> BlockMatMul:
