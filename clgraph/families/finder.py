@@ -68,7 +68,7 @@ class _Finder:
         self._traced: set[str] = set()
         self._sized = {id(a): name for name, a in built.constants.items() if self._depends(name)}
         self._known_sized = set(self._sized.values())
-        self._merged = program.merged
+        self._merged, self._converted = program.merged, program.converted
         self._computed = _computed(built)
         self._data = self._makers.keys() - self._computed
         self._computed_from_sizes = {name for name in self._computed if self._depends(name)}
@@ -252,13 +252,13 @@ class _Finder:
         return found
 
     def _sized_name(self, value: Value) -> str | None:
-        """Return the name of the built value that a constant is, where sizes decide its elements.
-
-        What ``widen_floats`` has made of it has its name, and that of the type.
-        """
-        name, stem = self._sized.get(id(value.constant)), value.name.removesuffix(f"/{value.layout.dtype}")
-        if name is None and (stem in self._computed_from_sizes or (stem != value.name and stem in self._known_sized)):
-            name = stem
+        """Return the name of the built value that a constant is, perhaps in another type, where sizes decide it."""
+        name, source = self._sized.get(id(value.constant)), value.name
+        while source in self._converted:
+            source = self._converted[source]
+        converted = source != value.name
+        if name is None and (source in self._computed_from_sizes or (converted and source in self._known_sized)):
+            name = source
             known = self._built.constants.get(name)
             shape = self._built.shapes[name] if known is None else known.shape
             if not value.layout.is_dense_plain or value.layout.shape != shape:

@@ -42,6 +42,7 @@ class Program:
 
     Attributes:
         merged: The names of constants, with those of equal ones that their readers read in their place.
+        converted: The names of constants, with those of the constants that they are in another element type.
         batch_slices: How many equal slices of its inputs along the first axis a run computes one after another; the
             inputs and outputs are those of one part. Inputs whose size does not change with them are the same for all.
     """
@@ -56,6 +57,7 @@ class Program:
         self.arenas: dict[str, Arena] = {}
         self.notes: dict[str, str] = {}
         self.merged: dict[str, str] = {}
+        self.converted: dict[str, str] = {}
         self._subgraphs: tuple[Subgraph, ...] | None = None
         self._names: dict[str, int] = {v.name: 1 for v in self.inputs}
         self._order.replace(nodes)
@@ -149,6 +151,13 @@ class Program:
     def constant(self, name: str, data: Array, layout: Layout | None = None) -> Value:
         """Return a new constant value; it belongs to the program once a node reads it."""
         return Value(self.unique(name), layout or Layout.of(data), constant=data)
+
+    def conversion(self, value: Value, data: Array) -> Value:
+        """Return a new constant value: *data*, what the constant *value* is in another element type."""
+        layout = Layout.of(data)
+        made = self.constant(f"{value.name}/{layout.dtype}", data, layout)
+        self.converted[made.name] = value.name
+        return made
 
     # The four edits.
 

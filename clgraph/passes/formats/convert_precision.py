@@ -115,7 +115,7 @@ class _Casts:
             if value.constant is not None:
                 array = value.constant
                 rounded = self._packed.once(("rounded", dtype), [array], lambda: _rounded(array, dtype))
-                made = self._program.constant(f"{value.name}/{dtype}", rounded)
+                made = self._program.conversion(value, rounded)
             else:
                 source = value.producer if value.producer and value.producer.placement == beside.placement else beside
                 made = self._program.insert(Reorder(dtype), [value], sources=[source]).output

@@ -124,7 +124,7 @@ class _Wide:
         """Return *value* in another type; *beside*: a reader of it, where it may be an input of the graph."""
         if (value, dtype) not in self._made:
             if value.constant is not None:
-                made = self._program.constant(f"{value.name}/{dtype}", self._widened(value.constant))
+                made = self._program.conversion(value, self._widened(value.constant))
             else:
                 source = value.producer or beside
                 assert source is not None
