@@ -12,6 +12,9 @@ from clgraph.cli.sections import SectionedCommand
 from clgraph.model.explanation import COMPRESSING, FUSING, Explanation
 from clgraph.passes.quantization.few_bits import Compressed
 
+_SPARE = ("because", "fused", "output", "primitive", "placement", "subgraph")
+"""Columns that a narrow terminal may lack, the most useful first."""
+
 
 @click.command(cls=SectionedCommand, name="explain")
 @model_options
@@ -50,7 +53,7 @@ def command(options: ModelOptions, node: str | None, as_json: bool, measure: boo
         for line in str(report).splitlines():
             say(line)
     else:
-        _show_nodes(report, measure)
+        table(*report.table(measured=measure), spare=_SPARE)
         _show_fusions(report)
         _show_compressed(report)
         if len(report.subgraphs) > 1:
@@ -59,29 +62,6 @@ def command(options: ModelOptions, node: str | None, as_json: bool, measure: boo
                 say(str(subgraph))
         say()
         _show_notes(report)
-
-
-def _show_nodes(report: Explanation, measured: bool) -> None:
-    times = ("estimate", "measured") if measured else ("estimate",)
-    placed = ("placement", "subgraph") if len(report.subgraphs) > 1 else ("placement",)
-    rows = [
-        (
-            n.name,
-            n.primitive,
-            " + ".join(n.fused),
-            n.outputs[0][1],
-            *(n.placement or "", n.subgraph or "")[: len(placed)],
-            n.implementation or "",
-            *(_micro(n.estimate), _micro(n.measured))[: len(times)],
-            n.because or "",
-        )
-        for n in report.nodes
-    ]
-    table(
-        ("node", "primitive", "fused", "output", *placed, "implementation", *times, "because"),
-        rows,
-        spare=("because", "fused", "output", "primitive", "placement", "subgraph"),
-    )
 
 
 def _show_fusions(report: Explanation) -> None:
@@ -108,7 +88,3 @@ def _show_notes(report: Explanation) -> None:
             note = "\n".join(line for line in note.splitlines() if Compressed.read(line) is None)
         if name not in FUSING and note:
             say(f"{name}: {note}")
-
-
-def _micro(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds * 1e6:.1f}"

@@ -14,7 +14,8 @@ from weakref import WeakValueDictionary
 
 from clgraph.core import cache_folder
 from clgraph.core.version import __version__
-from clgraph.engines.option_checks import LOGGING, check_options, in_use_of
+from clgraph.engines.contradictions import in_use_of
+from clgraph.engines.option_checks import LOGGING, check_options
 from clgraph.engines.records import is_dry, recorded
 from clgraph.errors import DeviceError, OptionError
 from clgraph.extensions.plugins import load_module, load_plugins

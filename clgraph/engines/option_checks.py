@@ -1,27 +1,26 @@
 """Options that do nothing where they are: an error where they contradict what is in use, else a note of the program.
 
-Every option has an entry in one of three tables: ``CONTRADICTS``, against the devices in use, before anything is
-compiled; ``IDLE``, against a compiled program; ``ALWAYS``, with the reason why there is nothing to say. What comes from
-the environment is meant for whatever is run in that shell: where it contradicts the devices, that is a note, too.
+Every option has an entry in one of three tables: ``CONTRADICTS`` (:mod:`clgraph.engines.contradictions`), against the
+devices in use, before anything is compiled; ``IDLE``, against a compiled program; ``ALWAYS``, with the reason why there
+is nothing to say. What comes from the environment is meant for whatever is run in that shell: where it contradicts the
+devices, that is a note, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from clgraph.core.frozen import frozen
 from clgraph.core.log import Log
+from clgraph.engines.contradictions import OF_KERNELS, InUse, contradictions, given, in_use_of, spell
 from clgraph.errors import OptionError
 from clgraph.graph.program import Program
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
-from clgraph.runtime.process import chosen_options
-from clgraph.runtime.wheel import NAME, wheel
 from clgraph.selector.choose import Choice
 from clgraph.selector.implementation import IMPLEMENTATIONS
-from clgraph.selector.query import BFLOATS, PTX, SM80, DeviceInfo
+from clgraph.selector.query import BFLOATS, DeviceInfo
 from clgraph.settings import PRODUCT_PRECISIONS, Settings, settings, variable_of
 
 NOTE = "options"
@@ -36,32 +35,6 @@ _log = Log(__name__)
 
 LOGGING = "it is the command line's; in Python, logging.basicConfig(level='{level}') shows messages"
 
-_DRY = "null"
-
-
-@frozen
-class InUse:
-    """The devices that nodes may be placed on.
-
-    Attributes:
-        devices: Their profiles, as classed by the options.
-        dry: Nothing is run.
-    """
-
-    devices: tuple[DeviceInfo, ...]
-    dry: bool = False
-
-    @property
-    def names(self) -> str:
-        """What they are called, and the class of their kernels."""
-        if self.dry:
-            return _DRY
-        return ", ".join(d.name if d.kind == d.name else f"{d.name} (class {d.kind})" for d in self.devices)
-
-    def has(self, *kinds: str) -> bool:
-        """Whether a device of one of these classes runs kernels."""
-        return not self.dry and any(d.kind in kinds for d in self.devices)
-
 
 class Compiled(Protocol):
     """What was compiled under options."""
@@ -75,10 +48,6 @@ class Compiled(Protocol):
         """The options."""
 
 
-Contradiction = Callable[[Settings, InUse], str]
-"""Says why an option that was given cannot do anything on the devices in use; empty where it can."""
-
-
 def check_options(options: Settings, in_use: InUse) -> None:
     """Refuse options of a call that can do nothing.
 
@@ -88,19 +57,19 @@ def check_options(options: Settings, in_use: InUse) -> None:
     Raises:
         OptionError: An option contradicts the devices in use, or another one.
     """
-    for name, why in _contradictions(options, in_use).items():
+    for name, why in contradictions(options, in_use).items():
         excused = name in OF_KERNELS and not in_use.has("cpu", "gpu")
         if not excused and getattr(options, name) != getattr(settings(), name):
-            raise OptionError(f"{name}={_spell(getattr(options, name))} does nothing: {why}")
+            raise OptionError(f"{name}={spell(getattr(options, name))} does nothing: {why}")
 
 
 def idle_options(
     options: Settings, program: Program, devices: Iterable[DeviceInfo], engines: Mapping[str, Engine | HostEngine]
 ) -> list[str]:
     """Return a line for each option that has done nothing to a *program* compiled for *devices*, run on *engines*."""
-    against = _contradictions(options, in_use_of(options, devices))
-    lines = [f"{name}={_spell(getattr(options, name))} does nothing: {why}" for name, why in against.items()]
-    for name in _given(options, IDLE):
+    against = contradictions(options, in_use_of(options, devices))
+    lines = [f"{name}={spell(getattr(options, name))} does nothing: {why}" for name, why in against.items()]
+    for name in given(options, IDLE):
         if name not in against:
             lines += [f"{name}={value} does nothing: {why}" for value, why in IDLE[name](options, program, engines)]
     return lines
@@ -150,15 +119,10 @@ def idle_notes(made: Iterable[Compiled]) -> tuple[str, ...]:
     return (*log_level_note(made[0].options), *everywhere, *anywhere)
 
 
-def in_use_of(options: Settings, devices: Iterable[DeviceInfo]) -> InUse:
-    """Return the *devices* as they are in use under *options*."""
-    return InUse(tuple(devices), dry=options.device == _DRY)
-
-
 def log_level_note(options: Settings) -> tuple[str, ...]:
     """Return the note of a ``CLGRAPH_LOG_LEVEL`` that this process does not follow: only the command line does."""
     level = options.log_level.upper()
-    if not _given(options, ["log_level"]):
+    if not given(options, ["log_level"]):
         return ()
     import logging  # here, because a start that says nothing does without
 
@@ -166,84 +130,6 @@ def log_level_note(options: Settings) -> tuple[str, ...]:
         return ()
     return (f"{variable_of('log_level')}={options.log_level} does nothing: {LOGGING.format(level=level)}",)
 
-
-def _contradictions(options: Settings, in_use: InUse) -> dict[str, str]:
-    found = {name: CONTRADICTS[name](options, in_use) for name in _given(options, CONTRADICTS)}
-    return {name: why for name, why in found.items() if why}
-
-
-def _given(options: Settings, names: Iterable[str]) -> list[str]:
-    """Return which of the options called *names* are not as they are where nobody says anything."""
-    return [name for name in names if getattr(options, name) != getattr(Settings, name)]  # the class has the defaults
-
-
-def _spell(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, frozenset):
-        return ",".join(sorted(value))
-    if isinstance(value, tuple):
-        return ",".join("=".join(item) if isinstance(item, tuple) else str(item) for item in value)
-    return str(value)
-
-
-def _needs(kinds: Collection[str], what: str) -> Contradiction:
-    def why(options: Settings, in_use: InUse) -> str:
-        if in_use.has(*kinds):
-            return ""
-        return f"{what}; in use is {in_use.names}"
-
-    return why
-
-
-def _products(options: Settings, in_use: InUse) -> str:
-    """Refuse precisions of matrix units on devices without them."""
-    if options.precision not in PRODUCT_PRECISIONS:
-        return ""
-    needed, capability = (SM80, "8.0") if options.precision == "tf32x3" else (PTX, "7.5")
-    if any(d.features >= needed for d in in_use.devices):
-        return ""
-    return f"it is about NVIDIA's matrix units (compute capability {capability} and up); in use is {in_use.names}"
-
-
-def _classes(options: Settings, in_use: InUse) -> str:
-    if in_use.dry:
-        return "the device null takes one class, cpu or gpu" if "=" in options.device_class else ""
-    return "" if in_use.has("cpu", "gpu") else f"no kernels are chosen for {in_use.names}, which runs references"
-
-
-def _strict(options: Settings, in_use: InUse) -> str:
-    named = any(d.name == "host" for d in in_use.devices)
-    return "the host is asked for by name, as a device of the model, a placement or a fallback" if named else ""
-
-
-def _isa(options: Settings, in_use: InUse) -> str:
-    if wheel() is None or not any(d.name.partition("/")[0] == NAME for d in in_use.devices):
-        return f"it is about the PoCL that pip installs; in use is {in_use.names}"
-    loaded = chosen_options().pocl_isa
-    if loaded != options.pocl_isa:
-        return f"PoCL was loaded for {loaded or 'the CPU as it is'} before in this process; it is loaded once"
-    return ""
-
-
-CONTRADICTS: Mapping[str, Contradiction] = {
-    "command_buffers": _needs(("cpu", "gpu"), "OpenCL devices record launches"),
-    "device_class": _classes,
-    "dump_data": lambda o, _: "" if o.dump_graphs else "weights are written beside dumped programs: give dump_graphs",
-    "executor": _needs(("cpu",), "tile functions run on devices of the class cpu"),
-    "out_of_order": lambda o, d: "" if d.dry else _needs(("cpu", "gpu"), "OpenCL devices have queues")(o, d),
-    "pocl_isa": _isa,
-    "poison": _needs(("cpu", "gpu"), "it is about the memory of OpenCL devices"),
-    "precision": _products,
-    "strict": _strict,
-    "threads": _needs(("cpu",), "workers are those of devices of the class cpu"),
-    "weight_group": lambda o, _: "floats have no scale: give weights" if o.weights == Settings.weights else "",
-    "tuning": lambda o, d: "" if o.tuning == "off" else _needs(("cpu", "gpu"), "kernels are tuned")(o, d),
-}
-"""Options that some devices, or other options, leave nothing to do."""
-
-OF_KERNELS = frozenset(CONTRADICTS) - {"dump_data", "strict", "weight_group"}
-"""Those of them that are about kernels, which neither the host nor null runs."""
 
 Engines = Mapping[str, Engine | HostEngine]
 Idle = Callable[[Settings, Program, Engines], list[tuple[str, str]]]
@@ -273,7 +159,7 @@ def _idle_recording(options: Settings, program: Program, engines: Engines) -> li
 def _idle_float32(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
     if "convert_precision" in program.notes or options.weights != Settings.weights:
         return []
-    return [(_spell(options.keep_f32), f"with precision={options.precision} all nodes stay float32 here")]
+    return [(spell(options.keep_f32), f"with precision={options.precision} all nodes stay float32 here")]
 
 
 def _idle_order(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:

@@ -215,21 +215,32 @@ class Explanation:
     def __repr__(self) -> str:
         return f"<Explanation of {len(self.nodes)} nodes>"
 
-    def _repr_html_(self) -> str:
-        head = ("node", "primitive", "fused", "result", "kernel", "estimate", "because")
+    def table(self, *, measured: bool = False) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return the headers and the rows, one a node, of a table; times are in microseconds.
+
+        Args:
+            measured: Whether it has a column of the measured times.
+        """
+        places = ("placement", "subgraph") if len(self.subgraphs) > 1 else ("placement",)
+        times = ("estimate", "measured") if measured else ("estimate",)
+        headers = ("node", "primitive", "fused", "output", *places, "implementation", *times, "because")
         rows = [
             (
                 n.name,
                 n.primitive,
                 " + ".join(n.fused),
                 n.outputs[0][1],
+                *(getattr(n, place) or "" for place in places),
                 n.implementation or "",
-                _micro(n.estimate),
+                *("" if (seconds := getattr(n, time)) is None else f"{seconds * 1e6:.1f}" for time in times),
                 n.because or "",
             )
             for n in self.nodes
         ]
-        return html_table(f"Explanation of {len(self.nodes)} nodes", head, rows)
+        return headers, rows
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Explanation of {len(self.nodes)} nodes", *self.table())
 
     def __str__(self) -> str:
         subgraphs = self.subgraphs if len(self.subgraphs) > 1 else ()

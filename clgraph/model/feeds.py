@@ -9,7 +9,7 @@ import numpy as np
 
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
-from clgraph.model.tensor import Tensor, host_array, shared_array
+from clgraph.model.tensor import Tensor, host_array
 from clgraph.model.torch_tensors import is_torch, to_torch
 from clgraph.runtime.callers_buffer import is_array
 
@@ -103,7 +103,7 @@ def foreign_places(outputs: Any) -> dict[str, Any]:
 def shared_places(foreign: Mapping[str, Any]) -> dict[str, Array | Tensor]:
     """Return the memory of *foreign* arrays; raises ``InputError`` where it cannot be had."""
     return {
-        name: Tensor.from_buffer(place) if is_array(place) else shared_array(place, f"what is to hold output {name!r}")
+        name: Tensor.from_buffer(place) if is_array(place) else _shared_array(place, f"what is to hold output {name!r}")
         for name, place in foreign.items()
     }
 
@@ -113,3 +113,15 @@ def as_given(results: Any, feeds: Mapping[str, Any]) -> Any:
     if not feeds or not all(map(is_torch, feeds.values())):
         return results
     return tuple(map(to_torch, results)) if isinstance(results, tuple) else to_torch(results)
+
+
+def _shared_array(given: Any, what: str) -> Array:
+    """Return the memory of an array of another library as a NumPy array that may be written to.
+
+    Raises:
+        InputError: NumPy gets a copy only, or none; the message calls it *what*.
+    """
+    array = host_array(given, what)
+    if array.size and not np.may_share_memory(array, host_array(given, what)):
+        raise InputError(f"{what} is a {type(given).__name__}, whose memory NumPy cannot share: give an array")
+    return array

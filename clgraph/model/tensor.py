@@ -10,18 +10,15 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.engines.opening import open_engines, options_of
-from clgraph.errors import DeviceMemoryError, InputError, UnsupportedError
+from clgraph.errors import InputError, UnsupportedError
 from clgraph.graph.primitive import Array
-from clgraph.model.torch_tensors import is_bfloat16, is_torch, plain
+from clgraph.model.numpy_arrays import UNREADABLE, check_mask, numpy_array
 from clgraph.network.tensors import empty
 from clgraph.runtime import callers_buffer
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.runtime.memory import Memory
-
-_UNREADABLE = (TypeError, ValueError, BufferError, RuntimeError, AttributeError)
-"""What NumPy raises, or passes on from others' objects, where it cannot make an array of something."""
 
 _CPU = (1, 0)
 """DLPack's device type and number of the host: https://dmlc.github.io/dlpack/latest/c_api.html."""
@@ -73,7 +70,7 @@ class Tensor:
         """
         from clgraph.runtime import dlpack
 
-        _check_mask(source, "the array")
+        check_mask(source, "the array")
         if hasattr(source, "__dlpack_device__") and source.__dlpack_device__()[0] == dlpack.OPENCL:
             found = dlpack.taken(source.__dlpack__())
             made = cls.from_buffer(found.address, found.shape, found.dtype, offset=found.start)
@@ -81,7 +78,7 @@ class Tensor:
             return made
         try:
             array: Array = np.from_dlpack(source)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise InputError(f"{type(source).__name__} cannot be taken over by DLPack: {error}") from error
         engine = _engine_of(device)
         if not _on_host(engine) or not array.flags.c_contiguous:
@@ -271,39 +268,8 @@ def new_tensor(engine: Engine | None, shape: tuple[int, ...], dtype: np.dtype[An
 
 
 def host_array(given: Any, what: str) -> Array:
-    """Return *given* as a NumPy array, its own memory where that is possible.
-
-    Raises:
-        InputError: NumPy makes no array of it, or only one without its mask; the message calls it *what*.
-        DeviceMemoryError: The host has no memory left for it.
-    """
-    if type(given) is np.ndarray:
-        return given
-    _check_mask(given, what)
-    if isinstance(given, Tensor):
-        return given.numpy()
-    if is_torch(given):
-        array = host_array_of_object(plain(given), what)
-        return array.view(DType.BF16.numpy) if is_bfloat16(given) else array
-    return host_array_of_object(given, what)
-
-
-def is_sparse(given: Any) -> bool:
-    """Whether *given* is a sparse array, as SciPy's, which is to be made dense."""
-    return hasattr(given, "toarray") and not hasattr(given, "__array__")
-
-
-def host_array_of_object(given: Any, what: str) -> Array:
-    """Return what another library or Python gives as a NumPy array; raises as :func:`host_array`."""
-    by_dlpack = hasattr(given, "__dlpack__") and not hasattr(given, "__array__")
-    try:
-        if not by_dlpack and is_sparse(given):
-            return np.asarray(given.toarray())
-        return np.from_dlpack(given) if by_dlpack else np.asarray(given)
-    except MemoryError as error:
-        raise DeviceMemoryError(f"the host has no memory left for {what}") from error
-    except _UNREADABLE as error:
-        raise InputError(f"{what} is a {type(given).__name__}, of which NumPy makes no array: {error}") from error
+    """Return *given*, a tensor or what :func:`numpy_array` takes, as a NumPy array; raises as that."""
+    return given.numpy() if isinstance(given, Tensor) else numpy_array(given, what)
 
 
 def taken(given: Any, what: str) -> Array | Tensor:
@@ -323,23 +289,6 @@ def taken(given: Any, what: str) -> Array | Tensor:
     if callers_buffer.is_buffer(given):
         raise InputError(f"{what} is a buffer, of unknown shape and type: clgraph.Tensor.from_buffer gives it both")
     return host_array(given, what)
-
-
-def shared_array(given: Any, what: str) -> Array:
-    """Return the memory of an array of another library as a NumPy array that may be written to.
-
-    Raises:
-        InputError: NumPy gets a copy only, or none; the message calls it *what*.
-    """
-    array = host_array(given, what)
-    if array.size and not np.may_share_memory(array, host_array(given, what)):
-        raise InputError(f"{what} is a {type(given).__name__}, whose memory NumPy cannot share: give an array")
-    return array
-
-
-def _check_mask(given: Any, what: str) -> None:
-    if isinstance(given, np.ma.MaskedArray):
-        raise InputError(f"{what} is a masked array, and masks mean nothing to a model: fill it first")
 
 
 def _engine_of(device: str | int) -> Engine | HostEngine:

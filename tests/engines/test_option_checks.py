@@ -18,7 +18,8 @@ from onnx import parser
 import clgraph
 from clgraph import cli
 from clgraph.engines import opening
-from clgraph.engines.option_checks import ALWAYS, CONTRADICTS, IDLE, check_options, in_use_of
+from clgraph.engines.contradictions import CONTRADICTS, in_use_of
+from clgraph.engines.option_checks import ALWAYS, IDLE, check_options
 from clgraph.errors import DeviceError, OptionError, UnsupportedError
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings, settings

@@ -1,0 +1,50 @@
+"""Arrays of other libraries as NumPy arrays: PyTorch's, SciPy's, whatever has ``__array__`` or DLPack, and lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.errors import DeviceMemoryError, InputError
+from clgraph.graph.primitive import Array
+from clgraph.model.torch_tensors import is_bfloat16, is_torch, plain
+
+UNREADABLE = (TypeError, ValueError, BufferError, RuntimeError, AttributeError)
+"""What NumPy raises, or passes on from others' objects, where it cannot make an array of something."""
+
+
+def numpy_array(given: Any, what: str) -> Array:
+    """Return *given* as a NumPy array, its own memory where that is possible.
+
+    Raises:
+        InputError: NumPy makes no array of it, or only one without its mask; the message calls it *what*.
+        DeviceMemoryError: The host has no memory left for it.
+    """
+    if type(given) is np.ndarray:
+        return given
+    check_mask(given, what)
+    if is_torch(given):
+        array = _array_of(plain(given), what)
+        return array.view(DType.BF16.numpy) if is_bfloat16(given) else array
+    return _array_of(given, what)
+
+
+def check_mask(given: Any, what: str) -> None:
+    """Raise ``InputError`` where *given* is a masked array."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise InputError(f"{what} is a masked array, and masks mean nothing to a model: fill it first")
+
+
+def _array_of(given: Any, what: str) -> Array:
+    try:
+        if hasattr(given, "__array__"):
+            return np.asarray(given)
+        if hasattr(given, "__dlpack__"):
+            return np.from_dlpack(given)
+        return np.asarray(given.toarray() if hasattr(given, "toarray") else given)
+    except MemoryError as error:
+        raise DeviceMemoryError(f"the host has no memory left for {what}") from error
+    except UNREADABLE as error:
+        raise InputError(f"{what} is a {type(given).__name__}, of which NumPy makes no array: {error}") from error
