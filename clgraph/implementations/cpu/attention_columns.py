@@ -8,7 +8,8 @@ from clgraph.implementations.cpu.attention import attention_batch, attention_pos
 from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.cost import TicketRanges, step_seconds, worker_flops
-from clgraph.implementations.cpu.geometry import LANES, post_refusal
+from clgraph.implementations.cpu.fused_operations import post_refusal
+from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.matmul import GROUP, widest_instance
 from clgraph.ops.attention import Attention
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor

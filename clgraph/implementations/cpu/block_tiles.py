@@ -9,7 +9,8 @@ from clgraph.core.memo import remembered
 from clgraph.errors import UnsupportedError
 from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, split, ticket_seconds
-from clgraph.implementations.cpu.geometry import LANES, post_refusal
+from clgraph.implementations.cpu.fused_operations import post_refusal
+from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.rows import Axis, broadcast_pitches, merge
 from clgraph.ops.block_matmul import BlockMatMul, rows_of
 from clgraph.ops.block_records import COLUMNS

@@ -11,18 +11,14 @@ from clgraph.implementations.cpu.blocks import BLOCKED, Block, Ids, ids
 from clgraph.implementations.cpu.bottleneck_walk import Between, between, walk_of, work_seconds
 from clgraph.implementations.cpu.convolution_depthwise import MICROS, depthwise_micro
 from clgraph.implementations.cpu.cost import step_seconds
-from clgraph.implementations.cpu.geometry import (
-    LANES,
-    PACKED_BIAS,
+from clgraph.implementations.cpu.fused_operations import (
     InRegisters,
     blocked_posts,
-    blocked_refusal,
-    halo_refusal,
     in_registers,
-    planes,
     post_refusal,
     residual_ref,
 )
+from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, blocked_refusal, halo_refusal, planes
 from clgraph.implementations.cpu.window_padding import window_halo
 from clgraph.ops.bottleneck import Bottleneck, part
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor

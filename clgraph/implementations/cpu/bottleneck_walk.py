@@ -13,7 +13,8 @@ from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
 from clgraph.implementations.cpu.convolution_depthwise import tap_seconds
 from clgraph.implementations.cpu.cost import TicketRanges, worker_flops
-from clgraph.implementations.cpu.geometry import LANES, blocked_posts, in_registers
+from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers
+from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.activation import Activation
 from clgraph.ops.bottleneck import Bottleneck, part
 from clgraph.selector.descriptor import PostStep

@@ -26,7 +26,8 @@ from clgraph.implementations.cpu.byte_end_fields import (
     End,
     end_numbers,
 )
-from clgraph.implementations.cpu.geometry import LANES, operand_pitches
+from clgraph.implementations.cpu.fused_operations import operand_pitches
+from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.eltwise import Eltwise

@@ -14,13 +14,8 @@ from clgraph.implementations.cpu.blocked import operand_proposals
 from clgraph.implementations.cpu.byte_end_fields import ByteEnd, end_numbers
 from clgraph.implementations.cpu.byte_ends import listed_refusal, lookup_of, operand_ref
 from clgraph.implementations.cpu.cost import step_seconds
-from clgraph.implementations.cpu.geometry import (
-    LANES,
-    blocked_posts,
-    blocked_refusal,
-    planes,
-    post_refusal,
-)
+from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
+from clgraph.implementations.cpu.geometry import LANES, blocked_refusal, planes
 from clgraph.implementations.cpu.pieces import pieces
 from clgraph.implementations.cpu.reorder import as_planes
 from clgraph.ops.static_quantize import StaticQuantize

@@ -26,15 +26,8 @@ from clgraph.implementations.cpu.byte_end_fields import (
 )
 from clgraph.implementations.cpu.byte_ends import end_of, listed_of, lookup_of, operand_refs, written
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
-from clgraph.implementations.cpu.geometry import (
-    LANES,
-    PACKED_BIAS,
-    Planes,
-    blocked_posts,
-    operand_pitches,
-    pixel_rows,
-    planes,
-)
+from clgraph.implementations.cpu.fused_operations import blocked_posts, operand_pitches
+from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, Planes, pixel_rows, planes
 from clgraph.ops.quantized_convolution import ROUNDED, QuantizedConvolution
 from clgraph.ops.reorder import Reorder
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor

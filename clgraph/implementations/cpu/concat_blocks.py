@@ -6,18 +6,17 @@ from clgraph.core.format import feature_blocked
 from clgraph.implementations.cpu.blocked import TILE, operand_proposals
 from clgraph.implementations.cpu.copies import PIECE
 from clgraph.implementations.cpu.cost import step_seconds
+from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
     OutPlanes,
     Planes,
     Surface,
-    blocked_posts,
     blocked_refusal,
     in_planes,
     out_planes,
     planes,
-    post_refusal,
     surface,
 )
 from clgraph.implementations.cpu.pieces import pieces

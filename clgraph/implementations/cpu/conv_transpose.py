@@ -11,6 +11,7 @@ from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import NOTING_TILE, square, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, best_block, ids
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -18,13 +19,11 @@ from clgraph.implementations.cpu.geometry import (
     OutPlanes,
     SlidingWindow,
     Surface,
-    blocked_posts,
     blocked_refusal,
     halo_refusal,
     in_planes,
     out_planes,
     planes,
-    post_refusal,
     surface,
     window,
 )

@@ -22,6 +22,14 @@ from clgraph.implementations.cpu.cost import (
     waited_seconds,
     worker_flops,
 )
+from clgraph.implementations.cpu.fused_operations import (
+    blocked_posts,
+    in_registers,
+    operand_pitches,
+    post_refusal,
+    residual_overwritten,
+    residual_ref,
+)
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -30,16 +38,10 @@ from clgraph.implementations.cpu.geometry import (
     Planes,
     SlidingWindow,
     Surface,
-    blocked_posts,
     blocked_refusal,
     halo_refusal,
-    in_registers,
-    operand_pitches,
     out_planes,
     planes,
-    post_refusal,
-    residual_overwritten,
-    residual_ref,
     surface,
     window,
 )

@@ -11,19 +11,17 @@ from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import NOTING_TILE, square, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
     InPlanes,
     OutPlanes,
     Surface,
-    blocked_posts,
     blocked_refusal,
     halo_refusal,
-    in_registers,
     out_planes,
     planes,
-    post_refusal,
     surface,
 )
 from clgraph.implementations.cpu.window_padding import own_halo

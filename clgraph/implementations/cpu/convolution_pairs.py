@@ -16,20 +16,22 @@ from clgraph.implementations.cpu.blocked import TILE, square, wanted_formats, we
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution import RUN_HALF_CYCLES, flat_planes
 from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.fused_operations import (
+    blocked_posts,
+    in_registers,
+    post_refusal,
+    residual_overwritten,
+    residual_ref,
+)
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
     OutPlanes,
     Planes,
     Surface,
-    blocked_posts,
     blocked_refusal,
-    in_registers,
     out_planes,
     planes,
-    post_refusal,
-    residual_overwritten,
-    residual_ref,
     surface,
 )
 from clgraph.implementations.cpu.matmul import CACHED, GROUP

@@ -17,6 +17,7 @@ from clgraph.implementations.cpu.cost import (
     waited_seconds,
     worker_flops,
 )
+from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -24,12 +25,9 @@ from clgraph.implementations.cpu.geometry import (
     OutPlanes,
     SlidingWindow,
     Surface,
-    blocked_posts,
     blocked_refusal,
-    in_registers,
     out_planes,
     planes,
-    post_refusal,
     surface,
 )
 from clgraph.ops.convolution import Convolution

@@ -21,6 +21,14 @@ from clgraph.implementations.cpu.cost import (
     waited_seconds,
     worker_flops,
 )
+from clgraph.implementations.cpu.fused_operations import (
+    blocked_posts,
+    in_registers,
+    operand_pitches,
+    post_refusal,
+    residual_overwritten,
+    residual_ref,
+)
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -29,16 +37,10 @@ from clgraph.implementations.cpu.geometry import (
     Planes,
     ScaleShift,
     Surface,
-    blocked_posts,
     blocked_refusal,
     in_planes,
-    in_registers,
-    operand_pitches,
     out_planes,
     planes,
-    post_refusal,
-    residual_overwritten,
-    residual_ref,
     surface,
 )
 from clgraph.implementations.cpu.staging import staged_formats, staging

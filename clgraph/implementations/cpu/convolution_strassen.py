@@ -20,6 +20,13 @@ from clgraph.implementations.cpu.cost import (
     ticket_seconds,
     worker_flops,
 )
+from clgraph.implementations.cpu.fused_operations import (
+    blocked_posts,
+    in_registers,
+    post_refusal,
+    residual_overwritten,
+    residual_ref,
+)
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -27,15 +34,10 @@ from clgraph.implementations.cpu.geometry import (
     OutPlanes,
     Planes,
     Surface,
-    blocked_posts,
     blocked_refusal,
     in_planes,
-    in_registers,
     out_planes,
     planes,
-    post_refusal,
-    residual_overwritten,
-    residual_ref,
     surface,
 )
 from clgraph.ops.convolution import Convolution

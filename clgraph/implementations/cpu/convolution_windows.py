@@ -11,17 +11,15 @@ from clgraph.implementations.cpu.blocked import NOTING_TILE, operand_proposals, 
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution_planar import STAGED_BYTES
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
     OutPlanes,
     Surface,
-    blocked_posts,
     blocked_refusal,
-    in_registers,
     out_planes,
     planes,
-    post_refusal,
     surface,
 )
 from clgraph.implementations.cpu.matmul import GROUP, widest_instance

@@ -12,6 +12,13 @@ from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, ids
 from clgraph.implementations.cpu.cost import OWN_CACHE, TicketRanges, split, ticket_seconds
+from clgraph.implementations.cpu.fused_operations import (
+    blocked_posts,
+    in_registers,
+    post_refusal,
+    residual_overwritten,
+    residual_ref,
+)
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -19,16 +26,11 @@ from clgraph.implementations.cpu.geometry import (
     OutPlanes,
     Planes,
     Surface,
-    blocked_posts,
     blocked_refusal,
     halo_refusal,
     in_planes,
-    in_registers,
     out_planes,
     planes,
-    post_refusal,
-    residual_overwritten,
-    residual_ref,
     surface,
 )
 from clgraph.implementations.cpu.winograd_blocking import Blocking, best_blocking, transform_share

@@ -11,7 +11,8 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.cost import runs, step_seconds
-from clgraph.implementations.cpu.geometry import LANES, count_refusal, post_refusal
+from clgraph.implementations.cpu.fused_operations import post_refusal
+from clgraph.implementations.cpu.geometry import LANES, count_refusal
 from clgraph.implementations.cpu.rows import Axis, Rows, broadcast_pitches, merge, row_posts
 from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves

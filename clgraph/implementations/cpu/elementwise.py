@@ -8,7 +8,8 @@ from clgraph.core.format import Format, feature_blocked
 from clgraph.implementations.cpu.blocked import operand_proposals
 from clgraph.implementations.cpu.copies import copy_fsv16, copy_rows
 from clgraph.implementations.cpu.cost import step_seconds
-from clgraph.implementations.cpu.geometry import LANES, blocked_posts, blocked_refusal, operand_pitches, post_refusal
+from clgraph.implementations.cpu.fused_operations import blocked_posts, operand_pitches, post_refusal
+from clgraph.implementations.cpu.geometry import LANES, blocked_refusal
 from clgraph.implementations.cpu.rows import as_rows, row_pitches, row_posts
 from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.implementation import Formats, Implementation

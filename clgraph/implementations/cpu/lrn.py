@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from clgraph.implementations.cpu.blocked import TILE, wanted_formats
 from clgraph.implementations.cpu.cost import step_seconds
+from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
     OutPlanes,
     Surface,
-    blocked_posts,
     blocked_refusal,
     in_planes,
     out_planes,
     planes,
-    post_refusal,
     surface,
 )
 from clgraph.implementations.cpu.pieces import pieces

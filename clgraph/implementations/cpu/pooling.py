@@ -7,6 +7,7 @@ from math import prod
 
 from clgraph.implementations.cpu.blocked import NOTING_TILE, square
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -14,12 +15,10 @@ from clgraph.implementations.cpu.geometry import (
     ScaleShift,
     SlidingWindow,
     Surface,
-    blocked_posts,
     blocked_refusal,
     in_planes,
     out_planes,
     planes,
-    post_refusal,
     surface,
     window,
 )

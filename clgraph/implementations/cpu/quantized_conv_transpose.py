@@ -22,14 +22,8 @@ from clgraph.implementations.cpu.byte_products import (
     products,
     products_seconds,
 )
-from clgraph.implementations.cpu.geometry import (
-    LANES,
-    PACKED_BIAS,
-    blocked_refusal,
-    operand_pitches,
-    planes,
-    post_refusal,
-)
+from clgraph.implementations.cpu.fused_operations import operand_pitches, post_refusal
+from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, blocked_refusal, planes
 from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose, one_element
 from clgraph.ops.quantized_convolution import TERMS
 from clgraph.selector.descriptor import Ref

@@ -19,7 +19,8 @@ from clgraph.implementations.cpu.byte_products import (
     products,
     products_seconds,
 )
-from clgraph.implementations.cpu.geometry import LANES, blocked_refusal, post_refusal
+from clgraph.implementations.cpu.fused_operations import post_refusal
+from clgraph.implementations.cpu.geometry import LANES, blocked_refusal
 from clgraph.ops.quantized_convolution import TERMS, QuantizedConvolution
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan

@@ -29,13 +29,8 @@ from clgraph.implementations.cpu.byte_products import (
     parameters_refusal,
 )
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds, worker_flops
-from clgraph.implementations.cpu.geometry import (
-    LANES,
-    blocked_posts,
-    blocked_refusal,
-    planes,
-    post_refusal,
-)
+from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
+from clgraph.implementations.cpu.geometry import LANES, blocked_refusal, planes
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements

@@ -17,7 +17,8 @@ from clgraph.implementations.cpu.byte_products import (
     products,
     products_seconds,
 )
-from clgraph.implementations.cpu.geometry import LANES, post_refusal
+from clgraph.implementations.cpu.fused_operations import post_refusal
+from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.quantized_convolution import TERMS
 from clgraph.ops.quantized_matmul import QuantizedMatMul, as_convolution
 from clgraph.ops.static_quantize import DequantizeAdd

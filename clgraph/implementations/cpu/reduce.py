@@ -8,16 +8,15 @@ from math import prod
 from clgraph.core.format import Format, feature_blocked
 from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
     ScaleShift,
     Surface,
-    blocked_posts,
     blocked_refusal,
     in_planes,
     planes,
-    post_refusal,
 )
 from clgraph.implementations.cpu.staging import staging
 from clgraph.ops.reduce import Reduce

@@ -9,7 +9,8 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
 from clgraph.implementations.cpu.elements import BYTES, FLOAT, LONG, RUN, RUN_BYTES, TYPES, domain_of
-from clgraph.implementations.cpu.geometry import LANES, count_refusal, post_refusal
+from clgraph.implementations.cpu.fused_operations import post_refusal
+from clgraph.implementations.cpu.geometry import LANES, count_refusal
 from clgraph.implementations.cpu.rows import Axis, merge
 from clgraph.ops.reduce import CODES, Reduce
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor

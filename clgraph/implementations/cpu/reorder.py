@@ -10,17 +10,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.copies import copy_fsv16
 from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds
-from clgraph.implementations.cpu.geometry import (
-    LANES,
-    InPlanes,
-    OutPlanes,
-    Planes,
-    Surface,
-    blocked_posts,
-    blocked_refusal,
-    planes,
-    post_refusal,
-)
+from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
+from clgraph.implementations.cpu.geometry import LANES, InPlanes, OutPlanes, Planes, Surface, blocked_refusal, planes
 from clgraph.ops.reorder import Reorder
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, Serves, implements

@@ -10,18 +10,17 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.blocked import NOTING_TILE
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
     OutPlanes,
     ScaleShift,
     Surface,
-    blocked_posts,
     blocked_refusal,
     in_planes,
     out_planes,
     planes,
-    post_refusal,
     surface,
 )
 from clgraph.implementations.cpu.staging import staged_formats, staging

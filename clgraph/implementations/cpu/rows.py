@@ -12,7 +12,8 @@ from clgraph.core.layout import Layout
 from clgraph.core.memo import remembered_with
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
-from clgraph.implementations.cpu.geometry import LANES, post_refusal
+from clgraph.implementations.cpu.fused_operations import post_refusal
+from clgraph.implementations.cpu.geometry import LANES
 from clgraph.selector.descriptor import PostStep
 from clgraph.selector.implementation import Implementation
 from clgraph.selector.post import post_steps

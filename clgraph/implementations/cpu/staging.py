@@ -7,7 +7,7 @@ from typing import Any
 
 from clgraph.core.format import feature_blocked
 from clgraph.core.frozen import frozen
-from clgraph.implementations.cpu.geometry import operand_pitches, pre_steps
+from clgraph.implementations.cpu.fused_operations import operand_pitches, pre_steps
 from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.implementation import Formats
 from clgraph.selector.query import Query

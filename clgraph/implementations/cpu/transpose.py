@@ -7,7 +7,7 @@ from dataclasses import replace
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.copies import copies, copy_rows, rows_step_seconds
-from clgraph.implementations.cpu.geometry import post_refusal
+from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.rows import Axis, Rows, merge, row_posts
 from clgraph.ops.transpose import Transpose
 from clgraph.selector.descriptor import Ref
