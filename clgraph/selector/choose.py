@@ -13,7 +13,7 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError, UnsupportedError
 from clgraph.graph.primitive import Primitive
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves, refused
-from clgraph.selector.plan import Plan
+from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.query import Query
 
 OF_FAMILY = "family"
@@ -77,7 +77,7 @@ def taken_over(q: Query[Any], implementation: type[Implementation[Any]], seconds
     Unlike others, the plan is not looked for among those of equal problems, which costs as much as making it.
     """
     made = Choice(q, implementation, seconds, because)
-    object.__setattr__(made, "_plan", implementation.plan(q))
+    object.__setattr__(made, "_plan", planned(implementation, q))
     return made
 
 
@@ -201,4 +201,16 @@ def _forced(q: Query[Any], forced: str, refusals: Mapping[str, str]) -> Choice:
 
 @lru_cache(maxsize=2048)
 def _plan(implementation: type[Implementation[Any]], q: Query[Any]) -> Plan:
-    return implementation.plan(q)
+    return planned(implementation, q)
+
+
+def planned(implementation: type[Implementation[Any]], q: Query[Any]) -> Plan:
+    """Return the steps of *implementation*, whose kernels on CPUs have a list of fused operations only where some are.
+
+    The list, with all functions of elements, takes longer to compile than most kernels that apply it. On GPUs, where
+    most nodes run by the same few kernels, with fused operations and without, it is one text for both.
+    """
+    plan = implementation.plan(q)
+    if q.device.kind != "cpu" or not any(isinstance(step, Launch) for step in plan.steps):
+        return plan
+    return Plan(tuple(s.without_list() if isinstance(s, Launch) else s for s in plan.steps), plan.scratch)

@@ -21,7 +21,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.selector.implementation import Formats, Implementation, P, roofline
 from clgraph.selector.jit import Jit
-from clgraph.selector.plan import Argument, Launch, Table
+from clgraph.selector.plan import NO_POSTS, Argument, Launch, Table
 from clgraph.selector.post import post_codes
 from clgraph.selector.query import Query
 from clgraph.selector.storage import loaded, stored
@@ -38,7 +38,7 @@ LINE = 1024
 """Elements that a work-item of a CPU device computes at most, where it computes neighbours."""
 LEAST_LINES = 256
 """Work-items that are worth more than long lines."""
-OPERANDS = 4
+OPERANDS = len(NO_POSTS) - 1
 """Operands of fused operations that a general kernel takes."""
 FLOATS = frozenset({DType.F32, DType.F16, DType.BF16})
 """What kernels compute with in float."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from clgraph.core.frozen import frozen
@@ -22,6 +23,9 @@ Argument = str | int | float | Table
 A tensor argument is two kernel arguments: its bank (``__global`` pointer) and the ``long`` byte offset of its memory's
 first byte in the bank; ``BASE(type, bank, offset)`` of ``tensor.clh`` makes them one pointer.
 """
+
+NO_POSTS: tuple[Argument, ...] = ("null", "null", "null", "null", Table((0,)))
+"""The last arguments of a kernel that applies a list of fused operations, where there are none."""
 
 
 @frozen
@@ -45,6 +49,10 @@ class Launch:
     def name(self) -> str:
         """What a reader of reports knows the step by."""
         return self.entry
+
+    def without_list(self) -> Launch:
+        """Return the launch with a text that applies no fused operations, where it is given none."""
+        return self if self.args[-len(NO_POSTS) :] != NO_POSTS else replace(self, jit=self.jit.define(NO_POSTS=1))
 
 
 @frozen

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 
@@ -13,7 +13,8 @@ from clgraph.errors import OptionError, UnsupportedError
 from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.ops.activation import Activation
-from clgraph.selector.choose import candidates, choose
+from clgraph.ops.softmax import Softmax, SoftmaxRef
+from clgraph.selector.choose import Choice, candidates, choose, taken_over
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves, implements, refused
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import DeviceInfo, Query
@@ -179,3 +180,17 @@ def test_what_is_refused_for_its_traits_is_what_each_implementation_refuses() ->
         alone = {c.name: reason for c in among if (reason := c.serves.refusal(q)) is not None}
         assert found[-1] == alone
     assert len({str(reasons) for reasons in found}) == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "fused", "without"),
+    [("cpu", (), True), ("cpu", (Fused(Activation("relu")),), False), ("gpu", (), False)],
+)
+def test_kernels_on_cpus_are_compiled_without_the_list_of_fused_operations_where_there_are_none(
+    kind: Literal["cpu", "gpu"], fused: tuple[Fused, ...], without: bool
+) -> None:
+    x = Layout(DType.F32, (4, 8))
+    q = Query(Softmax((1,)), (x,), (x,), DeviceInfo(kind=kind), 1, fused)
+    for choice in (Choice(q, SoftmaxRef, 0.0, "forced"), taken_over(q, SoftmaxRef, 0.0, "family")):
+        (step,) = choice.plan().steps
+        assert (dict(step.jit.macros).get("NO_POSTS") == "1") == without
