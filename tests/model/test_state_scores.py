@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 
 import clgraph
+from clgraph.errors import UnsupportedError
 
 pytestmark = pytest.mark.opencl
 
@@ -29,6 +30,15 @@ _OF_ALL_HEADS = (
         y{i}f = MatMul (shares{i}f, v{i}f)
         y{i} = Reshape (y{i}f, back)""",
 )
+_OF_ALL_HEADS_AND_BACK = (
+    _OF_ALL_HEADS[0],
+    """
+        back{i} = Concat <axis = 0> (four, tokens{i}, rest)
+        hidden{i}f = Reshape (hidden{i}, back{i})
+        shares{i}f = Softmax <axis = 2> (hidden{i}f)
+        shares{i} = Reshape (shares{i}f, heads{i})
+        y{i} = MatMul (shares{i}, values{i})""",
+)
 _OF_EACH_HEAD = (
     """
         k{i}t = Transpose <perm = [0, 1, 3, 2]> (keys{i})
@@ -43,9 +53,9 @@ _OF_EACH_HEAD = (
 
 
 @pytest.mark.parametrize("hides", [False, True])
-@pytest.mark.parametrize("form", [_OF_ALL_HEADS, _OF_EACH_HEAD])
+@pytest.mark.parametrize("form", [_OF_ALL_HEADS, _OF_ALL_HEADS_AND_BACK, _OF_EACH_HEAD])
 def test_scores_may_be_biased_masked_and_multiplied_in_any_order(form, hides, rng):
-    """As BLOOM, MPT, GPT-Neo and CodeGen do, with a mask that each layer cuts to its own queries and keys."""
+    """As BLOOM, XGLM, MPT, GPT-Neo and CodeGen do, with a mask that each layer cuts to its own queries and keys."""
     body = ""
     for i, q in enumerate(("q", "y0")):
         mask = f"""
@@ -83,3 +93,58 @@ def test_scores_may_be_biased_masked_and_multiplied_in_any_order(form, hides, rn
         feeds = {f"past_{x[0]}{i}": got[f"{x}{i}"] for i in range(2) for x in ("keys", "values")}
     assert len(model.state) == 4
     assert not model.compiled
+
+
+def test_a_cache_beside_one_that_no_attention_reads_is_no_state(rng):
+    """As where an exporter joins one of them in another way: the model runs as it is, and says why."""
+    made = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+    odd (float[b,2,s,8] q, float[b,2,s,8] k, float[b,2,s,8] v, float[b,2,p,8] past_k, float[b,2,p,8] past_v,
+         float[b,2,p,8] past_x)
+        => (float[b,2,s,8] y, float[b,2,t,8] keys, float[b,2,t,8] values, float[b,2,t,8] x) {
+        alone = Concat <axis = 2> (past_k)
+        joined = Concat <axis = 2> (alone, k)
+        keys = Cast <to = 1> (joined)
+        values = Concat <axis = 2> (past_v, v)
+        kt = Transpose <perm = [0, 1, 3, 2]> (keys)
+        products = MatMul (q, kt)
+        shares = Softmax <axis = -1> (products)
+        y = MatMul (shares, values)
+        x = Concat <axis = 2> (past_x, y)
+    }""")
+    model = clgraph.compile(made)
+    new = {n: rng.standard_normal((1, 2, 3, 8)).astype(np.float32) for n in "qkv"}
+    past = {f"past_{n}": rng.standard_normal((1, 2, 4, 8)).astype(np.float32) for n in "kvx"}
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    for a, b in zip(model.run(new | past).values(), ort.run(None, new | past), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    with pytest.raises(UnsupportedError, match="'past_x' is as long as the pasts, and is no cache"):
+        model.session()
+
+
+def test_a_mask_that_is_asked_how_many_texts_there_are_still_tells_lengths_alone(rng):
+    made = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+    masked (float[b,2,s,8] q, float[b,2,s,8] k, float[b,2,s,8] v, float[b,n] mask, float[b,2,p,8] past_k,
+            float[b,2,p,8] past_v)
+        => (float[b,s,16] y, float[b,2,t,8] keys, float[b,2,t,8] values)
+        <int64[2] middle = {1, 2}, int64[2] rest = {-1, 16}> {
+        keys = Concat <axis = 2> (past_k, k)
+        values = Concat <axis = -2> (past_v, v)
+        kt = Transpose <perm = [0, 1, 3, 2]> (keys)
+        products = MatMul (q, kt)
+        bias = Unsqueeze (mask, middle)
+        scores = Add (products, bias)
+        shares = Softmax <axis = -1> (scores)
+        mixed = MatMul (shares, values)
+        rows = Transpose <perm = [0, 2, 1, 3]> (mixed)
+        texts = Shape <start = 0, end = 1> (mask)
+        shape = Concat <axis = 0> (texts, rest)
+        y = Reshape (rows, shape)
+    }""")
+    model = clgraph.compile(made)
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    new = {n: rng.standard_normal((2, 2, 3, 8)).astype(np.float32) for n in "qkv"}
+    new |= {f"past_{n}": rng.standard_normal((2, 2, 4, 8)).astype(np.float32) for n in "kv"}
+    new["mask"] = rng.standard_normal((2, 7)).astype(np.float32)
+    for a, b in zip(model.run(new).values(), ort.run(None, new), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert len(model.state) == 2

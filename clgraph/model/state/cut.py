@@ -12,11 +12,13 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.composite import Composite
 from clgraph.graph.layer import Layer
+from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.state.casts import uncast
 from clgraph.model.state.doubles import merged
 from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.masks import with_biases
+from clgraph.model.state.near import with_one_batch
 from clgraph.model.state.pairs import Cache, CacheLayout, Stack, StatePair
 from clgraph.model.state.parts import BIAS, LENGTHS, PLACES, STATE, Bias, Parts
 from clgraph.model.state.presents import PRESENT, foretold
@@ -40,7 +42,7 @@ def cut(topology: Topology) -> Parts:
     Raises:
         NoStateError: There is no such pair, or the topology cannot be cut.
     """
-    topology, stacks = apart(uncast(topology))
+    topology, stacks = apart(with_one_batch(uncast(topology)))
     return _Cut(merged(foretold(with_biases(gathered(sized(topology))))), stacks).parts()
 
 
@@ -166,6 +168,8 @@ class _Cut:
         pasts = {c.input: c for c in caches.caches}
         fed = {n: s for n, s in top.inputs.items() if n not in pasts and not n.startswith(PRESENT)}
         kept = {name: s for name, s in fed.items() if name not in growing}
+        if odd := self._open_pasts(kept, caches):
+            raise NoStateError(f"input {odd[0]!r} is as long as the pasts, and is no cache that an attention reads")
         mine = [x for x in top.layers if not set(x.outputs) <= computed]
         if odd := [x.name for x in mine if x.primitive.data_dependent and not pure.issuperset(x.inputs)]:
             raise NoStateError(
@@ -285,6 +289,12 @@ class _Cut:
             elif len(shape) > 1:
                 found[name] = 0
         return found
+
+    def _open_pasts(self, kept: Mapping[str, Signature], caches: CacheLayout) -> list[str]:
+        """Return the inputs that are as long as the pasts by the name of that size, and are no caches."""
+        shapes = [self.topology.inputs[cache.input].shape or () for cache in caches.caches]
+        pasts = {shape[2] for shape in shapes if isinstance(shape[2], str)}
+        return [name for name, s in kept.items() if len(s.shape or ()) == 4 and (s.shape or ())[2] in pasts]
 
     def _token_axes(self, kept: Iterable[str], batch: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """Return the open axes of the inputs that do not grow, but for the batch's."""

@@ -1,4 +1,4 @@
-"""Shapes that are asked for behind attentions, of values that have those of others in front of them."""
+"""Shapes that are asked for of values that grow or need attention, and that others have as well."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from clgraph.core.layout import Shape
 from clgraph.graph.topology import Topology
 from clgraph.ops.keeps_keys import KeepsKeys
+from clgraph.ops.shape import ShapeOf
 
 _Shapes = tuple[Shape, ...]
 
@@ -33,5 +34,23 @@ def with_near_shapes(topology: Topology, shapes: Callable[[str], _Shapes]) -> To
         else:
             for name in layer.outputs:
                 first.setdefault(shapes(name), name)
+        layers.append(layer)
+    return replace(topology, layers=layers, _made=set(topology._made))
+
+
+def with_one_batch(topology: Topology) -> Topology:
+    """Return *topology* with the number of texts asked for of the first input that has it by its name.
+
+    Exporters ask for that of a mask, which then seems to be read for more than the lengths that it tells.
+    """
+    first: dict[str, str] = {}
+    for name, signature in topology.inputs.items():
+        if signature.shape and isinstance(signature.shape[0], str):
+            first.setdefault(signature.shape[0], name)
+    layers = []
+    for layer in topology.layers:
+        asked = topology.inputs.get(layer.inputs[0]) if layer.primitive == ShapeOf(0, 1) else None
+        if asked is not None and asked.shape:
+            layer = replace(layer, inputs=(first.get(str(asked.shape[0]), asked.name),))  # of the same texts
         layers.append(layer)
     return replace(topology, layers=layers, _made=set(topology._made))

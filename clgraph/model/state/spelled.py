@@ -51,7 +51,8 @@ class Spelled:
     Attributes:
         scores: What is made of products of queries and keys.
         heads: Of queries that are rows of tokens; else 0.
-        joined: Of queries and mixtures ``[batch * heads, tokens, D]``; else 0.
+        joined: Of queries ``[batch * heads, tokens, D]``; else 0.
+        mixed: Whether mixtures are such, too.
     """
 
     last: Layer
@@ -61,6 +62,7 @@ class Spelled:
     scores: Scores
     heads: int = 0
     joined: int = 0
+    mixed: bool = False
 
     @property
     def attention(self) -> MultiHeadAttention:
@@ -76,8 +78,9 @@ class Spelled:
         bias, before, behind = self.scores.bias, list(self.scores.layers), list[Layer]()
         queries = self.queries
         if self.joined:
-            behind = chain(self.last, joined_heads(), f"{names[0]}/heads", names[0])
             before += chain(self.last, apart_by_heads(self.joined), queries, queries := f"{names[0]}/queries")
+        if self.mixed:
+            behind = chain(self.last, joined_heads(), f"{names[0]}/heads", names[0])
             names = (f"{names[0]}/heads", *names[1:])
         inputs = (queries, keys, values, *((bias,) if bias else ()), past_keys, past_values)
         return [*before, replace(self.last, primitive=self.attention, inputs=inputs, outputs=names), *behind]
@@ -173,7 +176,8 @@ class _Matcher:
         product, (join_keys, factor) = found.product, self._keys_of(found.product)
         joined = self._heads_of(join_keys) if len(self.shape(product.inputs[0])) == 3 else 0
         scores = replace(found, scale=found.scale * factor)
-        return Spelled(last, join_keys, join_values[0], product.inputs[0], scores, 0, joined)
+        mixed = len(self.shape(last.outputs[0])) == 3
+        return Spelled(last, join_keys, join_values[0], product.inputs[0], scores, 0, joined, mixed)
 
     def _join(self, name: str) -> tuple[Layer, float] | None:
         """Return the layer that joins what *name* is made of, and the factor on the way."""
@@ -224,9 +228,12 @@ class _Matcher:
         return None
 
     def _apart(self, layer: Layer) -> Scores | None:
-        """Return the scores of all heads of all texts that *layer* reshapes to those of each."""
+        """Return the scores of all heads of all texts that *layer* reshapes to those of each, or back."""
         found = self._scores(layer.inputs[0])
-        if found is None or (len(self.shape(layer.inputs[0])), len(self.shape(layer.outputs[0]))) != (3, 4):
+        ranks = len(self.shape(layer.inputs[0])), len(self.shape(layer.outputs[0]))
+        if found is None or ranks == (4, 3):  # as they were: nothing else is added to them then
+            return found
+        if ranks != (3, 4):
             return None
         rank = None if found.bias is None else max(len(self.shape(name)) for name in found.added)
         return found.of_heads(self._heads_of(self._keys_of(found.product)[0])) if rank in (None, 3) else None
@@ -268,10 +275,10 @@ class _Matcher:
     @cached_property
     def numbers(self) -> dict[str, Array]:
         """Single numbers that are computed of shapes, and are the same in two examples, such as the root of a depth."""
-        program, other = self.built
+        program, other, whole = self.built
         one, two = (
             {} if x is None else {v.name: v.constant for v in x.values if v.constant is not None}
-            for x in (program, self.example(*other))
+            for x in (program, self.example(*other, whole))
         )
         return {n: a for n, a in one.items() if a.size == 1 and n in two and np.array_equal(a, two[n])}
 
@@ -283,31 +290,38 @@ class _Matcher:
     @cached_property
     def others(self) -> _Shapes:
         """Those in another example, of two texts where the model takes more than one."""
-        return _shapes(self.example(*self.built[1], texts=2) or self.example(*self.built[1]))
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a value in the example, no axis where it has none."""
-        return self.shapes[name][0] if name in self.shapes else ()
+        _, sizes, whole = self.built
+        return _shapes(self.example(*sizes, whole, texts=2) or self.example(*sizes, whole))
 
     def all_shapes(self, name: str) -> tuple[tuple[int, ...], ...]:
         """Return the shapes of a value in several examples, of one text and of two; nothing where it has none."""
         examples = (self.shapes, self.others)
         return tuple(x[name][0] for x in examples) if all(name in x for x in examples) else ()
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a value in the example, no axis where it has none."""
+        return self.shapes[name][0] if name in self.shapes else ()
+
     def type_of(self, name: str) -> np.dtype[np.generic]:
         """Return the type of a value in the example."""
         return self.shapes[name][1]
 
     @cached_property
-    def built(self) -> tuple[Program | None, tuple[int, int]]:
-        """The program of the first example that can be built, and the sizes of another."""
+    def built(self) -> tuple[Program | None, tuple[int, int], object]:
+        """The program of the first example that can be built, the sizes of another, and what names all tokens there."""
+        named = {d for s in self.topology.inputs.values() for d in s.shape or () if isinstance(d, str)}
         for sizes, other in _EXAMPLES:
-            if (program := self.example(*sizes)) is not None:
-                return program, other
-        return None, _EXAMPLES[0][1]
+            for whole in (None, *sorted(named)):
+                if (program := self.example(*sizes, whole)) is not None:
+                    return program, other, whole
+        return None, _EXAMPLES[0][1], None
 
-    def example(self, past: int, tokens: int, texts: int = 1) -> Program | None:
-        """Return the program of *tokens* behind a *past*; ``None`` where the topology's sizes cannot be guessed."""
+    def example(self, past: int, tokens: int, whole: object = None, texts: int = 1) -> Program | None:
+        """Return the program of *tokens* behind a *past*; ``None`` where the topology's sizes cannot be guessed.
+
+        Args:
+            whole: The name of the number of all tokens, where outputs do not tell it.
+        """
         top = self.topology
         outputs = {value: name for name, value in top.outputs}
         joined = [x for x in top.layers if joins(top, x)]
@@ -320,6 +334,8 @@ class _Matcher:
                 return None
             named |= {shape[0]: texts, shape[2]: past}
             named.setdefault(total[2], past + tokens)
+        if whole is not None:
+            named.setdefault(whole, past + tokens)
         sizes = {
             name: tuple(d if isinstance(d, int) else named.get(d, tokens) for d in s.shape or ())
             for name, s in top.inputs.items()
