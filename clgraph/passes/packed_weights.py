@@ -18,8 +18,18 @@ SMALL_BYTES = 1 << 12
 BUDGET = 12
 """Up to this many times the bytes of a model's constants are kept, used or not: Winograd's form alone takes 4."""
 
-Recipe = Hashable
-"""The computation that made an array and what it read; equal recipes make equal arrays."""
+
+class Recipe:
+    """The computation that made an array and the recipes of what it read; the same recipe makes equal arrays.
+
+    A :class:`PackedWeights` has one object for equal ones, so that they are told apart by identity: compared by what
+    they hold, a chain of n computations that read their predecessor twice would take 2^n comparisons.
+    """
+
+    __slots__ = ("__weakref__", "parts")
+
+    def __init__(self, parts: tuple[Hashable, ...]) -> None:
+        self.parts = parts
 
 
 class PackedWeights:
@@ -35,6 +45,7 @@ class PackedWeights:
 
     def __init__(self) -> None:
         self.keeps_steps = False
+        self._one: weakref.WeakValueDictionary[tuple[Hashable, ...], Recipe] = weakref.WeakValueDictionary()
         self._recipes: dict[int, tuple[weakref.ref[Array], Recipe]] = {}
         self._alive: weakref.WeakValueDictionary[Recipe, Array] = weakref.WeakValueDictionary()
         self._kept: OrderedDict[Recipe, Array] = OrderedDict()
@@ -54,14 +65,21 @@ class PackedWeights:
                 total += array.nbytes
                 if array.nbytes > SMALL_BYTES and self._recipe(array) is None:
                     self._registered += 1
-                    self._know(array, ("constant", self._registered))
+                    self._know(array, self.made_of("constant", self._registered))
             self._budget = max(self._budget, BUDGET * total)
+
+    def made_of(self, *parts: Hashable) -> Recipe:
+        """Return the recipe of *parts*: what computes, and the recipes of what it reads."""
+        with self._lock:
+            if (found := self._one.get(parts)) is None:
+                found = self._one[parts] = Recipe(parts)
+            return found
 
     def recipe(self, what: Hashable, sources: Sequence[Array]) -> Recipe | None:
         """Return the recipe of what *what* makes of *sources*; ``None`` when one of them has none."""
         with self._lock:
             found = tuple(self._recipe(array) for array in sources)
-            return None if None in found else (what, found)
+            return None if None in found else self.made_of(what, *found)
 
     def find(self, recipe: Recipe | None) -> Array | None:
         """Return the result of *recipe*, read-only, if it is still there."""
@@ -125,6 +143,6 @@ class PackedWeights:
 
     def _recipe(self, array: Array) -> Recipe | None:
         if array.nbytes <= SMALL_BYTES:
-            return (spelled(array.dtype), array.shape, array.tobytes())
+            return self.made_of(spelled(array.dtype), array.shape, array.tobytes())
         reference, recipe = self._recipes.get(id(array), (None, None))
         return recipe if reference is not None and reference() is array else None

@@ -102,3 +102,16 @@ def test_the_array_itself_as_the_result_stays_what_it_was() -> None:
     assert packed.once("identity", [weights], lambda: weights) is weights
     assert weights.flags.writeable
     assert packed.recipe("f", [weights]) == recipe
+
+
+def test_a_chain_of_results_that_are_read_twice_is_known_in_linear_time() -> None:
+    """By what recipes hold, the last one would be compared and hashed 2^200 times."""
+    packed, weights = PackedWeights(), large()
+    packed.register([weights])
+    packed.keeps_steps = True
+    for _ in range(2):
+        made = [weights]
+        for _ in range(200):
+            last = made[-1]
+            made.append(packed.once("mean", [last, last], lambda last=last: (last + last) / 2))  # type: ignore[misc]
+    assert packed.find(packed.recipe("mean", [made[-2], made[-2]])) is made[-1]

@@ -70,13 +70,13 @@ class ComputeConstants(Pass):
         return [results[str(i)] for i in range(len(wanted))]
 
 
-def _recipes(nodes: Sequence[Node], packed: PackedWeights) -> dict[Value, Recipe]:
+def _recipes(nodes: Sequence[Node], packed: PackedWeights) -> dict[Value, Recipe | None]:
     """Return what the results of *nodes* are known by: what computes them, of which constants."""
-    found: dict[Value, Recipe] = {}
+    found: dict[Value, Recipe | None] = {}
     for node in nodes:
         read = tuple(found[v] if v.constant is None else packed.recipe("as it is", [v.constant]) for v in node.inputs)
-        recipe = None if None in read else (node.primitive, node.fused, read)
-        found.update((v, recipe and (*recipe, slot)) for slot, v in enumerate(node.outputs))
+        recipe = None if None in read else packed.made_of(node.primitive, node.fused, *read)
+        found.update((v, recipe and packed.made_of(recipe, slot)) for slot, v in enumerate(node.outputs))
     return found
 
 

@@ -85,7 +85,7 @@ def _recipes(nodes: Sequence[Node], packed: PackedWeights) -> dict[Value, Recipe
     """Return what the results of *nodes* are known by, as far as what they read is."""
     found: dict[Value, Recipe] = {}
     for node in nodes:
-        read: list[Recipe] = []
+        read: list[tuple[Recipe, Layout]] = []
         for value in node.inputs:
             made = found.get(value) if value.constant is None else packed.recipe("as it is", [value.constant])
             if made is None:
@@ -93,8 +93,8 @@ def _recipes(nodes: Sequence[Node], packed: PackedWeights) -> dict[Value, Recipe
             read.append((made, value.layout))
         else:
             choice = choice_of(node)
-            what = (node.primitive, node.fused, choice.implementation.name, node.placement, tuple(read))
-            found.update((v, (what, slot, v.layout)) for slot, v in enumerate(node.outputs))
+            what = packed.made_of(node.primitive, node.fused, choice.implementation.name, node.placement, *read)
+            found.update((v, packed.made_of(what, slot, v.layout)) for slot, v in enumerate(node.outputs))
     return found
 
 
