@@ -71,22 +71,16 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
     for (int i = 0; i < UR; i++) acc[b][i] = first;
   }
 #if BLOCK_WORDS == 4
-  __global const uchar *row = ip, *pixel = ip;
-  int ky = 0, kx = 0;
-  uint c = 0;
-  #pragma unroll 1
-  for (int step = words * kernel_y * kernel_x; step > 0; step--) {
-    ADD_WORDS(pixel, wp);
-    wp += NB * 64;
-    pixel += in_x;
-    if (++kx == kernel_x) {
-      kx = 0;
-      pixel = row += in_y;
-      if (++ky == kernel_y) {
-        ky = 0;
-        c++;
-        pixel = row = ip + (long)(c / BLOCK_WORDS) * in_c + (c % BLOCK_WORDS) * 4;
-      }
+  // Innermost go the words of a row of the window, or where it is one element those of a block of channels, of a pixel that
+  // has its channels side by side all: what else a step takes delays its products.
+  const int single = kernel_y * kernel_x == 1, run = !single ? kernel_x : in_c == 16 ? words : BLOCK_WORDS;
+  const int further = single ? 4 : in_x;
+  for (int c = 0; c < words; c += single ? run : 1) {
+    __global const uchar* row = ip + (long)(c / BLOCK_WORDS) * in_c + (c % BLOCK_WORDS) * 4;
+    for (int ky = 0; ky < kernel_y; ky++, row += in_y) {
+      __global const uchar* at = row;
+      #pragma unroll 1
+      for (int k = single ? min(run, words - c) : run; k > 0; k--, at += further, wp += NB * 64) ADD_WORDS(at, wp);
     }
   }
 #else
