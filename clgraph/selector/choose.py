@@ -19,6 +19,9 @@ from clgraph.selector.query import Query
 OF_FAMILY = "family"
 """Why an implementation was taken that the representative of a family has, whose seconds stand in the choice."""
 
+MIXED = frozenset({"convolution", "matmul"})
+"""Primitives that most networks run on GPUs by few kernels, some with fused operations and others without."""
+
 
 @frozen
 class Choice:
@@ -205,12 +208,14 @@ def _plan(implementation: type[Implementation[Any]], q: Query[Any]) -> Plan:
 
 
 def planned(implementation: type[Implementation[Any]], q: Query[Any]) -> Plan:
-    """Return the steps of *implementation*, whose kernels on CPUs have a list of fused operations only where some are.
+    """Return the steps of *implementation*, whose kernels have a list of fused operations only where there are some.
 
-    The list, with all functions of elements, takes longer to compile than most kernels that apply it. On GPUs, where
-    most nodes run by the same few kernels, with fused operations and without, it is one text for both.
+    The list, with all functions of elements, takes longer to compile than most kernels that apply it. On GPUs those of
+    :data:`MIXED` have it always: one text is then enough.
     """
     plan = implementation.plan(q)
-    if q.device.kind != "cpu" or not any(isinstance(step, Launch) for step in plan.steps):
+    if not any(isinstance(step, Launch) for step in plan.steps):
+        return plan
+    if q.device.kind == "gpu" and q.primitive.kind in MIXED:
         return plan
     return Plan(tuple(s.without_list() if isinstance(s, Launch) else s for s in plan.steps), plan.scratch)

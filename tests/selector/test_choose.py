@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,10 +13,11 @@ from clgraph.errors import OptionError, UnsupportedError
 from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.matmul import MatMul, MatMulRef
 from clgraph.ops.softmax import Softmax, SoftmaxRef
 from clgraph.selector.choose import Choice, candidates, choose, taken_over
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves, implements, refused
-from clgraph.selector.plan import Plan
+from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.query import DeviceInfo, Query
 
 
@@ -184,13 +185,17 @@ def test_what_is_refused_for_its_traits_is_what_each_implementation_refuses() ->
 
 @pytest.mark.parametrize(
     ("kind", "fused", "without"),
-    [("cpu", (), True), ("cpu", (Fused(Activation("relu")),), False), ("gpu", (), False)],
+    [("cpu", (), (True, True)), ("cpu", (Fused(Activation("relu")),), (False, False)), ("gpu", (), (True, False))],
 )
-def test_kernels_on_cpus_are_compiled_without_the_list_of_fused_operations_where_there_are_none(
-    kind: Literal["cpu", "gpu"], fused: tuple[Fused, ...], without: bool
+def test_kernels_are_compiled_without_the_list_of_fused_operations_where_there_are_none(
+    kind: str, fused: tuple[Fused, ...], without: tuple[bool, bool]
 ) -> None:
-    x = Layout(DType.F32, (4, 8))
-    q = Query(Softmax((1,)), (x,), (x,), DeviceInfo(kind=kind), 1, fused)
-    for choice in (Choice(q, SoftmaxRef, 0.0, "forced"), taken_over(q, SoftmaxRef, 0.0, "family")):
-        (step,) = choice.plan().steps
-        assert (dict(step.jit.macros).get("NO_POSTS") == "1") == without
+    """Of a softmax and of a product, which networks run on GPUs with fused operations and without."""
+    x = Layout(DType.F32, (8, 8))
+    softmax = Query(Softmax((1,)), (x,), (x,), DeviceInfo(kind=kind), 1, fused)
+    product = Query(MatMul(), (x, x), (x,), DeviceInfo(kind=kind), 2, fused)
+    for q, implementation, wanted in zip((softmax, product), (SoftmaxRef, MatMulRef), without, strict=True):
+        for choice in (Choice(q, implementation, 0.0, "forced"), taken_over(q, implementation, 0.0, "family")):
+            (step,) = choice.plan().steps
+            assert isinstance(step, Launch)
+            assert (dict(step.jit.macros).get("NO_POSTS") == "1") == wanted
