@@ -142,9 +142,18 @@ def import_conv_transpose(node: OnnxNode) -> Primitive:
     )
 
 
+_ASKED = 10
+"""Operations that take as long as finding out whether a tap reaches an element."""
+
+
 @implements(ConvTranspose, name="conv_transpose.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True)
 class ConvTransposeRef(General[ConvTranspose]):
-    """One work-item an output element, any number of spatial axes; gathers what reaches it."""
+    """One work-item an output element, any number of spatial axes; gathers what reaches it, asking each tap."""
+
+    @classmethod
+    def cost(cls, q: Query[ConvTranspose]) -> float:
+        asked = q.outputs[0].count * prod(q.own[1].shape[2:]) * _ASKED
+        return super().cost(q) + asked / (q.device.flops * q.device.costs.general_compute)
 
     @classmethod
     def plan(cls, q: Query[ConvTranspose]) -> Plan:

@@ -19,6 +19,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.patterns.depth_windows import spread_depth
 from clgraph.passes.patterns.flattened_product import spread_product
+from clgraph.passes.patterns.grouped_upsampling import spread_groups
 from clgraph.passes.patterns.log_sum_exp import spread_log_sum_exp
 from clgraph.passes.patterns.pixel_shuffle import spread_shuffle, spread_windows
 from clgraph.passes.patterns.single_pixel import crop_windows
@@ -50,6 +51,8 @@ class Decompose(Pass):
     * Windows over a single pixel lose the weights that only pads meet (``single_pixel``).
     * On CPUs a convolution, transposed convolution, pooling or interpolation of volumes is one of their slices
       (``depth_windows``, ``volume_upsampling``, ``volume_pooling``, ``volume_resizing``).
+    * On CPUs a transposed convolution with groups is a convolution for each phase, and a transpose
+      (``grouped_upsampling``).
     * On CPUs a logarithm of a sum of exponentials is one of their steps each (``log_sum_exp``).
     * A product of a flattened tensor, unflattened behind it, is one of the tensor itself (``flattened_product``).
     """
@@ -64,8 +67,8 @@ class Decompose(Pass):
         "slice": "those that hold every pixel, joined for a convolution, become a space to depth",
         "convolution": "of one element, of pixels that became channels: one of the pixels; loses weights of pads "
         "alone; over three axes: one over two",
-        "conv_transpose": "with few outputs and windows side by side, a convolution and a transpose; over three axes: "
-        "one over two",
+        "conv_transpose": "with few outputs and windows side by side, a convolution and a transpose; with groups, a "
+        "convolution for each phase; over three axes: one over two",
         "pooling": "over three axes: over two, and over slices",
         "resize": "over three axes: over one, then two",
     }
@@ -74,7 +77,14 @@ class Decompose(Pass):
         changes, pending = 0, True
         rules = [spread_shuffle, spread_windows, spread_product, take_pixels, crop_windows]
         if context.on_cpus:
-            rules += [spread_log_sum_exp, spread_depth, spread_upsampling, spread_pooling, spread_resizing]
+            rules += [
+                spread_log_sum_exp,
+                spread_depth,
+                spread_groups,
+                spread_upsampling,
+                spread_pooling,
+                spread_resizing,
+            ]
         while pending:
             pending = False
             for node in program:

@@ -17,17 +17,17 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.patterns.depth_windows import JOINED, SLICES_OUTSIDE
+from clgraph.passes.patterns.upsampling_phases import axis_phases
 from clgraph.passes.rewriting import supersede
 
 
 def spread_upsampling(program: Program, node: Node) -> bool:
     """Compute a transposed convolution over three axes with constant weights as one over the last two, or as a sum.
 
-    Slice ``r + stride * m`` of the result before its pads are cut, ``0 <= r < stride``, is the sum over the taps k
-    with ``k * dilation = r + stride * o`` of what tap k makes of slice ``m - o``. So image m of the result has
-    ``stride * O`` channels, those of its slices one behind the other, and meets as many slices of the input as there
-    are offsets o; a tap that a slice does not have is zero. The slices' channels are joined where memory allows it;
-    else each offset has a transposed convolution, and the results are added.
+    Slice ``r + stride * u`` of the result is phase r's sum (``upsampling_phases``) of what its taps make of the slices
+    ``u + shift``. So image u of the result has ``stride * O`` channels, those of its slices one behind the other, and
+    meets as many slices of the input as there are shifts; a tap that a phase does not have is zero. The slices'
+    channels are joined where memory allows it; else each shift has a transposed convolution, and the results are added.
     """
     p = node.primitive
     if not isinstance(p, ConvTranspose) or p.groups > 1 or len(p.strides) != 3 or node.fused:
@@ -39,10 +39,9 @@ def spread_upsampling(program: Program, node: Node) -> bool:
     (stride, *strides), (dilation, *dilations), ((before, _), *pads) = p.strides, p.dilations, p.pads
     batch, channels, slices, *size = x.layout.shape
     _, outputs, depth, *made = node.output.layout.shape
-    taps = [divmod(k * dilation, stride) for k in range(weights.shape[2])]
-    offsets = sorted({o for o, _ in taps})
-    first, last = before // stride, (before + depth - 1) // stride
-    images, extra = last - first + 1, p.output_padding[1:]
+    phases = axis_phases(weights.shape[2], stride, dilation, before)
+    shifts = sorted({shift for phase in phases for shift in phase.shifts})
+    images, extra = -(-depth // stride), p.output_padding[1:]
     image = replace(p, strides=(*strides,), dilations=(*dilations,), pads=(*pads,), output_padding=extra)
 
     def add(step: Primitive, *inputs: Value) -> Value:
@@ -54,25 +53,23 @@ def spread_upsampling(program: Program, node: Node) -> bool:
         flat = add(Reshape((batch * images, images_of.layout.shape[2], *size)), images_of)
         return add(image, flat, *given)
 
-    def kernel_of(offset: int) -> Array:
+    def kernel_of(shift: int) -> Array:
         kernel = np.zeros((channels, stride, outputs, *weights.shape[3:]), weights.dtype)
-        for k, (o, phase) in enumerate(taps):
-            if o == offset:
-                kernel[:, phase] = weights[:, :, k]
+        for r, phase in enumerate(phases):
+            for k in (k for k, met in zip(phase.taps, phase.shifts, strict=True) if met == shift):
+                kernel[:, r] = weights[:, :, k]
         return kernel.reshape(channels, stride * outputs, *weights.shape[3:])
 
     x = add(Transpose(SLICES_OUTSIDE), x)
-    lowest, highest = first - offsets[-1], last - offsets[0]
-    around = max(0, -lowest), max(0, highest - slices + 1)
+    around = max(0, -shifts[0]), max(0, images + shifts[-1] - slices)
     if any(around):
         x = add(Pad(((0, 0), around, (0, 0), (0, 0), (0, 0))), x)
     shape = x.layout.shape
     met = []
-    for o in offsets:
-        start = first - o + around[0]
+    for start in (shift + around[0] for shift in shifts):
         part = Slice((0, start, 0, 0, 0), (shape[0], start + images, *shape[2:]), (1,) * 5)
         met.append(x if images == shape[1] else add(part, x))
-    kernels = [kernel_of(o) for o in offsets]
+    kernels = [kernel_of(shift) for shift in shifts]
     if len(met) * met[0].layout.nbytes <= JOINED:
         y = enlarged(add(Concat(2), *met) if len(met) > 1 else met[0], 0, np.concatenate(kernels), *bias)
     else:
@@ -80,6 +77,6 @@ def spread_upsampling(program: Program, node: Node) -> bool:
         for number in range(1, len(met)):
             y = add(Eltwise("add"), enlarged(met[number], number, kernels[number]), y)
     y = add(Reshape((batch, images * stride, outputs, *made)), y)
-    if (start := before - first * stride) or depth != images * stride:
-        y = add(Slice((0, start, 0, 0, 0), (batch, start + depth, outputs, *made), (1,) * 5), y)
+    if depth != images * stride:
+        y = add(Slice((0,) * 5, (batch, depth, outputs, *made), (1,) * 5), y)
     return supersede(program, node, add(Transpose(SLICES_OUTSIDE), y))

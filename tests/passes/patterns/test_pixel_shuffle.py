@@ -68,7 +68,6 @@ def test_few_outputs_of_windows_side_by_side_are_channels(outputs: int, kernel: 
         enlarged(5, (2, 2)),
         enlarged(1, (3, 3), (2, 2)),
         enlarged(1, (2, 2), (3, 3)),
-        enlarged(1, (2, 2), groups=2),
         enlarged(1, (4, 4), pads=((1, 0), (0, 0))),
         enlarged(1, (2, 2), output_padding=(0, 1)),
         enlarged(1, (2, 2), dilations=(1, 2)),

@@ -83,15 +83,11 @@ def test_an_interpolation_of_volumes_is_one_along_the_first_axis_and_one_of_slic
     np.testing.assert_allclose(run_reference(program, feeds, exact=True)["y"], before, rtol=1e-12, atol=1e-12)
 
 
-def test_what_has_no_elements_or_groups_and_elements_that_are_repeated_stay() -> None:
+def test_what_has_no_elements_weights_that_are_computed_and_elements_that_are_repeated_stay() -> None:
     net = Net()
     net.add("a", ConvTranspose((2,) * 3, (1,) * 3, NONE), net.input("x", (0, 4, 5, 6, 7)), net.data("w", 4, 2, 2, 2, 2))
-    net.add(
-        "b",
-        ConvTranspose((2,) * 3, (1,) * 3, NONE, groups=2),
-        net.input("y", (1, 4, 5, 6, 7)),
-        net.data("v", 4, 2, 2, 2, 2),
-    )
+    weights = net.input("v", (4, 2, 2, 2, 2))
+    net.add("b", ConvTranspose((2,) * 3, (1,) * 3, NONE), net.input("y", (1, 4, 5, 6, 7)), weights)
     net.add("c", Pooling("max", (2, 2, 2)), net.input("z", (0, 4, 5, 6, 7)))
     net.add("d", Resize(shape=(1, 4, 10, 6, 7), scales=(1.0, 1.0, 2.0, 1.0, 1.0)), "y")
     kinds = [n.primitive.kind for n in run(net.program("a", "b", "c", "d"), Decompose())]

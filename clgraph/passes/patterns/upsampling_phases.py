@@ -1,0 +1,31 @@
+"""The phases of a transposed convolution along an axis: each is a convolution of the input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The elements ``r + stride * u`` of the result: the sum over its taps of tap k times element ``u + shift`` of x.
+
+    Attributes:
+        taps: Places in the kernel, by their shifts.
+        shifts: Ascending, evenly spaced; as many as taps, and none where no tap meets the phase.
+    """
+
+    taps: tuple[int, ...]
+    shifts: tuple[int, ...]
+
+
+def axis_phases(kernel: int, stride: int, dilation: int, before: int) -> tuple[Phase, ...]:
+    """Return the phases r of an axis, of which there are *stride*, once *before* elements have been cut off.
+
+    Element ``i * stride + k * dilation - before`` is where tap k of the *kernel* puts its product with element i.
+    """
+    phases = []
+    for r in range(stride):
+        steps = (divmod(r + before - k * dilation, stride) for k in range(kernel))
+        met = sorted((shift, k) for k, (shift, rest) in enumerate(steps) if not rest)
+        phases.append(Phase(tuple(k for _, k in met), tuple(shift for shift, _ in met)))
+    return tuple(phases)
