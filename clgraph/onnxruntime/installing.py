@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+import logging
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from clgraph.core import progress
 from clgraph.onnxruntime.children import reach, spec_of
 from clgraph.onnxruntime.names import NAME, OWN, __version__, is_installed
 
@@ -61,7 +63,8 @@ def install() -> None:
     """Let ``import onnxruntime`` find clgraph from now on, in this process and those that ``multiprocessing`` starts.
 
     It goes before an ONNX Runtime that is installed, whose tools for files (``onnxruntime.quantization``) can still be
-    imported. What has been imported of it before stays what it is: call this first.
+    imported. What has been imported of it before stays what it is: call this first. What passes do is not logged as
+    info then: a program that shows information of its own has not asked for it.
     """
     if is_installed():
         return
@@ -75,6 +78,7 @@ def install() -> None:
     if found is not None:
         own.extend(folder for folder in found.submodule_search_locations or () if folder not in own)
     sys.meta_path.insert(0, _finder)
+    progress.LOG.logger.setLevel(logging.WARNING)
     reach()
 
 
@@ -83,6 +87,7 @@ def uninstall() -> None:
     if not is_installed():
         return
     sys.meta_path.remove(_finder)
+    progress.LOG.logger.setLevel(logging.NOTSET)
     del sys.modules[NAME].__path__[1:]
     for name in [n for n in sys.modules if n == NAME or n.startswith(f"{NAME}.")]:
         del sys.modules[name]

@@ -166,6 +166,8 @@ def _take_from_files(tensor: onnx.TensorProto, files: Mapping[str, memoryview]) 
 
 def _write(source: Any, path: str) -> None:
     """Write the model as it is: what clgraph makes of it is not an ONNX model."""
+    if path.lower().endswith(".ort"):
+        raise NotHere(f"{path}: files in ONNX Runtime's own format are not written: end the name in .onnx")
     say_once(f"{path} holds the model as it was read: what clgraph compiles is not an ONNX model")
     try:
         onnx.save(onnx.load(source) if isinstance(source, str) else _outline(source), path)

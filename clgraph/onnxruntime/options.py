@@ -107,8 +107,8 @@ class SessionOptions(Typed):
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Add an entry; raises where a model in ONNX Runtime's own format is asked for."""
-        if key == "session.load_model_format" and str(value).upper() == "ORT":
-            raise NotHere("models in ONNX Runtime's own format are not read: give the ONNX model")
+        if key in ("session.load_model_format", "session.save_model_format") and str(value).upper() == "ORT":
+            raise NotHere("models in ONNX Runtime's own format are neither read nor written: use ONNX models")
         self._config.add(key, value)
 
     def get_session_config_entry(self, key: str) -> str:

@@ -62,8 +62,12 @@ def test_what_would_change_results_is_refused() -> None:
     options = ours.SessionOptions()
     with pytest.raises(statuses.Fail, match="custom_op"):
         options.register_custom_ops_library("lib.so")
+    for what in ("load", "save"):
+        with pytest.raises(statuses.NotImplemented, match="own format"):
+            options.add_session_config_entry(f"session.{what}_model_format", "ORT")
+    options.optimized_model_filepath = "model.ort"
     with pytest.raises(statuses.NotImplemented, match="own format"):
-        options.add_session_config_entry("session.load_model_format", "ORT")
+        ours.InferenceSession(identity(), options)
 
 
 def test_exceptions_have_onnxruntimes_names() -> None:
