@@ -114,7 +114,7 @@ def test_numbers_are_checked_as_their_text_is(value):
         ("placement", {3: "host"}, "is not a pair of names"),
         ("placement", {"head": None}, "is not a pair of names"),
         ("placement_fallback", [None], "is not a collection of names"),
-        ("threads", [2], "several values, where one is wanted"),
+        ("threads", [2], "several values where one is expected"),
     ],
 )
 def test_collections_that_fit_no_option_are_refused(option, value, said):

@@ -166,7 +166,7 @@ def random_feeds(model: Model | Topology, shapes: Mapping[str, Shape], seed: int
     topology = model if isinstance(model, Topology) else model.topology
     check_shapes(topology, shapes)
     if others := [s for s in topology.inputs.values() if s.host_type and s.name not in shapes]:
-        raise InputError(f"input {others[0]} holds what nobody can make at random; give it by --input, or from Python")
+        raise InputError(f"input {others[0]} cannot be filled with random values; give it by --input, or from Python")
     random = np.random.default_rng(seed)
     return {
         s.name: _random(random, s.dtype or DType.F32, topology.shape_of(s.name, shapes))

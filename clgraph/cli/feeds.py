@@ -58,7 +58,7 @@ def read_feeds(
         shapes: Of inputs whose size is open: what a picture is scaled to.
 
     Raises:
-        InputError: A file is missing or is none of these, an input is unknown, or a picture does not fit its input.
+        InputError: A file is missing or is not one of these, an input is unknown, or a picture does not fit its input.
     """
     found: dict[str, Array] = {}
     for text in given.inputs:

@@ -33,7 +33,7 @@ class OnnxRuntime:
         onnxruntime = require_onnxruntime()
         if onnxruntime.__name__.startswith("clgraph"):
             raise OptionError(
-                "clgraph stands in for onnxruntime in this process: clgraph.onnxruntime.uninstall() first"
+                "clgraph replaces onnxruntime in this process: call clgraph.onnxruntime.uninstall() first"
             )
         onnxruntime.set_default_logger_severity(3)
         options = onnxruntime.SessionOptions()

@@ -30,7 +30,9 @@ def picture_array(
     wanted: Sequence[Any] = shape or signature.shape or ()
     layout = options.layout or _guess(wanted)
     if signature.host_type or layout is None or (wanted and len(wanted) != len(layout)):
-        raise InputError(f"input {signature} is none that a picture fits; say which axes it has: --layout, --shape")
+        raise InputError(
+            f"input {signature} does not have the shape of a picture; give the order of its axes: --layout, --shape"
+        )
     sizes = dict(zip(layout, wanted or (None,) * len(layout), strict=True))
     width = sizes["w"] if isinstance(sizes["w"], int) else picture.width
     height = sizes["h"] if isinstance(sizes["h"], int) else picture.height

@@ -31,7 +31,7 @@ def parse_preprocess(texts: Sequence[str]) -> dict[str, Preprocess]:
         head, _, _ = text.partition("=")
         name, _, key = head.rpartition(":")
         if name in found:
-            raise click.UsageError(f"--preprocess says twice what is done to images of {name or 'the input'!r}")
+            raise click.UsageError(f"--preprocess is given twice for images of {name or 'the input'!r}")
         found[name] = _parsed(text[len(head) - len(key) :])
     return found
 
@@ -48,7 +48,7 @@ def _parsed(text: str) -> Preprocess:
             key, value = head.strip(), value.strip()
             if key not in known:
                 near = meant(key, known)
-                raise click.UsageError(f"--preprocess: {key!r} is none of {', '.join(known)}{near}")
+                raise click.UsageError(f"--preprocess: {key!r} is not one of {', '.join(known)}{near}")
             given[key] = [value]
         elif key and head.strip():
             given[key].append(head.strip())

@@ -76,7 +76,7 @@ def read_labels(path: Path) -> list[str]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no text in UTF-8") from error
+        raise InputError(f"{path} is not UTF-8 text") from error
 
 
 def save_folder(results: Mapping[str, Any], folder: Path) -> dict[str, Path]:
@@ -111,7 +111,7 @@ def save_output(results: Mapping[str, Any], text: str) -> str:
     path = Path(file)
     suffix = path.suffix.lower()
     if suffix not in (".npz", ".npy", *PICTURES):
-        raise InputError(f"{path} is none of .npy, .npz, {', '.join(PICTURES)}")
+        raise InputError(f"{path} is not one of .npy, .npz, {', '.join(PICTURES)}")
     if equals and name not in results:
         raise InputError(f"no output is called {name!r}; the outputs are {', '.join(map(repr, results))}")
     if not equals and suffix != ".npz":

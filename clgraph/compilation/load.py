@@ -307,7 +307,7 @@ class Loader:
     def _library_of(self, row: Any) -> Library:
         name, text, functions, instances = row
         if not all(isinstance(part, str) for part in (name, *functions)):
-            raise ModelError("a library of the saved model is no text")
+            raise ModelError("a library of the saved model is not text")
         return Library(name, self._text(text), tuple(functions), int(instances))
 
     def _text(self, data: Any) -> str:

@@ -53,7 +53,9 @@ def preprocessed(topology: Topology, images: Images) -> Topology:
         fitted = _fitted(images[name], signature)
         fed = _fed(fitted, signature)
         if clash := [other.name for other in fed[1:] if other.name in taken]:
-            raise OptionError(f"preprocess: the model has something called {clash[0]!r}, which is to be an input")
+            raise OptionError(
+                f"preprocess: the model has a value called {clash[0]!r}, the name of an input of the preprocessing"
+            )
         inputs |= {one.name: one for one in fed}
         made = next(new for i in count() if (new := f"{name}/preprocess{i or ''}") not in taken)
         taken |= {made, *(one.name for one in fed)}

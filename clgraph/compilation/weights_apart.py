@@ -43,7 +43,7 @@ class _WeightsApart:
         self.contents = Contents(Path(path))
         if "withheld" not in self.contents.header:
             raise OptionError(
-                f"--weights-from (in Python, weights_from) does nothing: {path} has weights of its own, leave it out"
+                f"--weights-from (in Python, weights_from) does nothing: {path} contains its weights; omit it"
             )
         self._weights = bytes(weights) if isinstance(weights, bytearray | memoryview) else weights
         self._digest = hashlib.sha256(repr(self.contents.header).encode()).hexdigest()

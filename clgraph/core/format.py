@@ -100,4 +100,4 @@ def parse_format(text: str) -> Format:
         )
         if str(result) == text:
             return result
-    raise OptionError(f"{text!r} is no memory format; examples: bfyx, byxf, b_fs_yx_fsv16")
+    raise OptionError(f"{text!r} is not a memory format; examples: bfyx, byxf, b_fs_yx_fsv16")

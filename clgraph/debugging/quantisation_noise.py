@@ -161,7 +161,7 @@ def _program(topology: Topology, what: str, shapes: Mapping[str, Shape]) -> Prog
     if set(topology.fed) != set(shapes):
         raise InputError(
             f"{what} reads {', '.join(map(repr, topology.fed)) or 'no input'}, and the other one "
-            f"{', '.join(map(repr, shapes)) or 'none'}: they are no two forms of one model"
+            f"{', '.join(map(repr, shapes)) or 'none'}: they are not two versions of one model"
         )
     return topology.build(shapes)
 

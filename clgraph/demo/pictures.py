@@ -68,7 +68,7 @@ def draw_text(text: str, font: str | os.PathLike[str] | None = None) -> Image.Im
     try:
         face: Font = ImageFont.load_default(_FONT_SIZE) if font is None else ImageFont.truetype(str(font), _FONT_SIZE)
     except OSError as error:
-        raise InputError(f"{font} is no font file that can be read: {error}") from error
+        raise InputError(f"{font} is not a font file that can be read: {error}") from error
     if lacking := [c for c in text if not c.isspace() and _is_missing(face, c)]:
         raise InputError(f"the font has no {lacking[0]!r}; give one that has it: --font FILE")
     left, top, right, bottom = face.getbbox(text)

@@ -73,7 +73,7 @@ def callers_queue(device: str | int, context: Any, queue: Any) -> CallersQueue |
     if context is None and queue is None:
         return None
     if device != "auto":
-        raise OptionError(f"a context or a queue says what the device is: leave out device={device!r}")
+        raise OptionError(f"a context or a queue determines the device: leave out device={device!r}")
     from clgraph.runtime.callers_queue import adopt
 
     return adopt(context, queue)
@@ -189,7 +189,7 @@ def placement_of(options: Settings) -> dict[str, Any]:
 
 
 def budgets_of(options: Settings, devices: Collection[str]) -> dict[str, int]:
-    """Return the bytes of ``placement_budget`` by placement; raises ``OptionError`` for what is none of *devices*."""
+    """Return the bytes of ``placement_budget`` by placement; raises ``OptionError`` for others than *devices*."""
     found = {}
     for name, size in options.placement_budget:
         placement = find_device(name).info.name

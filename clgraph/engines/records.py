@@ -80,7 +80,7 @@ def _listed(path: Path, name: str) -> DeviceInfo:
         ) from error
     wanted = name or auto
     if wanted not in found:
-        raise DeviceError(f"{path} lists no device {wanted!r}; there are {', '.join(found) or 'none'}")
+        raise DeviceError(f"{path} has no device {wanted!r}; there are {', '.join(found) or 'none'}")
     return found[wanted]
 
 

@@ -81,7 +81,7 @@ def special(built: Built, witness: Built) -> str | None:
     """
     if built.nodes.keys() != witness.nodes.keys():
         missing = next(iter(built.nodes.keys() ^ witness.nodes.keys()))
-        return f"node {missing!r} is there for some sizes only"
+        return f"node {missing!r} exists for some sizes only"
     seen: set[tuple[tuple[Shape, ...], tuple[Shape, ...]]] = set()
     for name, node in built.nodes.items():
         other = witness.nodes[name]

@@ -162,7 +162,7 @@ class Bindings:
     def primitive(self, node: str) -> Primitive:
         """Return the primitive of the built node called *node*."""
         if node not in self.primitives:
-            raise BindingError(f"node {node!r} is there for some sizes only")
+            raise BindingError(f"node {node!r} exists for some sizes only")
         return self.primitives[node]
 
     def shape(self, value: str) -> tuple[int, ...]:
@@ -217,7 +217,7 @@ class Bindings:
 
     def _value(self, name: str) -> Value:
         if name not in self.values:
-            raise BindingError(f"{name!r} is there for some sizes only")
+            raise BindingError(f"{name!r} exists for some sizes only")
         return self.values[name]
 
 

@@ -60,6 +60,6 @@ def as_onnx(node: onnx.NodeProto, name: str, version: Adopted) -> onnx.NodeProto
             made.attribute.append(attribute)
         elif value != (wanted := version.further[attribute.name]):
             raise UnsupportedError(
-                f"node {name!r} ({node.op_type}): {attribute.name}={value} is not there, only {wanted}, as ONNX has it"
+                f"node {name!r} ({node.op_type}): {attribute.name}={value} is not supported, only {wanted}, as in ONNX"
             )
     return made

@@ -28,7 +28,7 @@ def value_problem(op_type: str, attribute: onnx.AttributeProto) -> str | None:
     if value is None:
         return None
     wanted = _finite(value) if rule is None else rule(value)
-    return None if wanted is None else f"attribute {attribute.name!r} is {_spell(value)}; wanted is {wanted}"
+    return None if wanted is None else f"attribute {attribute.name!r} is {_spell(value)}; expected {wanted}"
 
 
 def plain_value(attribute: onnx.AttributeProto) -> Any:

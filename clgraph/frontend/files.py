@@ -49,7 +49,7 @@ def _checked(model: onnx.ModelProto, folder: Path | None, label: str) -> tuple[o
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ModelError(f"{label} has no graph: it is cut off, or no ONNX model")
     if (odd := next((t for t in _texts(model) if not isinstance(t, str)), None)) is not None:
-        raise ModelError(f"{label} is damaged: it holds a name that is no UTF-8 text, {odd!r}")
+        raise ModelError(f"{label} is damaged: it holds a name that is not UTF-8 text, {odd!r}")
     return model, folder, label
 
 

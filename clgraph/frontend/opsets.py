@@ -30,7 +30,7 @@ def opsets_of(
     if not opsets:
         raise ModelError(f"{label} does not say which operator set it is written for (opset_import is empty)")
     if odd := [version for version in opsets.values() if not 0 < version < 1 << 31]:
-        raise ModelError(f"{label} says it is written for version {odd[0]} of an operator set")
+        raise ModelError(f"{label} declares version {odd[0]} of an operator set")
     if (wanted := opsets.get("", 1)) > (known := (schemas or Schemas()).newest_opset()):
         raise UnsupportedError(
             f"{label} is written for operator set {wanted}; onnx {onnx.__version__} knows those up to {known}: "

@@ -61,8 +61,8 @@ def feeding_of(model: Model, names: Names) -> Feeding:
     missing |= {names.logits, *caches.values(), *carried.values()} - outputs
     if missing:
         raise UnsupportedError(
-            f"the model has no input or output {min(missing)!r}: it is no decoder with a cache, or calls things "
-            f"otherwise than its folder says; it has {', '.join(sorted(shapes.keys() | outputs))}"
+            f"the model has no input or output {min(missing)!r}: it is not a decoder with a cache, or its names "
+            f"differ from those in its folder; it has {', '.join(sorted(shapes.keys() | outputs))}"
         )
     if odd := sorted(shapes.keys() - known):
         raise UnsupportedError(f"nothing is known about the decoder's input {odd[0]!r}: export it without")

@@ -113,7 +113,7 @@ class _Settings:
     def required(self, name: str) -> _Settings:
         """Return the object *name*; raises ``ModelError`` where it is missing."""
         if name not in self.values:
-            raise ModelError(f"{self.where} has no {name}, which says how the model is used: export it again")
+            raise ModelError(f"{self.where} has no {name}, which describes how the model is used: export it again")
         return self.part(name)
 
     def count(self, name: str) -> int | None:

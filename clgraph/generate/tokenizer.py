@@ -46,7 +46,7 @@ class Tokenizer:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise InputError(f"the prompt is no text in UTF-8, at character {error.start}") from error
+            raise InputError(f"the prompt is not UTF-8 text, at character {error.start}") from error
         ids: list[int] = self._made.encode(text, add_special_tokens=begin).ids
         return ids
 

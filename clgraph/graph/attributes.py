@@ -47,9 +47,9 @@ def ints(array: Array) -> tuple[int, ...]:
 
 
 def positive_axis(axis: int, rank: int) -> int:
-    """Return *axis* counted from the front; raises ``ShapeError`` when it is none of *rank* axes."""
+    """Return *axis* counted from the front; raises ``ShapeError`` when it is not one of *rank* axes."""
     if not -rank <= axis < max(rank, 1):
-        raise ShapeError(f"axis {axis} is none of the {rank} axes")
+        raise ShapeError(f"axis {axis} is not one of the {rank} axes")
     return axis + rank if axis < 0 else axis
 
 
@@ -104,7 +104,7 @@ def window_pads(
     if auto_pad == "VALID":
         return ((0, 0),) * len(spatial)
     if auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
-        raise ShapeError(f"auto_pad {auto_pad!r} is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+        raise ShapeError(f"auto_pad {auto_pad!r} is not one of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
     found = []
     for size, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
         total = max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)

@@ -91,7 +91,7 @@ class Signature:
         try:
             sizes = tuple(operator.index(d) for d in given)
         except TypeError as error:
-            raise InputError(f"input {self.name!r}: a shape is some whole numbers, not {given!r}") from error
+            raise InputError(f"input {self.name!r}: a shape is a tuple of whole numbers, not {given!r}") from error
         if declared is not None and (
             len(sizes) != len(declared)
             or any(isinstance(d, int) and d != b for d, b in zip(declared, sizes, strict=True))

@@ -40,7 +40,7 @@ def as_arrays(feeds: Mapping[str, Any], wanted: Sequence[tuple[str, np.dtype[Any
         DeviceMemoryError: The host has no memory left for a copy.
     """
     if not isinstance(feeds, dict | Mapping):
-        raise InputError(f"the arrays come as a dictionary by name, not as {type(feeds).__name__}; {names(wanted)}")
+        raise InputError(f"inputs are a dictionary of arrays by name, not {type(feeds).__name__}; {names(wanted)}")
     arrays: dict[str, Any] = {}
     for name, dtype in wanted:
         if name not in feeds:
@@ -153,7 +153,7 @@ def wanted_places(
     A result without a layout is not a tensor, and no array holds it.
 
     Raises:
-        InputError: A name is none of a result's; an array has another shape or type, is read-only, or overlaps another.
+        InputError: No result has a name; an array has another shape or type, is read-only, or overlaps another.
     """
     if outputs is None:
         return dict.fromkeys(layouts)
@@ -181,10 +181,10 @@ def _check_place(name: str, place: Any, shape: tuple[int, ...], dtype: np.dtype[
         raise InputError(f"output {name!r} goes into a NumPy array or a Tensor, not into a {type(place).__name__}")
     if place.shape != shape or place.dtype != dtype:
         raise InputError(
-            f"output {name!r} is {dtype} {list(shape)}; what is to hold it is {place.dtype} {list(place.shape)}"
+            f"output {name!r} is {dtype} {list(shape)}; the given array is {place.dtype} {list(place.shape)}"
         )
     if not (place.flags.writeable if isinstance(place, np.ndarray) else place.is_writable):
-        raise InputError(f"output {name!r} cannot be written: what is to hold it is read-only")
+        raise InputError(f"output {name!r} cannot be written: the given array is read-only")
 
 
 def _held(given: Array | Tensor, network: Network) -> Held:

@@ -72,7 +72,7 @@ def literal(given: Any, dtype: np.dtype[Any], what: str) -> Array:
         with np.errstate(all="ignore"):
             cast = array.astype(dtype)
     except OverflowError as error:
-        raise InputError(f"{what} holds whole numbers which {dtype.name} cannot hold") from error
+        raise InputError(f"{what} holds integers that {dtype.name} cannot hold") from error
     if array.dtype.kind == "f" and dtype.kind == "f":
         lost = np.isinf(cast) & np.isfinite(array)
     else:

@@ -47,4 +47,6 @@ def _array_of(given: Any, what: str) -> Array:
     except MemoryError as error:
         raise DeviceMemoryError(f"the host has no memory left for {what}") from error
     except UNREADABLE as error:
-        raise InputError(f"{what} is a {type(given).__name__}, of which NumPy makes no array: {error}") from error
+        raise InputError(
+            f"{what} is a {type(given).__name__}, which NumPy cannot convert to an array: {error}"
+        ) from error

@@ -73,7 +73,7 @@ class ModelCompiler:
         """
         if output_model_path is None:
             if isinstance(self._source, bytes):
-                raise MismatchError("a model of bytes wants the path of the file to write")
+                raise MismatchError("a model given as bytes needs the path of the file to write")
             output_model_path = f"{self._source.removesuffix('.onnx')}_ctx.onnx"
         if self._flags & OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS and Path(output_model_path).exists():
             raise Fail(f"{output_model_path} exists already")

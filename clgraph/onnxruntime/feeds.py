@@ -103,7 +103,7 @@ def _unexpected(array: np.ndarray[Any, Any], signature: Signature) -> InvalidArg
 def _array(given: Any, wanted: np.dtype[Any], name: str) -> np.ndarray[Any, Any]:
     """Return lists and numbers in the input's type, rounded or cut off as ONNX Runtime's lists are."""
     if isinstance(given, str | bytes):
-        raise RefusedError(f"input {name!r} is a text; wanted is an array of {wanted}")
+        raise RefusedError(f"input {name!r} is a text; expected an array of {wanted}")
     try:
         if isinstance(given, list | tuple | bool | int | float):
             return np.asarray(given, wanted)

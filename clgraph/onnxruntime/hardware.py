@@ -65,7 +65,7 @@ class OrtEpDevice:
 
     def create_sync_stream(self) -> NoReturn:
         """Raise ``RuntimeError``: results are in the host's memory when a run returns."""
-        raise RefusedError("there is no stream to wait for: results are in the host's memory when a run returns")
+        raise RefusedError("there is no stream to synchronise: results are in host memory when a run returns")
 
 
 def get_ep_devices() -> list[OrtEpDevice]:

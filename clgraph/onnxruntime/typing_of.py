@@ -35,7 +35,7 @@ def type_of(dtype: np.dtype[Any]) -> str:
 def as_dtype(given: Any) -> np.dtype[Any]:
     """Return the NumPy type of a NumPy type or of ONNX's number; raises ``RefusedError`` for another number."""
     if isinstance(given, int) and given not in _NAMES:
-        raise RefusedError(f"tensor type {given} is not supported: it is none of ONNX's")
+        raise RefusedError(f"tensor type {given} is not supported: it is not one of ONNX's")
     return np.dtype(helper.tensor_dtype_to_np_dtype(given) if isinstance(given, int) else given)
 
 

@@ -82,7 +82,7 @@ def import_batch_normalization(node: OnnxNode) -> Primitive | Sequence[str]:
     else:
         training = bool(node.attribute("training_mode", 0)) if node.since >= 14 else node.output_count > 1
     if node.output_count > 1 and not training:
-        raise node.unsupported("statistics are results in training only, and the node says that it does not train")
+        raise node.unsupported("statistics are results in training only, and the node has training_mode=0")
     if not training and spatial:
         return BatchNormalization(epsilon)
     from clgraph.ops.batch_statistics import BatchStatistics

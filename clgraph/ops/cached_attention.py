@@ -85,7 +85,7 @@ class CachedAttention(Primitive):
             if given["bias"].dtype != DType.F32:
                 raise ShapeError(f"bias {given['bias']} is not of float32")
             if len(shape) != 4 or any(a not in (1, b) for a, b in zip(shape, (batch, heads, tokens, 1), strict=True)):
-                raise ShapeError(f"bias {given['bias']} is none of {[batch, heads, tokens]} tokens and all places")
+                raise ShapeError(f"bias {given['bias']} is not one of {[batch, heads, tokens]} tokens and all places")
         return (q.with_shape((*q.shape[:-1], v.shape[-1])),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

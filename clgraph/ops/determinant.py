@@ -30,7 +30,7 @@ class Determinant(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs
         if x.rank < 2 or x.shape[-1] != x.shape[-2]:
-            raise ShapeError(f"{list(x.shape)} are no square matrices")
+            raise ShapeError(f"{list(x.shape)} are not square matrices")
         return (x.with_shape(x.shape[:-2]),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

@@ -98,5 +98,5 @@ def import_dict_vectorizer(node: OnnxNode) -> Primitive:
 def import_cast_map(node: OnnxNode) -> Primitive:
     to, form = node.attribute("cast_to", "TO_FLOAT"), node.attribute("map_form", "DENSE")
     if to not in _CASTS or form not in ("DENSE", "SPARSE"):
-        raise node.unsupported(f"cast_to {to!r} and map_form {form!r} are none that ONNX defines")
+        raise node.unsupported(f"cast_to {to!r} and map_form {form!r} are not defined by ONNX")
     return CastMap(_CASTS[to], node.attribute("max_map", 1) if form == "SPARSE" else None)

@@ -116,7 +116,7 @@ class Eltwise(Primitive):
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         if self.function not in ARITHMETIC and self.function not in COMPARISONS:
-            raise ShapeError(f"{self.function!r} is none of {', '.join((*ARITHMETIC, *COMPARISONS))}")
+            raise ShapeError(f"{self.function!r} is not one of {', '.join((*ARITHMETIC, *COMPARISONS))}")
         a, b = inputs
         if self.function.startswith("shift") and (a.dtype.floating or a.dtype == DType.BOOL):
             raise ShapeError(f"{self.function} takes integers, not {a.dtype}")

@@ -50,5 +50,5 @@ class ImageDecoder(DataDependent):
 def import_image_decoder(node: OnnxNode) -> Primitive:
     pixel_format = node.attribute("pixel_format", "RGB")
     if pixel_format not in _MODES:
-        raise node.unsupported(f"pixel_format {pixel_format!r} is none of {', '.join(_MODES)}")
+        raise node.unsupported(f"pixel_format {pixel_format!r} is not one of {', '.join(_MODES)}")
     return ImageDecoder(pixel_format)

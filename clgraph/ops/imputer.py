@@ -45,6 +45,6 @@ class Imputer(Composite):
 def import_imputer(node: OnnxNode) -> Primitive:
     floats, integers = node.attribute("imputed_value_floats", ()), node.attribute("imputed_value_int64s", ())
     if bool(floats) == bool(integers):
-        raise node.unsupported("wanted are either imputed_value_floats or imputed_value_int64s")
+        raise node.unsupported("expected either imputed_value_floats or imputed_value_int64s")
     missing = node.attribute("replaced_value_float", 0.0) if floats else node.attribute("replaced_value_int64", 0)
     return Imputer(missing, floats or integers)

@@ -25,7 +25,7 @@ class Inverse(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs
         if x.rank < 2 or x.shape[-1] != x.shape[-2] or not x.dtype.floating:
-            raise ShapeError(f"{x} are no square matrices of floats")
+            raise ShapeError(f"{x} is not a tensor of square matrices of floats")
         return (x.plain(),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

@@ -92,7 +92,7 @@ def _either_way(node: OnnxNode, words: tuple[str, ...], numbers: tuple[int, ...]
     if len(words) != len(numbers):
         raise ModelError(f"{len(words)} strings have {len(numbers)} numbers")
     if (given := node.type_of(0)) is None:
-        raise node.unsupported("the type of its input is not known, which says which way it maps")
+        raise node.unsupported("the type of its input is unknown, which determines the direction of the mapping")
     if given == STRINGS:
         return LabelEncoder(words, numbers, node.attribute("default_int64", -1), DType.I64)
     return LabelEncoder(numbers, words, node.attribute("default_string", "_Unused"))
@@ -106,5 +106,5 @@ def _read(node: OnnxNode, which: str) -> Array:
     given = {n: node.attribute(f"{which}_{n}", None) for n in types}
     found = [np.array(values, types[n]) for n, values in given.items() if values is not None]
     if len(found) != 1:
-        raise ModelError(f"wanted is one of {which}_tensor, {', '.join(f'{which}_{n}' for n in types)}")
+        raise ModelError(f"expected one of {which}_tensor, {', '.join(f'{which}_{n}' for n in types)}")
     return found[0]

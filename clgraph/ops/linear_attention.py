@@ -131,7 +131,7 @@ def _of_heads(x: Array, own: int, heads: int) -> Array:
 @onnx("LinearAttention", since=(1,), domain=MICROSOFT)
 def import_linear_attention(node: OnnxNode) -> Sequence[str]:
     if window := node.attribute("state_window", 0):
-        raise node.unsupported(f"state_window={window}, states of several tokens, is not there")
+        raise node.unsupported(f"state_window={window}, states of several tokens, is not supported")
     query, key, value, *rest = node.inputs
     given = {name: x for name, x in zip(OPTIONAL, rest, strict=False) if x}
     made = LinearAttention(

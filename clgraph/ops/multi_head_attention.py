@@ -85,7 +85,7 @@ class MultiHeadAttention(KeepsKeys):
         present = (k, v)
         (batch, heads, rows, width), keys = c.layout(q).shape, c.layout(k).shape[2]
         if not c.layout(k).shape[1] or heads % c.layout(k).shape[1]:
-            raise ShapeError(f"{heads} heads of queries are no groups of {c.layout(k).shape[1]} heads of keys")
+            raise ShapeError(f"{heads} heads of queries cannot be grouped by {c.layout(k).shape[1]} heads of keys")
         k, v = (repeated_heads(c, x, heads) for x in (k, v))
         scale = 1 / sqrt(width) if self.scale is None else self.scale
         if scale < 0:

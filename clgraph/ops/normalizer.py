@@ -45,5 +45,5 @@ class Normalizer(Composite):
 def import_normalizer(node: OnnxNode) -> Primitive:
     norm = node.attribute("norm", "MAX")
     if norm not in _NORMS:
-        raise node.unsupported(f"the norm {norm!r} is none of {', '.join(_NORMS)}")
+        raise node.unsupported(f"the norm {norm!r} is not one of {', '.join(_NORMS)}")
     return Normalizer(_NORMS[norm])

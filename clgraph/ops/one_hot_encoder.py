@@ -40,7 +40,7 @@ class OneHotEncoderOfHost(OfHostValues):
     """The same of strings, or where each x must be one of the *categories*.
 
     Attributes:
-        zeros: Whether what is none of them makes zeros; else it is an error.
+        zeros: Whether what is not one of them makes zeros; else it is an error.
     """
 
     categories: tuple[Any, ...]
@@ -53,7 +53,7 @@ class OneHotEncoderOfHost(OfHostValues):
         known = np.array(self.categories, x.dtype)
         same = (x[..., np.newaxis] == known).astype(np.float32)
         if not self.zeros and not same.any(-1).all():
-            raise InputError(f"{x[~same.any(-1)][0]!r} is none of the {len(known)} categories")
+            raise InputError(f"{x[~same.any(-1)][0]!r} is not one of the {len(known)} categories")
         return (same,)
 
 
@@ -62,5 +62,5 @@ def import_one_hot_encoder(node: OnnxNode) -> Primitive:
     strings, numbers = node.attribute("cats_strings", ()), node.attribute("cats_int64s", ())
     zeros = bool(node.attribute("zeros", 1))
     if bool(strings) == bool(numbers):
-        raise node.unsupported("wanted are either cats_strings or cats_int64s")
+        raise node.unsupported("expected either cats_strings or cats_int64s")
     return OneHotEncoder(numbers) if numbers and zeros else OneHotEncoderOfHost(strings or numbers, zeros)

@@ -74,7 +74,7 @@ class Pad(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs
         if self.mode != "constant" and self.mode not in _NUMPY:
-            raise ShapeError(f"mode {self.mode!r} is none of constant, {', '.join(_NUMPY)}")
+            raise ShapeError(f"mode {self.mode!r} is not one of constant, {', '.join(_NUMPY)}")
         sizes = tuple(d + b + a for d, (b, a) in zip(x.shape, self.pads, strict=True))
         if self.mode == "reflect" and any(max(p) >= max(d, 1) for d, p in zip(x.shape, self.pads, strict=True)):
             raise ShapeError(f"{list(x.shape)} is too small to be reflected by {list(self.pads)}")

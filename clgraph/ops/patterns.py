@@ -50,7 +50,7 @@ def compiled(pattern: str, node: OnnxNode) -> re.Pattern[str]:
     try:
         return re.compile(translated(pattern))
     except (ValueError, re.error, OverflowError, RecursionError) as error:
-        raise node.unsupported(f"pattern {pattern!r} is none that Python reads: {error}") from error
+        raise node.unsupported(f"pattern {pattern!r} is not one that Python reads: {error}") from error
 
 
 def translated(pattern: str) -> str:

@@ -36,7 +36,7 @@ class PostTransform(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs
         if self.function not in TRANSFORMS:
-            raise ShapeError(f"{self.function!r} is none of {', '.join(TRANSFORMS)}")
+            raise ShapeError(f"{self.function!r} is not one of {', '.join(TRANSFORMS)}")
         return (x.plain(),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
@@ -47,7 +47,7 @@ def post_transform_of(node: OnnxNode) -> str:
     """Return the post_transform of *node*; raises ``UnsupportedError`` for one that ONNX does not define."""
     found: str = node.attribute("post_transform", "NONE")
     if found not in TRANSFORMS:
-        raise node.unsupported(f"post_transform {found!r} is none of {', '.join(TRANSFORMS)}")
+        raise node.unsupported(f"post_transform {found!r} is not one of {', '.join(TRANSFORMS)}")
     return found
 
 

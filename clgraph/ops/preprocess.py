@@ -75,7 +75,7 @@ class Preprocess(Composite):
         dtype: Of what the model reads, which ``clgraph.compile`` knows. Integers are rounded, ties to even.
 
     Raises:
-        OptionError: An attribute is none of these.
+        OptionError: An attribute is not one of these.
     """
 
     image: str = "RGB"
@@ -100,7 +100,7 @@ class Preprocess(Composite):
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise OptionError(f"preprocess: {name}={getattr(self, name)!r} is none of {', '.join(choices)}")
+                raise OptionError(f"preprocess: {name}={getattr(self, name)!r} is not one of {', '.join(choices)}")
         for name in ("mean", "scale"):
             object.__setattr__(self, name, self._numbers(name))
         if 0 in np.ravel(self.scale):
@@ -108,7 +108,7 @@ class Preprocess(Composite):
         if self.size is not None and self.size != FED:
             object.__setattr__(self, "size", _pair(self.size))
         if self.shorter is not None and (self.fit != "crop" or not _is_size(self.shorter)):
-            raise OptionError(f"preprocess: shorter={self.shorter!r} is to be pixels, and goes with fit crop alone")
+            raise OptionError(f"preprocess: shorter={self.shorter!r} must be pixels, and goes with fit crop alone")
         if not isinstance(self.padding, int | float) or not 0 <= self.padding <= 255:
             raise OptionError(f"preprocess: padding={self.padding!r} is not a value from 0 to 255")
         if not isinstance(self.batch, bool):
@@ -186,7 +186,7 @@ class Preprocess(Composite):
             return _pair(self.size)
         found = known_ints(c.values, self._images, "size")
         if len(found) != 2 or min(found) < 1:
-            raise ShapeError(f"the size {list(found)} that is fed is to be rows and columns, each 1 or more")
+            raise ShapeError(f"the size {list(found)} that is fed must be rows and columns, each 1 or more")
         return found[0], found[1]
 
     def _axes(self, height: int, width: int, target: tuple[int, int]) -> tuple[Axis, Axis]:

@@ -72,7 +72,9 @@ def import_trunc(node: OnnxNode) -> Sequence[str]:
 def import_float_quant(node: OnnxNode) -> Sequence[str]:
     """Emit the rounding to floats of few bits: steps of ``2^(exponent of x - mantissa bits)``, not below the least."""
     if not node.attribute("saturation", 1):
-        raise node.unsupported("makes infinity or NaN of what is too large; clgraph makes the largest number of it")
+        raise node.unsupported(
+            "values that are too large become infinity or NaN there, and the largest number in clgraph"
+        )
     x, scale = node.inputs[:2]
     exponent, mantissa, bias = (_known(node, i, what) for i, what in enumerate(("exponent", "mantissa", "bias"), 2))
     largest = (2 - 2.0**-mantissa) * 2.0 ** (2.0**exponent - 1 - bias)
@@ -164,7 +166,7 @@ def _rounding(node: OnnxNode, usual: str) -> tuple[str, Callable[[OnnxNode, str]
     """Return the node's mode, and what emits it; raises ``UnsupportedError`` where there is no such mode."""
     mode = str(node.attribute("rounding_mode", usual)).upper()
     if mode not in _ROUNDINGS:
-        raise node.unsupported(f"rounding_mode {mode!r} is none of {', '.join(_ROUNDINGS)}")
+        raise node.unsupported(f"rounding_mode {mode!r} is not one of {', '.join(_ROUNDINGS)}")
     return mode, _ROUNDINGS[mode]
 
 

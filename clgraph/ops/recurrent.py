@@ -109,7 +109,7 @@ def emit_recurrent(node: OnnxNode, cell: str, inputs: Sequence[str]) -> tuple[st
     reads = tuple(n for n, given in zip(_OPTIONAL, inputs[3:], strict=False) if given)
     names = [str(n).lower() for n in node.attribute("activations", ())]
     if unknown := [n for n in names if n not in ACTIVATIONS]:
-        raise node.unsupported(f"the activation {unknown[0]!r} is none of {', '.join(ACTIVATIONS)}")
+        raise node.unsupported(f"the activation {unknown[0]!r} is not one of {', '.join(ACTIVATIONS)}")
     alphas, betas = list(node.attribute("activation_alpha", ())), list(node.attribute("activation_beta", ()))
     activations = []
     for name in names:

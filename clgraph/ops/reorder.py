@@ -72,7 +72,7 @@ _NAMES = {
 def import_cast_by_name(node: OnnxNode) -> Primitive:
     name = node.attribute("to", "").upper()
     if name not in _NAMES:
-        raise node.unsupported(f"the element type {name!r} is none of {', '.join(_NAMES)}")
+        raise node.unsupported(f"the element type {name!r} is not one of {', '.join(_NAMES)}")
     return Reorder(_NAMES[name])
 
 
@@ -142,7 +142,7 @@ def _split(x: Layout, y: Layout) -> tuple[Shape, View, View] | None:
     """Return axes whose blocks are axes of their own, behind all others, and the views of *x* and *y* on them.
 
     Returns:
-        ``None`` where memory of *y* is none of its elements, or an axis has blocks of two sizes.
+        ``None`` where memory of *y* is not one of its elements, or an axis has blocks of two sizes.
     """
     if any(v.halo for v in (x, y)):
         return None

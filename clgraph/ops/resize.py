@@ -113,7 +113,7 @@ class Resize(Primitive):
         if len(shape) != x.rank or len(self.scales) != x.rank:
             raise ShapeError(f"a result {list(shape)} with scales {self.scales} does not fit x {list(x.shape)}")
         if self.mode not in ("nearest", "linear", "cubic"):
-            raise ShapeError(f"mode {self.mode!r} is none of nearest, linear, cubic")
+            raise ShapeError(f"mode {self.mode!r} is not one of nearest, linear, cubic")
         return (x.with_shape(shape),)
 
     def taps(self, axis: int, size: int) -> Taps:
@@ -264,7 +264,7 @@ def _nearest(rule: str, at: float) -> int:
             return floor(at)
         case "ceil":
             return ceil(at)
-    raise ShapeError(f"nearest_mode {rule!r} is none of round_prefer_floor, round_prefer_ceil, floor, ceil")
+    raise ShapeError(f"nearest_mode {rule!r} is not one of round_prefer_floor, round_prefer_ceil, floor, ceil")
 
 
 @primitive

@@ -33,7 +33,7 @@ class Scaler(Composite):
         for what, numbers in (("offset", self.offset), ("scale", self.scale)):
             if len(numbers) != 1 and columns != (len(numbers),):
                 raise ShapeError(
-                    f"{what} has {len(numbers)} numbers; wanted is one, or one for each of {columns} columns"
+                    f"{what} has {len(numbers)} numbers; expected one, or one for each of {columns} columns"
                 )
         offset, scale = (c.constant(np.array(v, np.float32)) for v in (self.offset, self.scale))
         moved = c.add(Eltwise("sub"), c.add(Reorder(DType.F32), x), offset)

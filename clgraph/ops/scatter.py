@@ -41,7 +41,7 @@ def _check(x: Layout, indices: Layout, updates: Layout, reduction: str) -> None:
     if indices.dtype not in (DType.I32, DType.I64) or updates.dtype != x.dtype:
         raise ShapeError(f"updates {updates} at {indices} do not go into {x}")
     if reduction != "none" and reduction not in REDUCTIONS:
-        raise ShapeError(f"{reduction!r} is none of none, {', '.join(REDUCTIONS)}")
+        raise ShapeError(f"{reduction!r} is not one of none, {', '.join(REDUCTIONS)}")
 
 
 @primitive

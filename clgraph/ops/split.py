@@ -67,7 +67,7 @@ class Split(Primitive):
 @onnx("Split", since=(1,))
 def import_split_by_lengths(node: OnnxNode) -> Primitive:
     if "axis" not in node.attribute_names:
-        raise node.unsupported("version 1 of the operator says no axis that stands for an absent one")
+        raise node.unsupported("version 1 of the operator does not define a default for axis")
     sizes = tuple(node.attribute("split", ()))
     reads = present(("sizes",), node.inputs) if not sizes else ()
     return Split(node.attribute("axis", 0), sizes, node.declared_outputs, reads)

@@ -47,7 +47,7 @@ class StringNormalizer(OfHostValues):
 def import_string_normalizer(node: OnnxNode) -> Primitive:
     action = node.attribute("case_change_action", "NONE")
     if action not in _CASES:
-        raise ModelError(f"case_change_action {action!r} is none of {', '.join(_CASES)}")
+        raise ModelError(f"case_change_action {action!r} is not one of {', '.join(_CASES)}")
     return StringNormalizer(
         action,
         bool(node.attribute("is_case_sensitive", 0)),

@@ -199,7 +199,7 @@ def import_svm_regressor(node: OnnxNode) -> Sequence[str]:
     function, parameters = _kernel(node)
     rho = _floats(node, "rho")
     if len(rho) != 1:
-        raise ModelError(f"rho has {len(rho)} numbers, and wanted is one")
+        raise ModelError(f"rho has {len(rho)} numbers, expected one")
     of = SupportVectorRegressor(
         function, parameters, float(rho[0]), bool(node.attribute("one_class", 0)), post_transform_of(node)
     )
@@ -247,7 +247,5 @@ def _table(numbers: Array, rows: int, name: str) -> Array:
 def _kernel(node: OnnxNode) -> tuple[str, tuple[float, ...]]:
     function, parameters = node.attribute("kernel_type", "LINEAR"), node.attribute("kernel_params", ())
     if function not in _KERNELS or len(parameters) not in (0, 3):
-        raise node.unsupported(
-            f"kernel_type {function!r} with {len(parameters)} kernel_params is none that ONNX defines"
-        )
+        raise node.unsupported(f"kernel_type {function!r} with {len(parameters)} kernel_params is not defined by ONNX")
     return function, parameters

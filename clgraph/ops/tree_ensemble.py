@@ -167,7 +167,7 @@ def import_tree_ensemble_regressor(node: OnnxNode) -> Sequence[str]:
         post_transform_of(node),
     )
     if ensemble.aggregate not in _AGGREGATES:
-        raise node.unsupported(f"aggregate_function {ensemble.aggregate!r} is none of {', '.join(_AGGREGATES)}")
+        raise node.unsupported(f"aggregate_function {ensemble.aggregate!r} is not one of {', '.join(_AGGREGATES)}")
     return node.emit(ensemble, node.inputs[0], *(node.literal(a) for a in (*trees.arrays, *leaves.arrays)))
 
 
@@ -194,7 +194,7 @@ def class_labels(node: OnnxNode) -> Array:
     strings = node.attribute("classlabels_strings", ())
     numbers = node.attribute("classlabels_int64s", ()) or node.attribute("classlabels_ints", ())
     if bool(strings) == bool(numbers):
-        raise node.unsupported("wanted are the labels of the classes, as strings or as integers")
+        raise node.unsupported("expected the labels of the classes, as strings or as integers")
     return np.array(strings, object) if strings else np.array(numbers, np.int64)
 
 
@@ -207,13 +207,13 @@ def label_of(node: OnnxNode, labels: Array, place: str) -> str:
 def _base(node: OnnxNode, targets: int) -> tuple[float, ...]:
     found = tuple(values_of(node, "base_values").tolist())
     if len(found) not in (0, 1, targets):
-        raise ModelError(f"base_values has {len(found)} numbers; wanted is one, or one for each of {targets}")
+        raise ModelError(f"base_values has {len(found)} numbers; expected one, or one for each of {targets}")
     return found
 
 
 def _checked_targets(count: int, leaves: Leaves) -> int:
     if leaves.targets.size and not 0 <= leaves.targets.min() <= leaves.targets.max() < count:
-        raise ModelError(f"a leaf has a score for a target that is none of {count}")
+        raise ModelError(f"a leaf has a score for a target that is not one of {count}")
     return count
 
 

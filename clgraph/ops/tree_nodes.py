@@ -62,7 +62,7 @@ class Trees:
         inner, own = modes != _LEAF, np.arange(len(modes))
         for which in (yes[inner], no[inner], roots):
             if which.size and not 0 <= which.min() <= which.max() < len(modes):
-                raise ModelError(f"a tree leads to a node that is none of its {len(modes)}")
+                raise ModelError(f"a tree leads to a node that is not one of its {len(modes)}")
         if (feature_ids[inner] < 0).any() or ((yes == own) | (no == own))[inner].any():
             raise ModelError("a node of a tree compares a feature before the first, or follows itself")
         children = np.stack([np.where(inner, no, own), np.where(inner, yes, own)], 1).ravel()

@@ -48,7 +48,7 @@ class Trigonometric(Primitive):
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         if self.function not in FUNCTIONS:
-            raise ShapeError(f"{self.function!r} is none of {', '.join(FUNCTIONS)}")
+            raise ShapeError(f"{self.function!r} is not one of {', '.join(FUNCTIONS)}")
         return (inputs[0].plain(),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

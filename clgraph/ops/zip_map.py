@@ -40,5 +40,5 @@ class ZipMap(OfHostValues):
 def import_zip_map(node: OnnxNode) -> Primitive:
     strings, numbers = node.attribute("classlabels_strings", ()), node.attribute("classlabels_int64s", ())
     if bool(strings) == bool(numbers):
-        raise node.unsupported("wanted are either classlabels_strings or classlabels_int64s")
+        raise node.unsupported("expected either classlabels_strings or classlabels_int64s")
     return ZipMap(strings or numbers)

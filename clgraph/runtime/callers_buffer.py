@@ -49,7 +49,7 @@ def wait(events: Sequence[Any]) -> None:
     except cl.Error as error:
         raise DeviceError(f"what the run was to wait for has failed: {error}") from error
     except (TypeError, RuntimeError) as error:
-        raise InputError("a run waits for events of pyopencl's, and one of what was given is none") from error
+        raise InputError("a run waits for pyopencl events, and one of the given objects is not an event") from error
 
 
 def buffer_at(address: int) -> Any:

@@ -98,7 +98,7 @@ def _name_of(handle: Any) -> str:
             return name
     parent = handle.get_info(driver.load().device_info.PARENT_DEVICE)
     if parent is None:
-        raise DeviceError(f"{handle.name} is none of the devices that clgraph finds: `clgraph devices` lists them")
+        raise DeviceError(f"{handle.name} is not one of the devices that clgraph finds: `clgraph devices` lists them")
     return _name_of(parent)
 
 

@@ -56,7 +56,9 @@ def run(module: str, work: dict[str, Any], cpu_seconds: int, environment: dict[s
     import tempfile
 
     if not sys.executable or getattr(sys, "frozen", False):
-        raise DeviceError("kernels are compiled by a Python interpreter of its own, and sys.executable names none")
+        raise DeviceError(
+            "kernels are compiled in a separate Python process, and sys.executable does not name an interpreter"
+        )
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     # A file, not a pipe: communicate() writes no more of its input after a timeout (CPython 3.11). What is longer than

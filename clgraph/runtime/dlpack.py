@@ -110,7 +110,7 @@ def taken(capsule: Any) -> Foreign:
     """Return what *capsule* says, and own it from now on.
 
     Raises:
-        InputError: It is none of OpenCL memory, is used already, or its elements do not lie densely.
+        InputError: It is not one of OpenCL memory, is used already, or its elements do not lie densely.
     """
     held = id(capsule)  # CPython's address of the object, which the caller keeps
     if not _api.PyCapsule_IsValid(held, _NAME):

@@ -123,7 +123,7 @@ class Engine:
         try:
             return Stream(self._context, self._handle, profiling=True)
         except self._cl.Error as error:
-            raise DeviceError(f"{self.device} makes no queue with times: {error}") from error
+            raise DeviceError(f"{self.device} cannot create a queue with profiling: {error}") from error
 
     def allocate(self, nbytes: int, what: str) -> Memory:
         """Return memory for *what*. Raises ``DeviceMemoryError`` as :func:`clgraph.runtime.memory.allocate`."""
@@ -162,7 +162,7 @@ class Engine:
         try:
             twin.stream = Stream(self._context, twin._handle, out_of_order=self.stream.out_of_order)
         except self._cl.Error as error:
-            raise DeviceError(f"{self.device} makes no other queue: {error}") from error
+            raise DeviceError(f"{self.device} cannot create another queue: {error}") from error
         return twin
 
     def alone(self) -> Engine:

@@ -113,7 +113,7 @@ def with_recorded(options: Settings, record: Json, given: Collection[str]) -> Se
         ModelError: *record* is nothing of the kind.
     """
     if not isinstance(record, dict) or not record.keys() <= set(_OPTIONS):
-        raise ModelError("a saved model is damaged: what it says of its options are none")
+        raise ModelError("a saved model is damaged: its options are not valid")
     kept = {n: v for n, v in record.items() if n not in given and getattr(options, n) == getattr(Settings, n)}
     return options.with_(**kept)
 

@@ -176,7 +176,7 @@ class Contents:
             data = self._bytes[begin : begin + nbytes]
             if (nbytes <= CHECKED_BYTES or not dtype.floating) and number not in self._checked:
                 if zlib.crc32(data.data) != crc:
-                    raise ModelError(f"{self.path} is damaged: blob {number} has another checksum than the header says")
+                    raise ModelError(f"{self.path} is damaged: blob {number} does not have the checksum in the header")
                 self._checked.add(number)
             return data.view(dtype.numpy).reshape(shape)
 
@@ -207,7 +207,7 @@ def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is damaged: its header is no JSON: {error}") from error
+        raise ModelError(f"{path} is damaged: its header is not JSON: {error}") from error
     if not isinstance(header, dict):
         raise ModelError(f"{path} is damaged: its header is not an object")
     return header, _HEAD.size + nbytes + -nbytes % ALIGNMENT

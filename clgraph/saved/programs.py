@@ -222,7 +222,7 @@ def _decode_node(
         data
     )
     if not all(isinstance(text, str) for text in (name, primitive, fused, *origin, annotation or "", placement or "")):
-        raise ModelError(f"a saved program is damaged: of node {name!r} something is no text")
+        raise ModelError(f"a saved program is damaged: of node {name!r} a field is not text")
     node: Any = _Node.__new__(_Node)
     node._primitive, node._fused, node._of, node._updates = primitive, fused, primitive_of, frozenset()
     node.name, node.arity, node.origin = name, arity, tuple(origin)

@@ -179,7 +179,7 @@ def _read_constant(held: Json, array: Callable[[Json], Array]) -> Array:
     if not isinstance(held, dict) or "strings" not in held:
         return array(held)
     if not fits(held["strings"], list[str]):
-        raise ModelError("a saved topology is damaged: what it holds as strings are none")
+        raise ModelError("a saved topology is damaged: its strings are not valid")
     return np.array(held["strings"], object).reshape(held["shape"])
 
 

@@ -53,7 +53,7 @@ def found_in(topology: Topology, rows: Json, path: Path, source: str) -> Find:
     """
     with well_formed(path):
         if not fits(rows, _ROWS):
-            raise ModelError(f"{path} is damaged: what it says of its weights is not of the form {_ROWS}")
+            raise ModelError(f"{path} is damaged: the entry of its weights is not of the form {_ROWS}")
         forms = {(dtype, tuple(shape)) for _, _, dtype, shape in rows}
     arrays: dict[str, Array] = {}
     names = set()

@@ -80,7 +80,7 @@ def _read_tensor(tensor: Any, raw: bytes | None) -> Array:
     if field is None:
         return from_list([], kind, shape, what)  # which says what types there are
     if others := [name for name in set_fields if name != field]:
-        raise InputError(f"{what} is {kind}, which is to be in {field}, not in {others[0]}")
+        raise InputError(f"{what} is {kind}, which must be in {field}, not in {others[0]}")
     elements = getattr(tensor.contents, field)
     if kind in (BYTES, "BOOL"):
         return from_list(list(elements), kind, shape, what)

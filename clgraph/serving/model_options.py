@@ -70,7 +70,7 @@ def read_options(path: Path) -> ModelOptions:
     for name, value in given.items():
         check, wanted = _CHECKS[name]
         if not check(value):
-            raise OptionError(f"{path.name}: {name} = {value!r} is to be {wanted}")
+            raise OptionError(f"{path.name}: {name} = {value!r} must be {wanted}")
         try:
             found[name] = _MADE.get(name, _frozen)(value)
         except OptionError as error:

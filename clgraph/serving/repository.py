@@ -73,7 +73,7 @@ class Repository:
         """Return the model to run, the newest version that is ready where none is named.
 
         Raises:
-            UnknownModelError: There is none of that name and version.
+            UnknownModelError: There is not one of that name and version.
             NotReadyError: It cannot be run; the message says why.
         """
         entries = self.entries(name, version)

@@ -122,7 +122,7 @@ class Rest:
     async def _index(self, request: Request) -> Response:
         ready = read_json(await self._body(request)).get("ready", False)
         if not isinstance(ready, bool):
-            raise InputError(f"'ready' is to be true or false, not {ready!r}")
+            raise InputError(f"'ready' must be true or false, not {ready!r}")
         found = []
         for entry in self._service.repository.index(ready=ready):
             of = {"name": entry.found.name, "version": str(entry.found.version)}

@@ -40,7 +40,7 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
     if encoding in ("", "identity"):
         return body
     if encoding not in ("gzip", "deflate"):
-        raise InputError(f"the body is encoded as {encoding!r}; what is read is gzip, deflate and identity")
+        raise InputError(f"the body is encoded as {encoding!r}; supported are gzip, deflate and identity")
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either header, of gzip or of zlib
     try:
         found = unpacker.decompress(body, most + 1)
@@ -65,9 +65,9 @@ def read_json(text: bytes | memoryview) -> dict[str, Any]:
     except RecursionError as error:
         raise InputError("the JSON of the request is nested too deep") from error
     except ValueError as error:
-        raise InputError(f"the request is no JSON: {error}") from error
+        raise InputError(f"the request is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise InputError(f"the JSON of the request is to be an object, not {type(found).__name__}")
+        raise InputError(f"the JSON of the request must be an object, not {type(found).__name__}")
     return found
 
 
@@ -100,7 +100,7 @@ def read_call(body: bytes, header: str | None, model: str, version: str) -> Rest
     wanted = {each["name"]: _parameters(each, f"output {each['name']!r}") for each in outputs}
     call_id = document.get("id", "")
     if not isinstance(call_id, str):
-        raise InputError(f"the id is to be a text, not {call_id!r}")
+        raise InputError(f"the id must be a text, not {call_id!r}")
     call = Call(model, version, call_id, feeds, tuple(wanted), seconds_of(parameters))
     kinds = {name: _truth(about["binary_data"], name) for name, about in wanted.items() if "binary_data" in about}
     return RestCall(call, kinds, _truth(parameters.get("binary_data_output", False), "the request"))
@@ -156,21 +156,21 @@ def _objects(document: dict[str, Any], key: str, *, required: bool = True) -> li
         raise InputError(f"the request is to have a list of {key!r}")
     for each in found:
         if not isinstance(each, dict) or not isinstance(each.get("name"), str):
-            raise InputError(f"each of {key!r} is to be an object with a 'name'")
+            raise InputError(f"each of {key!r} must be an object with a 'name'")
     return found
 
 
 def _parameters(document: dict[str, Any], what: str) -> dict[str, Any]:
     found = document.get("parameters", {})
     if not isinstance(found, dict):
-        raise InputError(f"the parameters of {what} are to be an object, not {type(found).__name__}")
+        raise InputError(f"the parameters of {what} must be an object, not {type(found).__name__}")
     check_parameters(found, what)
     return found
 
 
 def _truth(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f"whether {what} comes as bytes is to be true or false, not {value!r}")
+        raise InputError(f"whether {what} comes as bytes must be true or false, not {value!r}")
     return value
 
 

@@ -49,7 +49,7 @@ class Service:
             ClgraphError: As :meth:`ServedModel.submit` and :meth:`clgraph.Model.run` raise.
         """
         if self._ending:
-            raise NotReadyError("the server ends: it takes no more calls")
+            raise NotReadyError("the server is shutting down and takes no more calls")
         model = self.repository.get(call.model, call.version)
         version, since = str(model.version), monotonic()
         seconds = model.seconds if call.seconds is None else min(call.seconds, model.seconds)

@@ -62,7 +62,7 @@ _MOST_AXES = 64
 def checked_shape(shape: Any, what: str) -> tuple[int, ...]:
     """Return a request's shape; raises ``InputError`` where it is not a list of sizes."""
     if not isinstance(shape, Sequence) or isinstance(shape, str | bytes):
-        raise InputError(f"the shape of {what} is to be a list of sizes, not {type(shape).__name__}")
+        raise InputError(f"the shape of {what} must be a list of sizes, not {type(shape).__name__}")
     if wrong := [d for d in shape if type(d) is not int or d < 0]:
         raise InputError(f"the shape of {what} holds {wrong[0]!r}, which is not a size")
     if len(shape) > _MOST_AXES:
@@ -103,7 +103,7 @@ def from_list(data: Any, name: str, shape: tuple[int, ...], what: str) -> Array:
         InputError: The list has another number of elements, or one that the element type cannot hold.
     """
     if not isinstance(data, Sequence | np.ndarray) or isinstance(data, str | bytes):
-        raise InputError(f"the data of {what} is to be a list, not {type(data).__name__}")
+        raise InputError(f"the data of {what} must be a list, not {type(data).__name__}")
     if name == BYTES:
         return _texts(list(_flat(data)), shape, what)
     dtype = _element_type(name, what)
@@ -115,7 +115,9 @@ def from_list(data: Any, name: str, shape: tuple[int, ...], what: str) -> Array:
         # NumPy makes floats of whole numbers when some are above 63 bits and others are not.
         array = np.asarray(data, object)
     if array.size != prod(shape):
-        raise InputError(f"{what} is {name} {list(shape)}: {prod(shape)} elements are wanted, {array.size} were given")
+        raise InputError(
+            f"{what} is {name} {list(shape)}: {prod(shape)} elements are expected, {array.size} were given"
+        )
     if array.size and (array.dtype.kind == "b") != (name == "BOOL"):
         raise InputError(f"{what} is {name}; the data holds {'others than ' if name == 'BOOL' else ''}true and false")
     if name == "BF16":
@@ -145,7 +147,7 @@ def _pieces(raw: bytes | memoryview, what: str) -> Iterator[bytes]:
         begin = at + _LENGTH.size
         end = begin + _LENGTH.unpack_from(raw, at)[0] if begin <= len(raw) else begin
         if end > len(raw):
-            raise InputError(f"{what} ends inside of a string, at byte {len(raw)} where {end} are wanted")
+            raise InputError(f"{what} ends inside of a string, at byte {len(raw)} where {end} are expected")
         yield bytes(raw[begin:end])
         at = end
 
@@ -160,13 +162,15 @@ def _flat(data: Any) -> Iterator[Any]:
 
 def _texts(pieces: list[Any], shape: tuple[int, ...], what: str) -> Array:
     if len(pieces) != prod(shape):
-        raise InputError(f"{what} is {BYTES} {list(shape)}: {prod(shape)} strings are wanted, {len(pieces)} were given")
+        raise InputError(
+            f"{what} is {BYTES} {list(shape)}: {prod(shape)} strings are expected, {len(pieces)} were given"
+        )
     found = np.empty(len(pieces), object)
     for i, piece in enumerate(pieces):
         if not isinstance(piece, str | bytes):
-            raise InputError(f"{what} is {BYTES}; the data holds {type(piece).__name__}, where strings are wanted")
+            raise InputError(f"{what} is {BYTES}; the data holds {type(piece).__name__}, where strings are expected")
         try:
             found[i] = (piece.encode() if isinstance(piece, str) else piece).decode()
         except UnicodeError as error:
-            raise InputError(f"string {i} of {what} is no UTF-8: {error}") from error
+            raise InputError(f"string {i} of {what} is not UTF-8: {error}") from error
     return found.reshape(shape)

@@ -256,7 +256,7 @@ def _read(option: Field[Any], value: Any, where: str) -> Any:
     if "tuple[tuple" in str(option.type):
         return _read_pairs(value, where)
     if not isinstance(option.default, frozenset | tuple):
-        raise OptionError(f"{where}: {value!r} is several values, where one is wanted")
+        raise OptionError(f"{where}: {value!r} is several values where one is expected")
     if not all(isinstance(item, str | int | os.PathLike) for item in value):
         raise OptionError(f"{where}: {value!r} is not a collection of names")
     return type(option.default)(map(str, value))

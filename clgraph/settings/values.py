@@ -47,7 +47,7 @@ def folder(text: str) -> Path:
     try:
         return Path(text).expanduser()
     except RuntimeError as error:
-        raise ValueError(f"no home folder stands for ~: {error}") from error
+        raise ValueError(f"~ has no home folder: {error}") from error
 
 
 def names(text: str) -> frozenset[str]:

@@ -65,7 +65,7 @@ def test_findings_as_json_name_node_operator_problem_and_what_is_needed(clgraph_
     assert problems["frob"]["operator"] == "Frobnicate"
     assert problems["blur"]["operator"] == "com.x.Blur"
     assert "'com.x'" in problems["blur"]["what"]
-    assert "the activation 'frob' is none of" in problems["odd"]["what"].lower()
+    assert "the activation 'frob' is not one of" in problems["odd"]["what"].lower()
     assert problems["norm"]["what"] == "has 2 inputs, not 5"
     assert all(p["needed"] for p in report["problems"])
     assert report["operators"]["Relu-14"] == 1

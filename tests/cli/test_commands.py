@@ -75,7 +75,7 @@ def test_devices_lists_the_host_behind_devices_of_opencl(clgraph_command: Comman
         (["demo", "ocr", "--text", " "], "no text to draw"),
         (["demo", "ocr", "--image", "gone.png"], "there is no file gone.png"),
         (["demo", "ocr", "--image", "{model}"], "is not a picture"),
-        (["demo", "ocr", "--text", "a", "--font", "{model}"], "is no font file"),
+        (["demo", "ocr", "--text", "a", "--font", "{model}"], "is not a font file"),
     ],
     ids=str,
 )

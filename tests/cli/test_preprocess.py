@@ -50,15 +50,15 @@ def test_every_attribute_is_read() -> None:
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        (["colour=RGB"], "'colour' is none of image, channels"),
+        (["colour=RGB"], "'colour' is not one of image, channels"),
         (["RGB"], "is not KEY=VALUE"),
         (["size=224"], "size=224 is not ROWSxCOLUMNS or fed"),
         (["size=axb"], "is not ROWSxCOLUMNS or fed"),
         (["mean=1,b"], "mean=1,b is not a number, or one a channel"),
         (["padding=1,2"], "padding=1,2 is not a number"),
         (["batch=perhaps"], "is not yes or no"),
-        (["x:mean=1", "x:mean=2"], "says twice"),
-        (["dtype=f32"], "'dtype' is none of"),
+        (["x:mean=1", "x:mean=2"], "given twice"),
+        (["dtype=f32"], "'dtype' is not one of"),
     ],
 )
 def test_what_is_no_such_text_is_refused(texts: list[str], said: str) -> None:
@@ -67,7 +67,7 @@ def test_what_is_no_such_text_is_refused(texts: list[str], said: str) -> None:
 
 
 def test_values_that_mean_nothing_are_refused() -> None:
-    with pytest.raises(OptionError, match="image='YUV' is none of"):
+    with pytest.raises(OptionError, match="image='YUV' is not one of"):
         parse_preprocess(["image=YUV"])
 
 

@@ -61,7 +61,7 @@ def test_commands_take_weights_from_the_onnx_file(clgraph_command: Command, mode
             assert (status, err.count("\n"), "--weights-from model.onnx" in err) == (1, 1, True), command
     for given, why in (
         (("run", model, "--weights-from", model), "is not a saved model"),
-        (("run", saved, "--weights-from", model), "has weights of its own"),
+        (("run", saved, "--weights-from", model), "contains its weights"),
         (("compile", model, "--without-weights"), "--without-weights does nothing without --output"),
         (("bench", "apart.clg", "--weights-from", model, "--hint", "throughput"), "--weights-from does nothing"),
     ):

@@ -74,7 +74,7 @@ def test_a_size_may_be_fed_with_every_image(image, device):
         got = found.run({"x": image, "x.size": np.array(size)})["y"]
         assert np.abs(got - resized(image, *size)).max() <= STEP
         assert "x.size = [x.size[0], x.size[1]]" in found.program.notes["family"]
-    with pytest.raises(ShapeError, match=r"\[0, 5\] that is fed is to be rows and columns"):
+    with pytest.raises(ShapeError, match=r"\[0, 5\] that is fed must be rows and columns"):
         found.run({"x": image, "x.size": np.array([0, 5])})
     assert found.run({"x": image, "x.size": np.array([4, 5])})["y"].shape == (1, 3, 4, 5)
 
@@ -201,7 +201,7 @@ def test_inputs_that_are_none_of_images_are_refused():
     t.input("x", (1, 3, "h", "w"))
     t.input("x.size", None)
     t.output("x")
-    with pytest.raises(OptionError, match=r"something called 'x\.size', which is to be an input"):
+    with pytest.raises(OptionError, match=r"a value called 'x\.size', the name of an input"):
         clgraph.compile(t, "host", preprocess={"x": Preprocess(size="fed")})
 
 

@@ -114,7 +114,7 @@ def test_weights_that_are_missing_changed_or_no_use_are_one_error(tmp_path: Path
         clgraph.load(tmp_path / "m.onnx", "host", weights_from=source)
     loaded = clgraph.load(path, "host", weights_from=source)
     loaded.save(path)
-    with pytest.raises(OptionError, match="has weights of its own"):
+    with pytest.raises(OptionError, match="contains its weights"):
         clgraph.load(path, "host", weights_from=source)
 
 

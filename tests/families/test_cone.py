@@ -95,9 +95,9 @@ def test_what_sizes_do_not_decide_is_refused() -> None:
     found = bound(3)
     with pytest.raises(BindingError, match="'r' is not known for all sizes"):
         found.array("r")
-    with pytest.raises(BindingError, match="'other' is there for some sizes only"):
+    with pytest.raises(BindingError, match="'other' exists for some sizes only"):
         found.shape("other")
-    with pytest.raises(BindingError, match="node 'other' is there for some sizes only"):
+    with pytest.raises(BindingError, match="node 'other' exists for some sizes only"):
         found.primitive("other")
 
 

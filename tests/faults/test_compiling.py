@@ -80,7 +80,7 @@ def test_without_an_interpreter_no_library_is_compiled_in_the_users_process(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "")
-    with pytest.raises(DeviceError, match=r"sys\.executable names none"):
+    with pytest.raises(DeviceError, match=r"sys\.executable does not name"):
         engine.build(f"// {tmp_path}", "library x", library=True)
 
 

@@ -76,7 +76,7 @@ WRONG = {
     "celu of nothing": (
         "g (float[4] x) => (float[] y) { [odd] y = Celu <alpha = 0.0> (x) }",
         ModelError,
-        "'odd'.*'alpha' is 0.0; wanted is a number but 0",
+        "'odd'.*'alpha' is 0.0; expected a number but 0",
     ),
     "root of a sequence": (
         "g (float[4] x) => (float[] y) { s = SequenceConstruct(x, x) [odd] y = Sqrt(s) }",
@@ -101,7 +101,7 @@ WRONG = {
     "axis of a unique": (
         "g (float[4] x) => (float[] y) { y = Unique <axis = 7> (c) c = Constant <value = float[2] {1.0, 2.0}> () }",
         ShapeError,
-        "axis 7 is none of the 1 axes",
+        "axis 7 is not one of the 1 axes",
     ),
     "strides of windows": (
         f"g (float[1,4,9] x) => (float[] y) {{ {constant('i', 4, 4)} {constant('b', 2, 2)} "
@@ -302,7 +302,7 @@ def test_names_in_bodies_that_are_no_text_are_a_model_error() -> None:
         "g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (float[2] a) { a = Relu(x) }, "
         "else_branch = e () => (float[2] b) { b = Neg(x) }> }"
     )
-    with pytest.raises(ModelError, match="no UTF-8 text"):
+    with pytest.raises(ModelError, match="not UTF-8 text"):
         load_onnx(model.SerializeToString().replace(b"Relu", b"R\xff\xfeu"))
 
 

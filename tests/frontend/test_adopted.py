@@ -30,10 +30,10 @@ def test_causal_convolutions_are_onnxruntimes(activation, rng):
 def test_what_onnx_has_not_is_refused_by_name(rng):
     inputs = [np.zeros((2, 6, 5), F), np.zeros((6, 1, 4), F)]
     model, _ = one_node("CausalConvWithState", inputs, **MICROSOFT, dilation=2)
-    with pytest.raises(UnsupportedError, match=r"'node' \(CausalConvWithState\): dilation=2 is not there, only 1"):
+    with pytest.raises(UnsupportedError, match=r"'node' \(CausalConvWithState\): dilation=2 is not supported, only 1"):
         load_onnx(model)
     (problem,) = check_onnx(model).problems
-    assert problem.what == "dilation=2 is not there, only 1, as ONNX has it"
+    assert problem.what == "dilation=2 is not supported, only 1, as in ONNX"
     assert not check_onnx(one_node("CausalConvWithState", inputs, **MICROSOFT)[0]).problems
     model, _ = one_node("CausalConvWithState", inputs, **MICROSOFT, dilatation=2)
     with pytest.raises(ModelError, match="'dilatation', which ONNX does not define"):

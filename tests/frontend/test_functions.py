@@ -126,8 +126,8 @@ ATTENTION = """g (float[1, 2, 4] x) => (float[] y, float[] s) {
 
 def test_what_onnx_would_take_for_something_else_is_refused() -> None:
     for text, said in (
-        (CONVOLUTION, "'activation' is 'relu'; wanted is 'none', 'silu' or 'swish'"),
-        (ATTENTION, "'update_rule' is 'other'; wanted is 'linear'"),
+        (CONVOLUTION, "'activation' is 'relu'; expected 'none', 'silu' or 'swish'"),
+        (ATTENTION, "'update_rule' is 'other'; expected 'linear'"),
     ):
         with pytest.raises(ModelError, match=said):
             load_onnx(model(text, 27))

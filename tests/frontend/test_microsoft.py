@@ -52,7 +52,7 @@ def test_nodes_that_break_a_signature_are_refused_by_name() -> None:
         ("com.microsoft.Gelu <alpha: float = 1.0> (x)", "has an attribute 'alpha', which ONNX does not define"),
         ("com.microsoft.FusedMatMul <transA: float = 1.0> (x, x)", "attribute 'transA' has type 1, not INT"),
         ("com.microsoft.BiasGelu(x, i)", r"inputs 0 and 1 want to be of one type, and are tensor\(float\)"),
-        ("com.microsoft.FusedMatMul <transA = 2> (x, x)", "attribute 'transA' is 2; wanted is 0 or 1"),
+        ("com.microsoft.FusedMatMul <transA = 2> (x, x)", "attribute 'transA' is 2; expected 0 or 1"),
     ):
         with pytest.raises(ModelError, match=what):
             load_onnx(model(f"g (float[2,2] x, int32[2] i) => (float[2,2] y) {{ y = {node} }}"))

@@ -246,7 +246,7 @@ def test_a_file_cut_anywhere_never_raises_anything_else(tmp_path: Path) -> None:
 
 def test_names_that_are_no_text_are_a_model_error() -> None:
     data = chain().SerializeToString().replace(b"first", b"\xff\xfe\xfd..")
-    with pytest.raises(ModelError, match="no UTF-8 text"):
+    with pytest.raises(ModelError, match="not UTF-8 text"):
         load_onnx(data)
 
 

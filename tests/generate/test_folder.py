@@ -48,8 +48,8 @@ def _searched(**options):
     [
         ("other.json", {}, ModelError, "has neither genai_config.json .* nor config.json"),
         ("genai_config.json", {"model": {"decoder": {}}}, ModelError, "has no model: there is no model.onnx"),
-        ("genai_config.json", {}, ModelError, "genai_config.json has no model, which says"),
-        ("genai_config.json", {"model": {}}, ModelError, "genai_config.json: model has no decoder, which says"),
+        ("genai_config.json", {}, ModelError, "genai_config.json has no model, which describes"),
+        ("genai_config.json", {"model": {}}, ModelError, "genai_config.json: model has no decoder, which describes"),
         ("genai_config.json", {"model": {"context_length": -5, "decoder": {}}}, ModelError, "length is -5, not a"),
         ("config.json", {}, ModelError, "there is no model.onnx and no onnx/model.onnx"),
         ("genai_config.json", "{", ModelError, "cannot be read as JSON"),

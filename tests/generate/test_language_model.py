@@ -185,7 +185,7 @@ def test_logits_that_are_no_numbers_are_an_error_and_the_model_stays_usable(fold
 def test_a_model_that_is_no_decoder_is_refused(folder, device):
     path = folder()
     onnx.save(small_model(), path / "model.onnx")
-    with pytest.raises(UnsupportedError, match=r"no input or output 'input_ids': it is no decoder with a cache"):
+    with pytest.raises(UnsupportedError, match=r"no input or output 'input_ids': it is not a decoder with a cache"):
         clgraph.generate.load(path, device)
     model = decoder_model(Decoder())
     onnx.save(model, path / "model.onnx")

@@ -135,7 +135,7 @@ def test_a_missing_or_wrong_tokenizer_is_an_error(tmp_path):
 
 
 def test_what_is_no_text_is_an_error(words):
-    with pytest.raises(InputError, match="no text in UTF-8, at character 2"):
+    with pytest.raises(InputError, match="not UTF-8 text, at character 2"):
         words.encode("ab\udcff")
 
 

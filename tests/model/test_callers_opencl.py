@@ -228,7 +228,7 @@ def test_what_is_no_memory_for_a_run_is_refused(case, queue, model):
         (lambda: model.run(small), "Tensor.from_buffer gives it both"),
         (lambda: model.run(x[:, ::2]), "strides"),
         (lambda: model.run(x.astype(np.float64)), "float64; the model requires float32"),
-        (lambda: model.run(x, wait_for=[3]), "events of pyopencl"),
+        (lambda: model.run(x, wait_for=[3]), "pyopencl events"),
         (lambda: model.run({"x0": x}, {"y0": Tensor.from_buffer(fixed, case[2].shape, queue=queue)}), "read-only"),
     ):
         with pytest.raises(InputError, match=text):

@@ -54,7 +54,7 @@ def test_what_imports_onnxruntime_finds_clgraph_until_it_is_taken_back() -> None
         assert not logging.getLogger("clgraph.core.progress").isEnabledFor(logging.INFO)
         assert importlib.metadata.version("onnxruntime") == ours.__version__
         assert importlib.metadata.version("numpy") == np.__version__
-        with pytest.raises(OptionError, match="stands in for onnxruntime"):
+        with pytest.raises(OptionError, match="replaces onnxruntime"):
             OnnxRuntime(Path("model.onnx"))
         assert importlib.import_module("onnxruntime.datasets").__name__ == "onnxruntime.datasets"
         with pytest.raises(state.NotImplemented, match="quantise the model without clgraph"):

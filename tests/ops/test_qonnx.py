@@ -148,7 +148,7 @@ def test_a_network_of_brevitas_runs_as_with_qonnx_and_its_products_from_bytes_wh
     ("op_type", "constants", "attributes", "what"),
     [
         ("Quant", (0.5, 0, [8, 8]), {}, r"bit width \(input 3\)"),
-        ("Quant", (0.5, 0, 8), {"rounding_mode": "NEAREST"}, "rounding_mode 'NEAREST' is none of ROUND"),
+        ("Quant", (0.5, 0, 8), {"rounding_mode": "NEAREST"}, "rounding_mode 'NEAREST' is not one of ROUND"),
         ("FloatQuant", (0.5, 4, 3, 7, 448), {"saturation": 0}, "infinity or NaN"),
     ],
 )

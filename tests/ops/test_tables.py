@@ -281,15 +281,15 @@ def damaged(**changes: Any) -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("changes", "error", "match"),
     [
-        ({"nodes_truenodeids": [9, 3, 5, 0, 0, 0, 0]}, ModelError, "leads to a node that is none of its 7"),
+        ({"nodes_truenodeids": [9, 3, 5, 0, 0, 0, 0]}, ModelError, "leads to a node that is not one of its 7"),
         ({"nodes_featureids": [9] * 7}, ShapeError, "is not .rows, 10 features or more., which the trees read"),
         ({"nodes_truenodeids": [0, 3, 5, 0, 0, 0, 0]}, ModelError, "follows itself"),
         ({"nodes_modes": ["NAP"] * 7}, ModelError, "'NAP', which ONNX does not define"),
-        ({"target_ids": [1] * 4}, ModelError, "none of 1"),
+        ({"target_ids": [1] * 4}, ModelError, "not one of 1"),
         ({"target_nodeids": [9] * 4}, ModelError, "given to a node that no tree has"),
         ({"nodes_values": [1.0]}, ModelError, "the attributes of 7 nodes have"),
         ({"base_values": [1.0, 2.0]}, ModelError, "base_values has 2 numbers"),
-        ({"post_transform": "NAP"}, UnsupportedError, "'NAP' is none of NONE, SOFTMAX"),
+        ({"post_transform": "NAP"}, UnsupportedError, "'NAP' is not one of NONE, SOFTMAX"),
     ],
 )
 def test_damaged_trees_are_refused_by_name(changes: dict[str, Any], error: type[ClgraphError], match: str) -> None:

@@ -84,12 +84,12 @@ def test_requests_that_mean_nothing_are_refused() -> None:
         (more, "1 inputs and 2 raw_input_contents"),
         (negative, "holds -1, which is not a size"),
         (twice, "input 'x' is there twice"),
-        (_request(x, "FP32"), "2 elements are wanted, 0 were given"),
+        (_request(x, "FP32"), "2 elements are expected, 0 were given"),
         (_request(x, "FP31"), "the datatype of input 'x' is 'FP31'"),
-        (_request(x, "FP32", int_contents=[0, 0]), "is to be in fp32_contents, not in int_contents"),
+        (_request(x, "FP32", int_contents=[0, 0]), "must be in fp32_contents, not in int_contents"),
         (_request(x, "FP16", fp32_contents=[0, 0]), "comes in raw_input_contents alone"),
         (_request(x, "INT8", int_contents=[0, 300]), "300, which int8 cannot hold"),
-        (_request(x, BYTES, bytes_contents=[b"a", b"\xff"]), "no UTF-8"),
+        (_request(x, BYTES, bytes_contents=[b"a", b"\xff"]), "not UTF-8"),
     ):
         with pytest.raises(InputError, match=text):
             read_call(request)

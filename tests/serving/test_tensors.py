@@ -71,8 +71,8 @@ def test_any_byte_but_0_is_true() -> None:
         (b"\x05\0\0\0abc", BYTES, (1,), "ends inside of a string"),
         (b"\x05\0", BYTES, (1,), "ends inside of a string"),
         (b"\xff\xff\xff\xff", BYTES, (1,), "ends inside of a string"),
-        (b"\x01\0\0\0a", BYTES, (2,), "2 strings are wanted, 1 were given"),
-        (b"\x01\0\0\0\xff", BYTES, (1,), "string 0 of x is no UTF-8"),
+        (b"\x01\0\0\0a", BYTES, (2,), "2 strings are expected, 1 were given"),
+        (b"\x01\0\0\0\xff", BYTES, (1,), "string 0 of x is not UTF-8"),
     ],
 )
 def test_bytes_that_do_not_fit_are_refused(raw: bytes, name: str, shape: tuple[int, ...], text: str) -> None:
@@ -83,7 +83,7 @@ def test_bytes_that_do_not_fit_are_refused(raw: bytes, name: str, shape: tuple[i
 @pytest.mark.parametrize(
     ("data", "name", "text"),
     [
-        ([1, 2, 3], "FP32", "2 elements are wanted, 3 were given"),
+        ([1, 2, 3], "FP32", "2 elements are expected, 3 were given"),
         ([[1], [2, 3]], "FP32", "differ in length or depth"),
         ([1, "a"], "FP32", "what is not a number"),
         ([1, None], "FP32", "what is not a number"),
@@ -95,10 +95,10 @@ def test_bytes_that_do_not_fit_are_refused(raw: bytes, name: str, shape: tuple[i
         ([1, 1e6], "FP16", "which float16 cannot hold"),
         ([True, False], "FP32", "true and false"),
         ([1, 0], "BOOL", "others than true and false"),
-        ("ab", "FP32", "to be a list, not str"),
-        ({"a": 1}, "FP32", "to be a list, not dict"),
-        ([1, 2], BYTES, "where strings are wanted"),
-        (["a", "\ud800"], BYTES, "no UTF-8"),
+        ("ab", "FP32", "be a list, not str"),
+        ({"a": 1}, "FP32", "be a list, not dict"),
+        ([1, 2], BYTES, "where strings are expected"),
+        (["a", "\ud800"], BYTES, "not UTF-8"),
         ([1, 2], "", "the datatype of x is ''"),
         ([1, 2], ["FP32"], "the datatype of x is"),
     ],

@@ -26,7 +26,7 @@ def _axes(shape: tuple[int, ...], x: tuple[int, ...], y: tuple[int, ...]) -> lis
 
 @remembered
 def _tiles(q: Query[Any]) -> tuple[Tile, ...] | str:
-    """Return the copies that make up *q*, or why it is none of them."""
+    """Return the copies that make up *q*, or why it is not one of them."""
     if not all(t.is_dense_plain for t in (*q.inputs, *q.outputs)):
         return "copies dense plain tensors"
     found: list[Tile] = []

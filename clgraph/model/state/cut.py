@@ -185,7 +185,7 @@ class _Cut:
         if odd := [n for n in (*biases, *(n for names in told for n in names)) if n not in pure]:
             raise NoStateError(f"{odd[0]!r}, which an attention is masked by, is computed of other inputs than lengths")
         if len(set(told)) > 1 or len({type(x.primitive) for x in attentions}) > 1:
-            raise NoStateError("attentions are told of different lengths")
+            raise NoStateError("the attentions have different lengths")
         if bad := [name for name, value in top.outputs if value in computed]:
             raise NoStateError(f"output {bad[0]!r} is computed of lengths alone")
         read = _Read(tuple(kept), tuple(sorted(crossing)), biases)

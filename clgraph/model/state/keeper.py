@@ -151,7 +151,7 @@ def delivered(name: str, place: Any, result: Array) -> Any:
         return result
     if place.shape != result.shape or place.dtype != result.dtype:
         raise InputError(
-            f"output {name!r} is {result.dtype} {list(result.shape)}; what is to hold it is {place.dtype} "
+            f"output {name!r} is {result.dtype} {list(result.shape)}; the given array is {place.dtype} "
             f"{list(place.shape)}"
         )
     if isinstance(place, Tensor):

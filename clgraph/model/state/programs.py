@@ -111,8 +111,8 @@ class Programs:
         total = int(first.max()) + count
         if odd := [shape for b in self.parts.biases if (shape := values[b.value].shape)[-1:] not in ((1,), (total,))]:
             raise InputError(
-                f"what is fed as a mask, or added to scores, is made {list(odd[0])}: it wants a column for each of the "
-                f"{total} tokens that there are with the new ones"
+                f"what is fed as a mask, or added to scores, is {list(odd[0])}: it needs a column for each of the "
+                f"{total} tokens, the new ones included"
             )
         caches.keep(int(first.max()))
         found: dict[str, list[Array]] = {name: [] for name in wanted}

@@ -40,7 +40,7 @@ def emit_activation(node: OnnxNode, name: str, parameters: Sequence[float | None
         return node.emit(Activation(name.lower()), x)
     if name not in _WITH_PARAMETERS:
         known = sorted([*(n.capitalize() for n in _PLAIN), *_WITH_PARAMETERS, "Selu"])
-        raise node.unsupported(f"the activation {name!r} is none of {', '.join(known)}")
+        raise node.unsupported(f"the activation {name!r} is not one of {', '.join(known)}")
     make, defaults = _WITH_PARAMETERS[name]
     return node.emit(make(*_completed(node, name, parameters, defaults)), x)
 

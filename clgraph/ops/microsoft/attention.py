@@ -136,9 +136,11 @@ def read_scores(node: OnnxNode, given: Iterable[str]) -> dict[str, Any]:
 def refuse_shared_buffers(node: OnnxNode) -> None:
     """Raise ``UnsupportedError`` where present keys are to be written into the memory of the past ones, or turned."""
     if node.attribute("past_present_share_buffer", 0):
-        raise node.unsupported("past_present_share_buffer=1, past and present in one memory, is not there: export it 0")
+        raise node.unsupported(
+            "past_present_share_buffer=1, past and present in one memory, is not supported: export it 0"
+        )
     if node.attribute("do_rotary", 0):
-        raise node.unsupported("do_rotary=1 is not there: export RotaryEmbedding as a node of its own")
+        raise node.unsupported("do_rotary=1 is not supported: export RotaryEmbedding as a separate node")
 
 
 @onnx("MultiHeadAttention", since=(1,), domain=MICROSOFT)
@@ -146,6 +148,6 @@ def import_multi_head_attention(node: OnnxNode) -> Sequence[str]:
     names = ("key", "value", "added", "mask", "bias", "past_key", "past_value", "past_sequence_length", "beams")
     reads = {name: x for name, x in zip(names, node.inputs[1:], strict=False) if x}
     if odd := [name for name in names[-2:] if name in reads]:
-        raise node.unsupported(f"input {names.index(odd[0]) + 1}, for past and present in one memory, is not there")
+        raise node.unsupported(f"input {names.index(odd[0]) + 1}, for past and present in one memory, is not supported")
     attention = CrossAttention(**read_scores(node, reads))
     return node.emit(attention, node.inputs[0], *reads.values(), outputs=3)

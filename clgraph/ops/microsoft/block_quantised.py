@@ -26,7 +26,7 @@ def import_matmul_nbits_of(node: OnnxNode) -> Sequence[str]:
     rows, columns, block = (node.attribute(name, 0) for name in ("N", "K", "block_size"))
     bits = bits_of(node)
     if node.attribute("weight_prepacked", 0):
-        raise node.unsupported("weight_prepacked=1, weights in the order of one GPU's kernels, is not there")
+        raise node.unsupported("weight_prepacked=1, weights in the order of one GPU's kernels, is not supported")
     if min(rows, columns, block) < 1 or block * bits % 8:
         raise node.unsupported(f"N={rows}, K={columns} and block_size={block} are no blocks of whole bytes")
     blocks = -(-columns // block)

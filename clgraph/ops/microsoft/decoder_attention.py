@@ -83,11 +83,11 @@ class BufferAttention(Attending):
 @onnx("DecoderMaskedMultiHeadAttention", since=(1,), domain=MICROSOFT)
 def import_decoder_attention(node: OnnxNode) -> Sequence[str]:
     if node.output_count > 3:
-        raise node.unsupported("output 3, the products of queries and keys, is not there")
+        raise node.unsupported("output 3, the products of queries and keys, is not supported")
     reads = {name: x for name, x in zip(_INPUTS, node.inputs[1:], strict=False) if x}
     if node.attribute("past_present_share_buffer", 0) and "past_key" in reads:
         if "past" not in reads:
-            raise node.unsupported("past_present_share_buffer=1 wants input 7, how many keys the buffers hold")
+            raise node.unsupported("past_present_share_buffer=1 needs input 7, the number of keys in the buffers")
         if "from" not in reads:
             reads.pop("beams", None)
         attention = BufferAttention(**read_scores(node, reads))

@@ -87,7 +87,9 @@ def import_gated_rms_norm(node: OnnxNode) -> GatedNormalization:
 def import_gated_add(node: OnnxNode) -> Sequence[str]:
     """Return ``x + y * gate``."""
     if len(node.inputs) > 3:
-        raise node.unsupported("gate_weight, a projection of the gate, is not there: ONNX Runtime's CPU has none, too")
+        raise node.unsupported(
+            "gate_weight, a projection of the gate, is not supported: ONNX Runtime's CPU has none, too"
+        )
     x, y, gate = node.inputs
     return node.emit(Eltwise("add"), x, *node.emit(Eltwise("mul"), y, gate))
 

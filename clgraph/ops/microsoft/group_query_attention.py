@@ -88,10 +88,10 @@ class GroupQueryAttention(KeepsKeys):
         given = dict(zip(self.given, c.inputs[3:], strict=True))
         q, k, v = self._heads(c, given)
         if self.shared < 1 or self.heads % self.shared:
-            raise ShapeError(f"{self.heads} heads of queries are no groups of {self.shared} heads of keys")
+            raise ShapeError(f"{self.heads} heads of queries cannot be grouped by {self.shared} heads of keys")
         if self.slides and "past_key" in given and c.layout(given["past_key"]).shape[2]:
             raise UnsupportedError(
-                "sliding_window_cache=1: a past of the latest tokens alone is not there; a session keeps all of them"
+                "sliding_window_cache=1: a past of only the latest tokens is not supported; a session keeps all"
             )
         (batch, _, rows, width), (total,) = c.layout(q).shape, known_ints(c.values, 2, "total_sequence_length")
         known = 0 if rows == total else total - rows if batch == 1 else None
@@ -285,13 +285,13 @@ _REFUSED = {12: "k_scale", 13: "v_scale", 16: "query_seqlens"}
 @onnx("GroupQueryAttention", since=(1,), domain=MICROSOFT)
 def import_group_query_attention(node: OnnxNode) -> Sequence[str]:
     if odd := [name for i, name in _REFUSED.items() if any(node.inputs[i : i + 1])]:
-        raise node.unsupported(f"the input {odd[0]} is not there")
+        raise node.unsupported(f"the input {odd[0]} is not supported")
     for name in ("kv_cache_bit_width", "qk_output"):
         if node.attribute(name, 0):
-            raise node.unsupported(f"{name}={node.attribute(name, 0)} is not there, only 0")
+            raise node.unsupported(f"{name}={node.attribute(name, 0)} is not supported, only 0")
     for name in ("k_quant_type", "v_quant_type"):
         if node.attribute(name, "NONE") != "NONE":
-            raise node.unsupported(f"{name}={node.attribute(name, '')}, a cache of integers, is not there")
+            raise node.unsupported(f"{name}={node.attribute(name, '')}, a cache of integers, is not supported")
     reads = {name: x for name, x in zip((*_NAMES, *_NORMS), node.inputs[1:], strict=False) if x and name}
     if (_NORMS[0] in reads) != (_NORMS[1] in reads):
         raise node.unsupported("q_norm_weight and k_norm_weight want to be given together")

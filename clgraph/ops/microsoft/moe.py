@@ -48,7 +48,7 @@ class MixtureOfExperts(Composite):
     fc1's, and shares ``[rows, experts]`` in place of the router's.
 
     Few rows take copies of the weights of their experts; many are multiplied by every expert, by a share of 0 where it
-    is none of theirs.
+    is not one of theirs.
 
     Attributes:
         activation: Behind the first layer: one of a gate and a value, ``swiglu``, has *fusion*.
@@ -150,7 +150,7 @@ def _mixture(node: OnnxNode, reads: Sequence[str]) -> MixtureOfExperts:
     if activation == "swiglu" and (fusion not in (0, 1, 2) or (fusion == 0) != ("fc3" in reads)):
         raise node.unsupported(f"swiglu_fusion={fusion} with{'' if 'fc3' in reads else 'out'} fc3 is not a swiglu")
     if node.attribute("swiglu_limit_after_activation", 0):
-        raise node.unsupported("swiglu_limit_after_activation=1 is not there: ONNX Runtime's CPU has none, too")
+        raise node.unsupported("swiglu_limit_after_activation=1 is not supported: ONNX Runtime's CPU has none, too")
     return MixtureOfExperts(
         node.attribute("k", 1),
         activation,
@@ -174,7 +174,7 @@ def import_moe(node: OnnxNode) -> Sequence[str]:
 def import_qmoe(node: OnnxNode) -> Sequence[str]:
     """Return MoE by the weights as floats of the scales' type."""
     if (form := node.attribute("quant_type", "int")) != "int":
-        raise node.unsupported(f"quant_type={form!r} is not there: ONNX Runtime's CPU has int alone, too")
+        raise node.unsupported(f"quant_type={form!r} is not supported: ONNX Runtime's CPU has int alone, too")
     if any(given(node, slot) for slot in range(15, 21)):
         raise node.unsupported("scales of activations, for other weights than integers, are not there")
     reads: dict[str, str] = {}

@@ -110,7 +110,7 @@ def import_rotary_embedding(node: OnnxNode) -> Sequence[str]:
 
 def _refuse_packed(node: OnnxNode) -> None:
     if node.attribute("is_packed_batching", 0):
-        raise node.unsupported("is_packed_batching=1, texts of several lengths in one, is not there")
+        raise node.unsupported("is_packed_batching=1, texts of several lengths in one, is not supported")
 
 
 def _rotary_of(node: OnnxNode) -> Primitive:

@@ -101,7 +101,7 @@ def import_attention(node: OnnxNode) -> Sequence[str]:
     refuse_shared_buffers(node)
     x, weights, bias, mask, past, added, count = (*node.inputs, *[""] * 5)[:7]
     if count:
-        raise node.unsupported("past_sequence_length, which is for past and present in one memory, is not there")
+        raise node.unsupported("past_sequence_length, which is for past and present in one memory, is not supported")
     (product,) = node.emit(MatMul(), *filter(None, (x, weights, bias)))
     return emit_self_attention(node, product, tuple(node.attribute("qkv_hidden_sizes", ())), mask, past, added)
 

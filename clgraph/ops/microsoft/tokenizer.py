@@ -101,7 +101,7 @@ def import_tokenizer(node: OnnxNode) -> Primitive:
     if not separators and not expression:
         raise node.unsupported("separators or tokenexp say what tokens are: there is neither")
     if fewest < 1:
-        raise node.unsupported(f"mincharnum is {fewest}; wanted is at least 1")
+        raise node.unsupported(f"mincharnum is {fewest}; it must be at least 1")
     letters = separators == ("",)
     if fewest > 1 and (letters or expression == "."):
         raise node.unsupported(f"letters are one letter long, mincharnum is {fewest}")

@@ -83,7 +83,7 @@ def test_gate_and_value_apart_or_one_behind_the_other_are_the_interleaved_ones(r
     [
         ({"activation_type": "geglu"}, "activation_type is one of .*, not 'geglu'"),
         ({"activation_type": "swiglu"}, "swiglu_fusion=0 without fc3 is not a swiglu"),
-        ({"swiglu_limit_after_activation": 1}, "swiglu_limit_after_activation=1 is not there"),
+        ({"swiglu_limit_after_activation": 1}, "swiglu_limit_after_activation=1 is not supported"),
     ],
 )
 def test_other_forms_are_refused_by_name(attributes, why):

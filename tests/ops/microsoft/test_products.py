@@ -57,7 +57,7 @@ def test_parameters_that_an_activation_does_not_have_are_refused(rng):
     x, w = normal(rng, 1, 2, 3, 3), normal(rng, 2, 2, 1, 1)
     for name, parameters, why in (
         ("Clip", [0.0, 1.0, 2.0], "Clip has 2 parameters, not 3"),
-        ("Snake", [1.0], "'Snake' is none of Clip, Elu"),
+        ("Snake", [1.0], "'Snake' is not one of Clip, Elu"),
     ):
         model, _ = one_node("FusedConv", [x, w], **MICROSOFT, activation=name, activation_params=parameters)
         with pytest.raises(UnsupportedError, match=f"'node' \\(FusedConv\\): the activation {why}"):
