@@ -9,7 +9,7 @@ a hash of a layout costs as much as its pitches.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -59,3 +59,28 @@ def remembered_with(function: Callable[[V, A], R]) -> Callable[[V, A], R]:
         return result
 
     return found
+
+
+def remembered_by(key: Callable[[A], Hashable], most: int = 1024) -> Callable[[Callable[[A], R]], Callable[[A], R]]:
+    """Decorator of a pure function of no more of a value than *key* returns: computed once a key. It returns no None.
+
+    Args:
+        most: Results that are kept; then all are forgotten.
+    """
+
+    def decorate(function: Callable[[A], R]) -> Callable[[A], R]:
+        known: dict[Hashable, R] = {}
+
+        @wraps(function)
+        def found(value: A) -> R:
+            about = key(value)
+            result = known.get(about)
+            if result is None:
+                if len(known) >= most:
+                    known.clear()
+                result = known[about] = function(value)
+            return result
+
+        return found
+
+    return decorate

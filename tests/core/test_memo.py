@@ -4,7 +4,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
-from clgraph.core.memo import Remembering, remembered, remembered_with
+from clgraph.core.memo import Remembering, remembered, remembered_by, remembered_with
 
 CALLS: list[object] = []
 
@@ -30,6 +30,18 @@ def test_each_value_and_argument_is_computed_once() -> None:
     assert [two.squared(), two.squared(), three.squared()] == [4, 4, 9]
     assert [two.times(5), two.times(7), two.times(5), three.times(5)] == [10, 14, 10, 15]
     assert CALLS == [2, 3, (2, 5), (2, 7), (3, 5)]
+
+
+def test_what_depends_on_a_key_is_computed_once_a_key_and_no_more_are_kept_than_was_asked_for() -> None:
+    CALLS.clear()
+
+    @remembered_by(lambda number: number % 10, most=2)
+    def last(number: int) -> str:
+        CALLS.append(number)
+        return f"{number % 10}"
+
+    assert [last(n) for n in (11, 21, 12, 31, 13, 41)] == ["1", "1", "2", "1", "3", "1"]
+    assert CALLS == [11, 12, 13, 41]
 
 
 def test_what_is_remembered_does_not_make_equal_values_differ() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import prod
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
-from clgraph.core.memo import remembered
+from clgraph.core.memo import remembered, remembered_by
 from clgraph.implementations.cpu.blocked import NOTING_TILE, square, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.implementations.cpu.convolution_weights import FETCHED_WEIGHTS, weight_distance, weights_waited
@@ -107,11 +107,11 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     high: Float
 
 
-def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:
+def _flat(q: Query[Convolution]) -> bool:
     """Whether planes are single rows to a kernel of one element: nothing lies between their rows."""
     p = q.primitive
     plain = prod(q.inputs[1].shape[2:]) == 1 and prod(p.strides) == 1 and not any(map(any, p.pads))
-    return plain and x.one_row and flat_planes(q, y)
+    return plain and planes(q.inputs[0]).one_row and flat_planes(q, planes(q.outputs[0]))
 
 
 def flat_planes(q: Query[Convolution], y: Planes) -> bool:
@@ -176,24 +176,28 @@ class ConvolutionSizes:
 
 @remembered
 def _shape(q: Query[Convolution]) -> ConvolutionSizes:
+    return replace(_cheapest(q), x=planes(q.inputs[0]), y=planes(q.outputs[0]))
+
+
+def _geometry(q: Query[Convolution]) -> tuple[object, ...]:
+    return q.primitive, q.inputs[0].shape, q.inputs[1].shape, q.outputs[0].shape, _flat(q), q.device
+
+
+@remembered_by(_geometry)
+def _cheapest(q: Query[Convolution]) -> ConvolutionSizes:
+    """Return the sizes with the cheapest block, wherever the tensors lie: asked for ten times a convolution."""
     x, y = planes(q.inputs[0]), planes(q.outputs[0])
-    w, groups = q.inputs[1].shape, q.primitive.groups
-    flat = _flat(q, x, y)
+    w, groups, flat = q.inputs[1].shape, q.primitive.groups, _flat(q)
     blocks = -(-(w[0] // groups) // LANES)
     stride = square(q.primitive.strides)
     width = y.height * y.width if flat else y.width
     found = blocks_of(q.device.simd, BLOCKED, stride[1], width, blocks, w[1] * prod(w[2:]), whole=groups > 1)
     skips = not (flat or q.primitive.apart)
-    sizes = [
-        ConvolutionSizes(x, y, flat, groups, w[1], blocks, square(w[2:]), stride, block, _present(q, block, skips))
-        for block in found
-    ]
+    shares = [present_share(q, -(-y.width // block.chunks)) if skips else 1.0 for block in found]
+    sized = partial(ConvolutionSizes, x, y, flat, groups, w[1], blocks, square(w[2:]), stride)
+    sizes = [sized(block, present) for block, present in zip(found, shares, strict=True)]
     rows = y.batch * (1 if flat else y.height) * groups / q.device.workers
     return min(sizes, key=lambda s: waited_seconds(_row_seconds(q, s) * rows, _waited(q, s)))
-
-
-def _present(q: Query[Convolution], block: Block, skips: bool) -> float:
-    return present_share(q, -(-q.outputs[0].shape[-1] // block.chunks)) if skips else 1.0
 
 
 @frozen
@@ -274,9 +278,10 @@ def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
     return ConvolutionTickets(runs, groups, False, 0)
 
 
+@remembered
 def _halo(q: Query[Convolution]) -> Halo:
     """Return the zeros that the windows reach into, as far as they are read."""
-    return own_halo(q) if _shape(q).present == 1 else present_halo(own_halo(q), q.primitive.strides)
+    return own_halo(q) if _cheapest(q).present == 1 else present_halo(own_halo(q), q.primitive.strides)
 
 
 @implements(Convolution, name="convolution.fsv16", serves=replace(NOTING_TILE, meets=frozenset({APART})))

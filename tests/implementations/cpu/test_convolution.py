@@ -10,7 +10,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.topology import Topology
 from clgraph.implementations.cpu.blocks import BLOCKED, MICROS, PLANAR, best_block, ids
-from clgraph.implementations.cpu.convolution import ConvFsv16
+from clgraph.implementations.cpu.convolution import ConvFsv16, _cheapest
 from clgraph.implementations.cpu.convolution_depthwise import DepthwiseFsv16, depthwise_micro
 from clgraph.implementations.cpu.convolution_planar import ConvPlanar
 from clgraph.implementations.cpu.convolution_windows import ConvWindows
@@ -282,6 +282,20 @@ def test_maps_with_more_weights_than_pixels_are_cut_by_output_channels(outputs, 
     device = DeviceInfo("pocl:0", simd=16, workers=1)
     desc = ConvFsv16.plan(pose(device, ConvFsv16, primitive, [x, w], arity=2, constant=(1,))).steps[0].descriptor
     assert (bool(desc.channel_major), desc.lines > 0) == (whole, whole)
+
+
+def test_the_block_of_a_convolution_is_that_of_all_that_decides_it_whatever_was_asked_before():
+    def problem(halo=(), simd=16, size=14, outputs=48):
+        layouts = [Layout(DType.F32, s) for s in ((1, 64, size, size), (outputs, 64, 1, 1))]
+        primitive = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))
+        device = DeviceInfo("pocl:0", simd=simd)
+        return pose(device, ConvFsv16, primitive, layouts, arity=2, constant=(1,), out_halo=halo)
+
+    around = ((0, 0), (0, 0), (1, 1), (1, 1))
+    posed = [problem(), problem(around), problem(simd=8), problem(size=13), problem(outputs=16), problem()]
+    found = [(s.flat, s.block) for s in map(_cheapest, posed)]
+    assert found == [(s.flat, s.block) for s in map(_cheapest.__wrapped__, posed)]
+    assert len(set(found)) == len(found) - 1
 
 
 def test_groups_of_partial_blocks_missing_halos_and_moving_weights_are_refused_with_the_reason():
