@@ -145,8 +145,9 @@ def test_a_saved_family_knows_what_stands_for_its_layers(device: str, tmp_path: 
     for shape in shapes:
         x = numbers(*shape)
         a, b = 1 / (1 + np.exp(-x)), np.tanh(x)
-        # A sigmoid and a tanh of a few ulps each, of numbers below 1.
-        np.testing.assert_allclose(loaded.run({"x": x})["y"], b - a if shape[1] > 100 else a - b, rtol=0, atol=1e-6)
+        # A sigmoid within 8 units of numbers below 1, a tanh within 6 (post_apply.clh), NumPy's own and the difference.
+        limit = (8 + 6 + 2) * 2.0**-24
+        np.testing.assert_allclose(loaded.run({"x": x})["y"], b - a if shape[1] > 100 else a - b, rtol=0, atol=limit)
         assert loaded.program.notes[NOTE].startswith("bound" if shape[1] > 100 else "compiled whole")
 
 

@@ -16,6 +16,7 @@ from clgraph.ops.eltwise import Eltwise
 from tests.support.decoder_weights import Decoder
 from tests.support.decoders import decoder_feeds, decoder_model, greedy_tokens, onnxruntime_run
 from tests.support.hybrid import hybrid_model
+from tests.support.rounding import assert_both_round
 
 pytestmark = pytest.mark.opencl
 
@@ -108,8 +109,7 @@ def test_attention_that_is_spelled_out_is_found_where_numbers_confirm_it(repeate
     for tokens in (3, 1):
         new = {n: rng.standard_normal((1, h, tokens, 8)).astype(np.float32) for n, h in (("q", 4), ("k", 2), ("v", 2))}
         got, want = model.run(new | feeds), ort.run(None, new | feeds)
-        for a, b in zip(got.values(), want, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        assert_both_round(made, new | feeds, got, dict(zip(got, want, strict=True)))
         feeds = {"past_k": got["present_k"], "past_v": got["present_v"]}
 
 
@@ -136,8 +136,7 @@ def test_attention_of_onnxruntimes_runs_over_caches(biased, masked, rng):
         if masked:
             new["mask"] = np.arange(2, 2 + past + tokens, dtype=np.int32)[None] % 4 // 2
         got, want = model.run(new | feeds), ort.run(None, new | feeds)
-        for a, b in zip(got.values(), want, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        assert_both_round(made, new | feeds, got, dict(zip(got, want, strict=True)))
         feeds, past = {"past_k": got["present_k"], "past_v": got["present_v"]}, past + tokens
     assert not model.compiled
 
@@ -172,8 +171,7 @@ def test_keys_that_are_joined_and_repeated_in_front_of_onnxruntimes_attention_ar
         new = {n: rng.standard_normal((1, tokens, 32 if n == "q" else 16)).astype(np.float32) for n in "qkv"}
         new["bias"] = rng.standard_normal((1, 1, tokens, past + tokens)).astype(np.float32)
         got, want = model.run(new | feeds), ort.run(None, new | feeds)
-        for a, b in zip(got.values(), want, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        assert_both_round(made, new | feeds, got, dict(zip(got, want, strict=True)))
         feeds, past = {"past_k": got["present_k"], "past_v": got["present_v"]}, past + tokens
     assert not model.compiled
 
@@ -338,6 +336,5 @@ def test_an_attention_whose_keys_are_joined_in_front_of_it_is_found(more, rng):
         past = feeds["past_k"].shape[2]
         new["seen"] = np.tri(tokens, past + tokens, past, dtype=np.bool_)
         got, want = model.run(new | feeds), ort.run(None, new | feeds)
-        for a, b in zip(got.values(), want, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        assert_both_round(made, new | feeds, got, dict(zip(got, want, strict=True)))
         feeds = {"past_k": got["present_k"], "past_v": got["present_v"]}

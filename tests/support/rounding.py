@@ -18,8 +18,10 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import DataDependent, Primitive
 from clgraph.graph.program import Program
@@ -45,6 +47,8 @@ Rule = Callable[[Node, Sequence[Array], Bounds, Sequence[Array]], "Array | list[
 U32 = 2.0**-24
 TINY = 1e-37
 """Below this, results may be flushed or denormal."""
+VANISHING = 104.0
+"""Below minus this, exponentials of float32 are 0."""
 FOLDED = 8
 """Roundings that folding scales, normalizations and zero points into a node's constants may add."""
 FUNCTION_ULPS = 16
@@ -91,7 +95,25 @@ def bounds(program: Program, feeds: Mapping[str, Array], *, winograd: bool = Tru
     }
 
 
-def unfolded(topology: Topology) -> Program:
+def assert_both_round(
+    source: onnx.ModelProto, feeds: Mapping[str, Array], got: Mapping[str, Array], want: Mapping[str, Array]
+) -> None:
+    """Assert that *got* and *want* are both float32 results of a model: no further apart than twice the bounds.
+
+    Args:
+        got, want: By name; any of the model's outputs. Elements of *want* that are no numbers are not compared.
+    """
+    topology = load_onnx(source)
+    allowed = bounds(unfolded(topology, {name: array.shape for name, array in feeds.items()}), feeds)
+    for name, array in got.items():
+        limit, wanted = allowed[name], want[name]
+        assert limit is not None, f"no rule says how {name!r} rounds"
+        assert array.shape == wanted.shape, f"{name!r} is {array.shape}, not {wanted.shape}"
+        off = np.abs(array.astype(np.float64) - wanted)
+        assert (off <= 2 * limit)[np.isfinite(wanted)].all(), f"{name!r}: {np.nanmax(off / limit)} of one's bound"
+
+
+def unfolded(topology: Topology, shapes: Mapping[str, Sequence[int]] | None = None) -> Program:
     """Return the program of *topology* with everything of floats left to be computed: what is folded is rounded.
 
     Raises:
@@ -100,7 +122,7 @@ def unfolded(topology: Topology) -> Program:
     with ExitStack() as stack:
         for kind in (Primitive, DataDependent):
             stack.enter_context(patch.object(kind, "evaluate", _of_integers(kind.evaluate)))
-        return topology.build()
+        return topology.build(shapes)
 
 
 def _of_integers(evaluate: Any) -> Any:
@@ -293,11 +315,14 @@ def _reduce(node: Node, inputs: Sequence[Array], errors: Bounds, results: Sequen
 def _softmax(node: Node, inputs: Sequence[Array], errors: Bounds, results: Sequence[Array]) -> Array:
     p, (x,), (e,), (y,) = _primitive(node, Softmax), inputs, errors, results
     count = math.prod(x.shape[a] for a in p.axes)
-    worst = e.max(axis=p.axes, keepdims=True, initial=0)
-    span = np.abs(x).max(axis=p.axes, keepdims=True, initial=0)
+    # What is certainly so far below the largest that its exponential is 0 rounds nothing, whatever hides it.
+    least = (x - e).max(axis=p.axes, keepdims=True, initial=-np.inf) - VANISHING
+    seen = x + e >= least
+    worst = np.where(seen, e, 0).max(axis=p.axes, keepdims=True, initial=0)
+    span = np.where(seen, np.abs(x), 0).max(axis=p.axes, keepdims=True, initial=0)
     # Each exponent is off by the error of x and the rounding of x - max; each sum by gamma(count).
     off = np.expm1(2 * (worst + 4 * U32 * span)) + _gamma(count + 2 * FUNCTION_ULPS)
-    return np.asarray(off + 4 * U32 * np.abs(y) if p.log else off * np.abs(y))
+    return np.asarray(off + 4 * U32 * np.abs(y) if p.log else off * np.abs(y) + TINY)
 
 
 def _pooling(node: Node, inputs: Sequence[Array], errors: Bounds, results: Sequence[Array]) -> Array:
