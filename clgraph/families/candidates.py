@@ -21,6 +21,10 @@ OTHERS = (
 somewhere. Of a row, each free size gets one of its own."""
 
 
+COMPUTED_ELEMENTS = min(*LEADING, *(size for row in OTHERS for size in row)) - 1
+"""Of what is computed while layers are bound whether or not a size depends on it: shape arithmetic. A table as long as
+some size is then computed for no candidate, where it would be for those that are small."""
+
 ELEMENTS = (32, 4, 8, 2)
 """For elements of values: ends of slices, and sizes of reshaped tensors, lie within the others and divide them."""
 

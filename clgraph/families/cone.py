@@ -11,6 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Layout
 from clgraph.errors import BindingError
+from clgraph.families.candidates import COMPUTED_ELEMENTS
 from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
@@ -147,7 +148,7 @@ class Bindings:
         """Bind *layers*, whose inputs have layouts. Raises as ``Topology.build``."""
         for layer in layers:
             before = len(self.nodes)
-            bind_layer(layer, self.values, self.nodes)
+            bind_layer(layer, self.values, self.nodes, COMPUTED_ELEMENTS)
             reads_data = []
             for node in self.nodes[before:]:
                 self.primitives[node.name] = node.primitive

@@ -31,8 +31,10 @@ def rules_of(
     extremes: Sequence[Built],
     cone: Cone,
     deciding: Sequence[str],
-) -> tuple[tuple[Rule, ...], Guards]:
-    """Return the rules of the nodes of *program*, the final program of what was *built*, in order.
+) -> tuple[tuple[Rule, ...], Guards, set[str]]:
+    """Return the rules of the nodes of *program*, the final program of what was *built*, in order; guards; folded ones.
+
+    The last are the values that sizes decide and that some node has otherwise: a member's have to be the same.
 
     Args:
         others: The same topology built for other shapes.
@@ -51,7 +53,7 @@ def rules_of(
             twin = first.setdefault(choice.query, number)
             if twin != number and choice_of(rules[twin].node).implementation is choice.implementation:
                 rules[number] = replace(rule, twin=twin)
-    return tuple(rules), finder.guards(extremes)
+    return tuple(rules), *finder.guards(extremes)
 
 
 class _Finder:
@@ -100,7 +102,7 @@ class _Finder:
             name = node.name
         if name is not None:
             self._traced.add(name)
-            if isinstance(primitive, Reshape) and self._is_grouped(name):
+            if isinstance(primitive, Reshape) and self._is_grouped(name, node.inputs[0]):
                 return Rule(node, groups=(node.inputs[0].layout.shape, node.output.layout.shape))
             layer = self._cone.layer_of(name)
             if layer is None:
@@ -117,13 +119,16 @@ class _Finder:
             raise BindingError(f"node {node.name!r}: {primitive} holds sizes, and was made by a pass")
         return Rule(node)
 
-    def _is_grouped(self, name: str) -> bool:
-        """Whether groups of axes tell what a built reshape makes of other sizes, so that no layer need be bound."""
-        source, target = self._built.nodes[name].shapes[:2]
+    def _is_grouped(self, name: str, read: Value) -> bool:
+        """Whether groups of axes tell what a built reshape makes of other sizes, so that no layer need be bound.
+
+        What is *read* is not what it was built on where two reshapes became one.
+        """
+        source, target = read.layout.shape, self._built.nodes[name].shapes[1]
+        if self._built.shapes.get(read.name) != source:
+            return False
         try:
-            return all(
-                regrouped(source, target, o.nodes[name].shapes[0]) == o.nodes[name].shapes[1] for o in self._others
-            )
+            return all(regrouped(source, target, o.shapes[read.name]) == o.nodes[name].shapes[1] for o in self._others)
         except BindingError:
             return False
 
@@ -138,8 +143,12 @@ class _Finder:
             if self._depends(name) if known is None else not same or self._cone.depends(name, self._deciding):
                 raise BindingError(f"the result {result!r} is computed from sizes alone")
 
-    def guards(self, extremes: Sequence[Built]) -> Guards:
-        """Return what is to be checked behind all nodes; *extremes* show where a size is 1, or equal, by chance."""
+    def guards(self, extremes: Sequence[Built]) -> tuple[Guards, set[str]]:
+        """Return what is to be checked behind all nodes, and what was folded.
+
+        Args:
+            extremes: They show where a size is 1, or equal, by chance.
+        """
         shapes, primitives = dict[str, tuple[tuple[str, ...], tuple[Shape, ...]]](), []
         expanded = self._cone.expanded(self._deciding, self._data)
         layers = list(expanded.values())
@@ -164,18 +173,14 @@ class _Finder:
             shapes[name] = node.around, node.shapes
             for value in node.around:
                 layers += self._layers(value)
-        constants, merged = self._folded()
-        for name in (*(name for name, _ in constants), *(name for pair in merged for name in pair)):
+        folded, merged = self._folded()
+        for name in (*folded, *(name for pair in merged for name in pair)):
             layers += self._layers(name)
         checked = tuple((name, *found) for name, found in shapes.items())
-        return Guards(self._above(layers), checked, tuple(primitives), tuple(constants), tuple(merged))
+        return Guards(self._above(layers), checked, tuple(primitives), merged=tuple(merged)), folded
 
-    def _folded(self) -> tuple[list[tuple[str, Array]], list[tuple[str, str]]]:
-        """Return the constants that sizes decide and that some node has otherwise, and pairs that have to be equal.
-
-        Raises:
-            BindingError: One is computed, so that there is nothing to compare a member's with.
-        """
+    def _folded(self) -> tuple[set[str], list[tuple[str, str]]]:
+        """Return the constants that sizes decide and that some node has otherwise, and pairs that have to be equal."""
         sized = {name for name, array in self._built.constants.items() if id(array) in self._sized}
         sized |= self._computed_from_sizes
         read = self._read() & sized
@@ -183,9 +188,7 @@ class _Finder:
         merged = [(name, kept) for name in read - folded if (kept := self._uses.kept(name)) != name]
         # What else is equal to one that sizes decide reads that one, and stays what it is.
         folded.update(kept for name, kept in self._merged.items() if kept in sized and name not in sized)
-        if computed := folded & self._computed_from_sizes:
-            raise BindingError(f"{min(computed)!r} is computed from sizes, and was folded")
-        return [(name, self._built.constants[name]) for name in folded], merged
+        return folded, merged
 
     def _takes_sizes(self, node: str, primitive: Primitive, layer: Layer) -> bool:
         """Whether attributes of a built node of *layer* may depend on sizes otherwise than by being some."""

@@ -10,7 +10,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import BindingError, ClgraphError, UnknownValueError
 from clgraph.families.built import Built, special
-from clgraph.families.candidates import Candidate, candidates
+from clgraph.families.candidates import COMPUTED_ELEMENTS, Candidate, candidates
 from clgraph.families.cone import Cone
 from clgraph.families.family import Compile, Family
 from clgraph.families.finder import rules_of
@@ -79,10 +79,11 @@ def _family(topology: Topology, schema: Schema, found: _Representative, context:
     passes = tuple(run(program, sizes.shapes))
     cone = Cone(topology)
     others = [other for _, other in witnesses]
-    rules, guards = rules_of(program, found.built, others, found.extremes, cone, tuple(sizes.known))
+    rules, guards, folded = rules_of(program, found.built, others, found.extremes, cone, tuple(sizes.known))
     constants = {n: Value(n, Layout.of(a), constant=a) for n, a in cone.constants.items() if n not in sizes.known}
     _, bindings = Recipe(program, rules, guards, constants).member(sizes.shapes, sizes.known)
-    guards = replace(guards, expansions=tuple(bindings.expansions.items()))
+    known = tuple((name, bindings.array(name)) for name in sorted(folded))
+    guards = replace(guards, constants=known, expansions=tuple(bindings.expansions.items()))
     recipe = Recipe(program, rules, guards, constants)
     for at, witness in witnesses:
         _confirm(recipe, at, witness)
@@ -155,7 +156,8 @@ def _may_be_sliced(program: Program, shapes: Sequence[Shape]) -> bool:
 
 
 def _build(topology: Topology, sizes: Sizes) -> Program:
-    return topology.build(dict(zip(topology.inputs, sizes.shapes, strict=True)), sizes.known)
+    shapes = dict(zip(topology.inputs, sizes.shapes, strict=True))
+    return topology.build(shapes, sizes.known, COMPUTED_ELEMENTS)
 
 
 def _confirm(recipe: Recipe, sizes: Sizes, witness: Built) -> None:

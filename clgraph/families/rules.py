@@ -83,7 +83,7 @@ class Guards:
         before: Layers that are bound first.
         shapes: Built nodes that passes have replaced: sizes around them that are equal, or 1, must be so for a member.
         primitives: Such nodes whose attributes are computed from sizes, and came out the same for all that were built.
-        constants: Values that were computed from sizes.
+        constants: Values that sizes decide, and that were folded.
         merged: Such values with equal ones that are read in their place.
         expansions: Layers that were inlined, and what stands for them: the nodes that all members have, and what reads
             what. A name inside means the same only where these are the same.
@@ -92,7 +92,7 @@ class Guards:
     before: tuple[Layer, ...]
     shapes: tuple[tuple[str, tuple[str, ...], tuple[Shape, ...]], ...]
     primitives: tuple[tuple[str, Primitive], ...]
-    constants: tuple[tuple[str, Array], ...]
+    constants: tuple[tuple[str, Array], ...] = ()
     merged: tuple[tuple[str, str], ...] = ()
     expansions: tuple[tuple[str, Expansion], ...] = ()
 
@@ -153,8 +153,10 @@ def alike(shapes: tuple[Shape, ...], others: tuple[Shape, ...]) -> str | None:
 def regrouped(source: Shape, target: Shape, shape: Shape) -> Shape:
     """Return what a reshape makes of *shape* that makes *target* of *source*, the smallest groups of axes apart.
 
+    Axes of size 1 stay that: a representative has none by chance.
+
     Raises:
-        BindingError: A group whose sizes differ from those of *source* becomes several axes.
+        BindingError: A group whose sizes differ from those of *source* becomes several larger axes.
     """
     found: list[int] = []
     i = j = 0
@@ -175,6 +177,8 @@ def regrouped(source: Shape, target: Shape, shape: Shape) -> Shape:
             found += made
         elif made == old:
             found += new
+        elif sum(size != 1 for size in made) == 1:
+            found += [size if size == 1 else prod(new) for size in made]
         elif len(made) == 1:
             found.append(prod(new))
         else:

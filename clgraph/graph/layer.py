@@ -13,7 +13,7 @@ from clgraph.errors import DeviceMemoryError, ShapeError, UnknownValueError, Uns
 from clgraph.graph.faults import faults
 from clgraph.graph.known_values import check_evaluated, deciding
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Bound, Primitive
+from clgraph.graph.primitive import EVALUATED_ELEMENTS, Bound, Primitive
 from clgraph.graph.refusals import refusals
 from clgraph.graph.signature import is_absurd
 
@@ -30,20 +30,24 @@ class Layer:
     annotation: str | None = None
 
 
-def enter(layer: Layer, bound: Bound, values: dict[str, Value], nodes: list[Node]) -> None:
+def enter(layer: Layer, bound: Bound, values: dict[str, Value], nodes: list[Node], most: int) -> None:
     """Enter the results of *layer* into *values* and its node into *nodes*, unless the results are known already.
 
     Args:
         bound: What the layer's primitive is on its inputs.
+        most: Elements of a result that is computed although nobody has asked for it.
 
     Raises:
         ShapeError, UnsupportedError, DeviceMemoryError: The layer does not fit its inputs.
     """
     primitive, kept = bound.primitive, tuple([values[layer.inputs[i]] for i in bound.keep])
     layouts, constants = [v.layout for v in kept], [v.constant for v in kept]
-    if type(primitive).evaluate is not Primitive.evaluate and all(c is not None for c in constants):
+    constant, small = all(c is not None for c in constants), True
+    if constant and type(primitive).evaluate is not Primitive.evaluate:
         check_evaluated(primitive, kept)
-    known = primitive.evaluate(layouts, constants)
+    elif constant and most < EVALUATED_ELEMENTS:
+        small = all(out.count <= most for out in primitive.infer(layouts))
+    known = primitive.evaluate(layouts, constants) if small else None
     if known is not None:
         for name, array in zip(layer.outputs, known, strict=False):
             values[name] = Value(name, Layout.of(array), constant=np.asarray(array))

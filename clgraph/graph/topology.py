@@ -16,7 +16,7 @@ from clgraph.graph.host_types import describe_constant
 from clgraph.graph.known_values import make_known
 from clgraph.graph.layer import Layer, enter, refuse
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.primitive import EVALUATED_ELEMENTS, Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.graph.random_numbers import RANDOM_KEY
 from clgraph.graph.signature import Dimension, Signature, by_name
@@ -144,12 +144,16 @@ class Topology:
         return self.inputs[name].bound(shapes.get(name))
 
     def build(
-        self, shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, Array] | None = None
+        self,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        values: Mapping[str, Array] | None = None,
+        most: int = EVALUATED_ELEMENTS,
     ) -> Program:
         """Bind the input shapes, infer every layout and compute what depends on shapes alone.
 
         Args:
             values: What inputs will hold whose values decide sizes. They stay inputs, which nothing reads.
+            most: Elements of a result that is computed whether or not a size depends on it.
 
         Raises:
             InputError: *shapes* names no input, does not fit, or leaves a dimension open.
@@ -164,7 +168,7 @@ class Topology:
         nodes: list[Node] = []
         for layer in self.layers:
             try:
-                bind_layer(layer, made, nodes)
+                bind_layer(layer, made, nodes, most)
             except Exception:  # rules may raise of any class; contexts that are entered took a sixth of a build
                 refuse(layer, made, nodes)
         return Program(inputs, [(name, made[source]) for name, source in self.outputs], nodes)
@@ -225,8 +229,11 @@ def inlined(primitive: Primitive, inputs: Sequence[Layout], values: Sequence[Arr
     return primitive.inline(inputs, values) if isinstance(primitive, Inlinable) else None
 
 
-def bind_layer(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
+def bind_layer(layer: Layer, values: dict[str, Value], nodes: list[Node], most: int = EVALUATED_ELEMENTS) -> None:
     """Enter the layer's results into *values* and its node into *nodes*, unless the results are known already.
+
+    Args:
+        most: Elements of a result that is computed whether or not a size depends on it.
 
     Raises:
         UnknownValueError: A size depends on a value that is not known.
@@ -238,20 +245,20 @@ def bind_layer(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> Non
     layouts, constants = [v.layout for v in sources], [v.constant for v in sources]
     try:
         if (body := inlined(layer.primitive, layouts, constants)) is not None:
-            _inline(layer, body, values, nodes)
+            _inline(layer, body, values, nodes, most)
             return
         bound = layer.primitive.bind(layouts, constants)
     except UnknownValueError as error:
         if error.value:
             raise
         if constants[error.slot] is None and make_known([sources[error.slot]], nodes):
-            bind_layer(layer, values, nodes)
+            bind_layer(layer, values, nodes, most)
             return
         raise UnknownValueError(str(error), slot=error.slot, value=layer.inputs[error.slot]) from error
-    enter(layer, bound, values, nodes)
+    enter(layer, bound, values, nodes, most)
 
 
-def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[Node]) -> None:
+def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[Node], most: int) -> None:
     """Bind the layers of *body* in place of *layer*: what makes its results takes their names, the others stand below.
 
     What the body reads from around are its last inputs. A body that a model holds has ONNX nodes of its own.
@@ -273,6 +280,6 @@ def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[
             tuple(dict.fromkeys((*layer.origin, *inner.origin))) if body.op_types else layer.origin,
             inner.annotation or layer.annotation,
         )
-        bind_layer(renamed, values, nodes)
+        bind_layer(renamed, values, nodes, most)
     for outer, name in results:
         values[outer] = values[names[name]]

@@ -92,6 +92,20 @@ def test_pads_that_depend_on_parity_are_those_of_the_member_in_merged_convolutio
     assert both_ways(device, device_class, nodes, {"x": ("n", 16, "h", "w")}, members, **constants).bound >= 2
 
 
+def test_members_have_their_own_shapes_where_two_reshapes_became_one(device: str) -> None:
+    """Twice the rows of half the columns, as SEW makes of its frames: of groups of axes alone there is no telling."""
+    nodes = [
+        node("Shape", ["x"], ["rows"], end=1),
+        node("Concat", ["rows", "half"], ["parted"], axis=0),
+        node("Reshape", ["x", "parted"], ["parts"]),
+        node("Reshape", ["parts", "wide"], ["z"]),
+        node("Relu", ["z"], ["y"]),
+    ]
+    constants = {"half": np.array([2, 8]), "wide": np.array([-1, 8])}
+    found = both_ways(device, "cpu", nodes, {"x": ("s", 16)}, [{"s": 5}, {"s": 80}], **constants)
+    assert found.bound == 2, found.whole
+
+
 @CLASSES
 def test_a_factor_computed_from_a_size_inside_an_inlined_operator_is_that_of_the_member(
     device: str, device_class: str

@@ -8,11 +8,14 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.errors import BindingError
 from clgraph.families.built import Built, special
-from clgraph.families.candidates import candidates
+from clgraph.families.candidates import COMPUTED_ELEMENTS, candidates
 from clgraph.families.rules import alike, regrouped
 from clgraph.families.schema import Schema, schemas
 from clgraph.graph.signature import Signature
+from clgraph.graph.topology import Topology
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.fill import Fill
+from clgraph.ops.shape import ShapeOf
 from clgraph.ops.slice import Slice
 from tests.support.programs import RELU, Net
 
@@ -86,9 +89,28 @@ def test_a_size_that_equals_another_by_chance_is_special() -> None:
     assert "a size of 5 is" in (special(built(5), built(9)) or "")
 
 
+def test_a_table_that_sizes_decide_is_computed_for_no_candidate() -> None:
+    """One of 20 x 20 elements is, where nobody asks for as few, and one of 72 x 72 is not."""
+    topology = Topology()
+    topology.input("x", ("n", "n"))
+    topology.add("shape", ShapeOf(), "x")
+    topology.add("table", Fill(2.0, DType.F32), "shape")
+    topology.output("y", topology.add("product", Eltwise("mul"), "x", "table"))
+    sizes = [{"x": (n, n)} for n in (20, 72)]
+    few = [Built.of(topology.build(shapes, most=COMPUTED_ELEMENTS)) for shapes in sizes]
+    assert special(*few) is None
+    assert all("shape" not in made.nodes for made in few)
+    assert "for some sizes only" in (special(*(Built.of(topology.build(shapes)) for shapes in sizes)) or "")
+
+
 def test_reshapes_go_by_groups_of_axes() -> None:
     assert regrouped((2, 3, 4), (6, 4), (5, 7, 4)) == (35, 4)
     assert regrouped((2, 12), (2, 3, 4), (9, 12)) == (9, 3, 4)
-    for source, target, shape in (((2, 12), (2, 3, 4), (9, 24)), ((3, 4), (4, 3), (5, 4)), ((2, 3), (2, 1, 3), (4, 5))):
+    assert regrouped((2, 3), (2, 1, 3), (4, 5)) == (4, 1, 5)
+    for source, target, shape in (
+        ((2, 12), (2, 3, 4), (9, 24)),
+        ((3, 4), (4, 3), (5, 4)),
+        ((2, 6), (2, 1, 2, 3), (4, 5)),
+    ):
         with pytest.raises(BindingError, match="ambiguous"):
             regrouped(source, target, shape)
