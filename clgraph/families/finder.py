@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 from clgraph.core.dtype import DType
@@ -11,17 +12,23 @@ from clgraph.core.layout import Shape
 from clgraph.errors import BindingError
 from clgraph.families.built import Built
 from clgraph.families.cone import Cone
-from clgraph.families.rules import Guards, Rule, alike, constants_of, regrouped
+from clgraph.families.rules import Guards, Rule, alike, constants_of, held_in, regrouped, splits
 from clgraph.families.uses import Uses
 from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node, Value
+from clgraph.graph.permute import Axes, held
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
+from clgraph.ops.pad import Pad
 from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
 from clgraph.passes.chosen import choice_of
 from clgraph.selector.choose import Choice
 from clgraph.selector.query import Query
+
+MOST_AXES = 6
+"""Of a tensor whose orders are tried."""
 
 
 def rules_of(
@@ -31,10 +38,11 @@ def rules_of(
     extremes: Sequence[Built],
     cone: Cone,
     deciding: Sequence[str],
-) -> tuple[tuple[Rule, ...], Guards, set[str]]:
+) -> tuple[tuple[Rule, ...], Guards, dict[str, bool]]:
     """Return the rules of the nodes of *program*, the final program of what was *built*, in order; guards; folded ones.
 
-    The last are the values that sizes decide and that some node has otherwise: a member's have to be the same.
+    The last are the values that sizes decide and that some node has otherwise: a member's have to be the same. Of some
+    nothing but a value may be left.
 
     Args:
         others: The same topology built for other shapes.
@@ -65,6 +73,7 @@ class _Finder:
         self._built, self._others, self._cone, self._deciding = built, others, cone, deciding
         self._makers = {value: name for name, node in built.nodes.items() for value in node.outputs}
         self._node_of = {id(node.primitive): name for name, node in built.nodes.items()}
+        self._program = program
         self._made = {v.name for v in program.inputs} | set(deciding)
         self._bound: set[str] = set()
         self._traced: set[str] = set()
@@ -113,11 +122,38 @@ class _Finder:
         if isinstance(primitive, Reshape):
             if self._built.shapes.get(node.output.name) == node.output.layout.shape:
                 return Rule(node, self._above(self._layers(node.output.name)), shape_of=node.output.name)
+            if (found := self._sizes(node)) is not None:
+                return Rule(node, self._above(self._layers(found[0])), sizes=found)
             return Rule(node, groups=(node.inputs[0].layout.shape, node.output.layout.shape))
+        if node.inputs and primitive.resized(*(node.inputs[0].layout.shape,) * 2) is not None:
+            return Rule(node)
+        if (layer := self._cone.layer_of(node.name)) is not None and (axes := self._held(node)) is not None:
+            return Rule(node, self._above([layer]), layer=node.name, held=axes)
         # The parts of a split make up its input, or it does not fit the member.
         if primitive.holds_sizes and not isinstance(primitive, Split):
             raise BindingError(f"node {node.name!r}: {primitive} holds sizes, and was made by a pass")
         return Rule(node)
+
+    def _sizes(self, node: Node) -> tuple[str, Axes] | None:
+        """Return axes of a built value of *node*'s origin that a reshape makes, where groups of axes do not tell."""
+        source, target = node.inputs[0].layout.shape, node.output.layout.shape
+        if not splits(source, target):
+            return None
+        for built in self._built.nodes.values():
+            for name in () if set(node.origin).isdisjoint(built.origin) else built.outputs:
+                shape = self._built.shapes[name]
+                if sorted(shape) == sorted(target):
+                    return name, tuple(shape.index(size) for size in target)
+        return None
+
+    def _held(self, node: Node) -> Axes | None:
+        """Return the order of axes that a built slice or pad of this name is held in, where it is one."""
+        built = self._built.nodes.get(node.name)
+        if built is None or not isinstance(built.primitive, Slice | Pad) or len(built.shapes[0]) > MOST_AXES:
+            return None
+        shape, read = built.shapes[0], node.inputs[0].layout.shape
+        orders = (axes for axes in permutations(range(len(shape))) if held(shape, axes) == read)
+        return next((axes for axes in orders if held_in(built.primitive, axes) == node.primitive), None)
 
     def _is_grouped(self, name: str, read: Value) -> bool:
         """Whether groups of axes tell what a built reshape makes of other sizes, so that no layer need be bound.
@@ -143,8 +179,8 @@ class _Finder:
             if self._depends(name) if known is None else not same or self._cone.depends(name, self._deciding):
                 raise BindingError(f"the result {result!r} is computed from sizes alone")
 
-    def guards(self, extremes: Sequence[Built]) -> tuple[Guards, set[str]]:
-        """Return what is to be checked behind all nodes, and what was folded.
+    def guards(self, extremes: Sequence[Built]) -> tuple[Guards, dict[str, bool]]:
+        """Return what is to be checked behind all nodes, and what was folded: whether no constant is left of it.
 
         Args:
             extremes: They show where a size is 1, or equal, by chance.
@@ -177,7 +213,21 @@ class _Finder:
         for name in (*folded, *(name for pair in merged for name in pair)):
             layers += self._layers(name)
         checked = tuple((name, *found) for name, found in shapes.items())
-        return Guards(self._above(layers), checked, tuple(primitives), merged=tuple(merged)), folded
+        return Guards(self._above(layers), checked, tuple(primitives), merged=tuple(merged)), {
+            n: self._vanished(n) for n in folded
+        }
+
+    def _vanished(self, folded: str) -> bool:
+        """Whether *folded* was an operand, and no final node in its readers' place reads what it may have become.
+
+        A constant that is left may be as large as the representative's sizes say.
+        """
+        readers = [node for node in self._built.nodes.values() if folded in node.inputs]
+        origins = {name for node in readers for name in node.origin}
+        read = [v for node in self._program if not origins.isdisjoint(node.origin) for v in node.inputs]
+        left = [v for v in read if v.constant is not None and v.layout.count > 1 and self._sized_name(v) is None]
+        fixed = {name: a.shape for name, a in self._built.constants.items() if name not in self._known_sized}
+        return all(n.primitive.elementwise for n in readers) and all(fixed.get(v.name) == v.layout.shape for v in left)
 
     def _folded(self) -> tuple[set[str], list[tuple[str, str]]]:
         """Return the constants that sizes decide and that some node has otherwise, and pairs that have to be equal."""

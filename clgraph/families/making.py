@@ -15,6 +15,7 @@ from clgraph.families.cone import Cone
 from clgraph.families.family import Compile, Family
 from clgraph.families.finder import rules_of
 from clgraph.families.member import Recipe
+from clgraph.families.rules import is_uniform
 from clgraph.families.schema import Schema, Sizes
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
@@ -82,8 +83,14 @@ def _family(topology: Topology, schema: Schema, found: _Representative, context:
     rules, guards, folded = rules_of(program, found.built, others, found.extremes, cone, tuple(sizes.known))
     constants = {n: Value(n, Layout.of(a), constant=a) for n, a in cone.constants.items() if n not in sizes.known}
     _, bindings = Recipe(program, rules, guards, constants).member(sizes.shapes, sizes.known)
-    known = tuple((name, bindings.array(name)) for name in sorted(folded))
-    guards = replace(guards, constants=known, expansions=tuple(bindings.expansions.items()))
+    known = {name: bindings.array(name) for name in sorted(folded)}
+    uniform = {name for name, array in known.items() if folded[name] and is_uniform(array)}
+    guards = replace(
+        guards,
+        constants=tuple((name, array) for name, array in known.items() if name not in uniform),
+        uniform=tuple((name, known[name].shape, known[name].ravel()[:1].copy()) for name in sorted(uniform)),
+        expansions=tuple(bindings.expansions.items()),
+    )
     recipe = Recipe(program, rules, guards, constants)
     for at, witness in witnesses:
         _confirm(recipe, at, witness)

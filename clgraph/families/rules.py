@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from math import prod
 from typing import Any
@@ -14,6 +14,7 @@ from clgraph.errors import BindingError
 from clgraph.families.cone import Bindings, Expansion
 from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node
+from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.ops.reshape import Reshape
 from clgraph.selector.query import DeviceInfo, Query
@@ -21,13 +22,15 @@ from clgraph.selector.query import DeviceInfo, Query
 
 @frozen
 class Rule:
-    """What a node becomes for a member: at most one of *layer*, *shape_of* and *groups* is given, else it stays.
+    """What a node becomes for a member: at most one of *layer* to *sizes* is given, else it stays or says itself.
 
     Attributes:
         before: Layers that are bound first.
         layer: The primitive is that of the built node of this name.
         shape_of: A reshape to the shape of the built value of this name.
         groups: A reshape of the first shape to the second, group of axes by group.
+        sizes: A reshape to these axes of the built value of this name.
+        held: With *layer*: the primitive on an input that is held in this order of its axes.
         constants: Slots whose constants are computed from sizes, with the names of the built values.
         constant: The slots of constants; ``plain``: the plain layouts of those that are laid out otherwise.
         twin: The number of an earlier node with the same problem and implementation; ``None`` where there is none.
@@ -39,6 +42,8 @@ class Rule:
     layer: str | None = None
     shape_of: str | None = None
     groups: tuple[Shape, Shape] | None = None
+    sizes: tuple[str, Axes] | None = None
+    held: Axes | None = None
     constants: tuple[tuple[int, str], ...] = ()
     known: tuple[tuple[str, DType] | None, ...] = ()
     constant: frozenset[int] = frozenset()
@@ -67,12 +72,25 @@ class Rule:
     def primitive(self, bindings: Bindings, inputs: Sequence[Layout]) -> Primitive:
         """Return the node's primitive for a member; raises ``BindingError`` where there is no telling."""
         if self.layer is not None:
-            return bindings.primitive(self.layer)
+            found = bindings.primitive(self.layer)
+            return found if self.held is None else held_in(found, self.held)
         if self.shape_of is not None:
             return Reshape(bindings.shape(self.shape_of), zero_is_zero=True)
         if self.groups is not None:
             return Reshape(regrouped(*self.groups, inputs[0].shape), zero_is_zero=True)
-        return self.node.primitive
+        if self.sizes is not None:
+            shape = bindings.shape(self.sizes[0])
+            return Reshape(tuple(shape[axis] for axis in self.sizes[1]), zero_is_zero=True)
+        made = self.node.primitive
+        return (made.resized(self.node.inputs[0].layout.shape, inputs[0].shape) if inputs else None) or made
+
+
+def held_in(primitive: Primitive, axes: Axes) -> Primitive:
+    """Return what a slice or pad is on an input that is held in the order *axes*."""
+    made = primitive.permuted(axes, ())
+    if made is None:
+        raise BindingError(f"{primitive} is made for no other order of its axes")
+    return made.primitive
 
 
 @frozen
@@ -85,6 +103,7 @@ class Guards:
         primitives: Such nodes whose attributes are computed from sizes, and came out the same for all that were built.
         constants: Values that sizes decide, and that were folded.
         merged: Such values with equal ones that are read in their place.
+        uniform: Folded ones of which nothing is left but their only value, as of zeros that were added: with the shape.
         expansions: Layers that were inlined, and what stands for them: the nodes that all members have, and what reads
             what. A name inside means the same only where these are the same.
     """
@@ -95,13 +114,15 @@ class Guards:
     constants: tuple[tuple[str, Array], ...] = ()
     merged: tuple[tuple[str, str], ...] = ()
     expansions: tuple[tuple[str, Expansion], ...] = ()
+    uniform: tuple[tuple[str, Shape, Array], ...] = ()
 
     @property
     def asked(self) -> set[str]:
         """The built values whose layouts or elements :meth:`check` asks for."""
         read = {name for layer in self.before for name in layer.inputs}
         read |= {name for _, around, _ in self.shapes for name in around}
-        return read | {name for name, _ in self.constants} | {name for pair in self.merged for name in pair}
+        read |= {name for name, _ in self.constants} | {name for name, _, _ in self.uniform}
+        return read | {name for pair in self.merged for name in pair}
 
     def check(self, bindings: Bindings) -> None:
         """Raise :class:`~clgraph.errors.BindingError` where the member differs."""
@@ -118,9 +139,21 @@ class Guards:
         for name, array in self.constants:
             if not _same(bindings.array(name), array):
                 raise BindingError(f"the constant {name!r} depends on sizes, and was folded")
+        for name, shape, value in self.uniform:
+            array = bindings.array(name)
+            if alike((shape,), (array.shape,)) or not is_uniform(array) or not _same(array.ravel()[:1], value):
+                raise BindingError(
+                    f"the constant {name!r} is not {value[0]} everywhere, or has other axes, and was folded"
+                )
         for name, kept in self.merged:
             if not _same(bindings.array(name), bindings.array(kept)):
                 raise BindingError(f"the constant {name!r} is no longer {kept!r}, which is read in its place")
+
+
+def is_uniform(array: Array) -> bool:
+    """Whether there are elements, and all have the same bits."""
+    flat = array.ravel()
+    return bool(flat.size) and flat.tobytes() == flat[:1].tobytes() * flat.size
 
 
 def _same(first: Array, second: Array) -> bool:
@@ -159,6 +192,33 @@ def regrouped(source: Shape, target: Shape, shape: Shape) -> Shape:
         BindingError: A group whose sizes differ from those of *source* becomes several larger axes.
     """
     found: list[int] = []
+    for read, written in _groups(source, target):
+        old, new, made = source[read], shape[read], target[written]
+        if old == new:
+            found += made
+        elif made == old:
+            found += new
+        elif sum(size != 1 for size in made) == 1:
+            found += [size if size == 1 else prod(new) for size in made]
+        elif len(made) == 1:
+            found.append(prod(new))
+        else:
+            raise BindingError(f"{list(new)} as axes like {list(made)} is ambiguous")
+    return tuple(found)
+
+
+def splits(source: Shape, target: Shape) -> bool:
+    """Whether a reshape of *source* to *target* makes several axes larger than 1 of others."""
+    groups = [(source[read], target[written]) for read, written in _groups(source, target)]
+    return any(old != made and sum(size != 1 for size in made) > 1 for old, made in groups)
+
+
+def _groups(source: Shape, target: Shape) -> Iterator[tuple[slice, slice]]:
+    """Yield which axes of *source* become which of *target*, as few together as can be.
+
+    Raises:
+        BindingError: They have not as many elements.
+    """
     i = j = 0
     while i < len(source) or j < len(target):
         first, begin = i, j
@@ -172,15 +232,4 @@ def regrouped(source: Shape, target: Shape, shape: Shape) -> Shape:
                 there, j = there * target[j], j + 1
             else:
                 raise BindingError(f"a reshape of {list(source)} to {list(target)} has no groups")
-        old, new, made = source[first:i], shape[first:i], target[begin:j]
-        if old == new:
-            found += made
-        elif made == old:
-            found += new
-        elif sum(size != 1 for size in made) == 1:
-            found += [size if size == 1 else prod(new) for size in made]
-        elif len(made) == 1:
-            found.append(prod(new))
-        else:
-            raise BindingError(f"{list(new)} as axes like {list(made)} is ambiguous")
-    return tuple(found)
+        yield slice(first, i), slice(begin, j)

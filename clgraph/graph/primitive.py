@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Layout
+from clgraph.core.layout import Layout, Shape
 from clgraph.core.registry import Registry
 from clgraph.errors import ShapeError, UnsupportedError
 from clgraph.graph.permute import Axes
@@ -165,6 +165,13 @@ class Primitive:
 
         Args:
             inputs: Layouts of all inputs, in their own order; the longest rank counts where they broadcast.
+        """
+        return None
+
+    def resized(self, shape: Shape, other: Shape) -> Primitive | None:
+        """Return what a bound primitive on a first input of *shape* is on one of the shape *other*.
+
+        ``None``, the default, where its attributes do not tell.
         """
         return None
 

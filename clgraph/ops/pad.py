@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from math import gcd
 from typing import ClassVar, Literal
 
@@ -47,6 +48,7 @@ class Pad(Primitive):
         value: What ``constant`` adds.
         axes: Before ``bind``: the axes that the pads are for; ``None``: all.
         reads: Names of the value inputs, before ``bind``.
+        follows: Whether sizes do not decide its pads: a pass that makes a pad may say so.
     """
 
     pads: Pads = ()
@@ -54,6 +56,7 @@ class Pad(Primitive):
     value: float = 0.0
     axes: tuple[int, ...] | None = None
     reads: tuple[str, ...] = ()
+    follows: bool = False
 
     kind: ClassVar[str] = "pad"
 
@@ -101,7 +104,10 @@ class Pad(Primitive):
         return (np.pad(x[kept], grown, mode=_NUMPY[self.mode]) if x.ndim else x,)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return Permuted.along(Pad(held(self.pads, axes), self.mode, self.value), axes, 1)
+        return Permuted.along(replace(self, pads=held(self.pads, axes)), axes, 1)
+
+    def resized(self, shape: Shape, other: Shape) -> Primitive | None:
+        return self if self.follows else None
 
 
 @onnx("Pad", since=(1,), domain=MICROSOFT)

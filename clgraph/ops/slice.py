@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -33,6 +34,7 @@ class Slice(Primitive):
             the back; bound, only the end of a step that goes back to the first element is: ``-size - 1``.
         axes: Before ``bind``: the axes that the entries are for; ``None``: the first ones.
         reads: Names of the value inputs, before ``bind``.
+        follows: Whether its ends are as far from those of x whatever the sizes: a pass that makes a slice may say so.
     """
 
     starts: tuple[int, ...] = ()
@@ -40,6 +42,7 @@ class Slice(Primitive):
     steps: tuple[int, ...] = ()
     axes: tuple[int, ...] | None = None
     reads: tuple[str, ...] = ()
+    follows: bool = False
 
     kind: ClassVar[str] = "slice"
 
@@ -59,8 +62,8 @@ class Slice(Primitive):
             first, stop, _ = slice(max(start, -shape[place]) if step < 0 else start, end, step).indices(shape[place])
             some = len(range(first, stop, step)) > 0
             whole[place] = (first, stop if stop >= 0 else -1 - shape[place], step) if some else (0, 0, step)
-        columns = tuple(zip(*whole, strict=True)) or ((), (), ())
-        return Bound(Slice(*columns), (0,))
+        starts, ends, steps = tuple(zip(*whole, strict=True)) or ((), (), ())
+        return Bound(Slice(starts, ends, steps), (0,))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs
@@ -79,7 +82,13 @@ class Slice(Primitive):
         return (np.ascontiguousarray(inputs[0][window]).reshape(self.sizes),)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return Permuted.along(Slice(held(self.starts, axes), held(self.ends, axes), held(self.steps, axes)), axes, 1)
+        starts, ends, steps = (held(row, axes) for row in (self.starts, self.ends, self.steps))
+        return Permuted.along(replace(self, starts=starts, ends=ends, steps=steps), axes, 1)
+
+    def resized(self, shape: Shape, other: Shape) -> Primitive | None:
+        if not self.follows:
+            return None
+        return replace(self, ends=tuple(e + new - old for e, old, new in zip(self.ends, shape, other, strict=True)))
 
 
 @onnx("Slice", since=(1, 10, 11, 13))

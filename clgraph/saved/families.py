@@ -31,7 +31,7 @@ from clgraph.passes.base import Context
 from clgraph.saved.programs import Add, Find, decode_program, encode_program
 from clgraph.saved.topologies import LAYER_FORM, decode_layer, encode_layer
 
-FORMAT = 3
+FORMAT = 4
 """Of families as JSON; those of another number are not read."""
 
 _Shape = list[int]
@@ -51,6 +51,8 @@ _FORM = {
             list[tuple[int, str]],
             list[tuple[str, str] | None],
             int | None,
+            tuple[str, list[int]] | None,
+            list[int] | None,
         ]
     ],
     "guards": tuple[
@@ -60,6 +62,7 @@ _FORM = {
         list[tuple[str, Any]],
         list[tuple[str, str]],
         list[tuple[str, list[tuple[str, str, list[str], list[str]]], list[str]]],
+        list[tuple[str, _Shape, Any]],
     ],
     "packings": list[tuple[int, Any, Any]],
 }
@@ -124,6 +127,7 @@ def _encode_family(family: Family, add: Add) -> Json:
             _arrays(recipe.guards.constants, add),
             recipe.guards.merged,
             [[layer, expansion.nodes, expansion.results] for layer, expansion in recipe.guards.expansions],
+            [[name, shape, add(value)] for name, shape, value in recipe.guards.uniform],
         ],
         "packings": [
             [constants[number], encode(layout), add(packed)]
@@ -141,7 +145,7 @@ def _decode_family(text: str, schema: Schema, array: Find, context: Context, pri
                 raise ModelError(f"a saved family is damaged: its {part} are not of the form {form}")
         program = decode_program(data["program"], array, context.devices, primitive_of)
         layers = [decode_layer(row, array, primitive_of) for row in data["layers"]]
-        before, shapes, primitives, folded, merged, expansions = data["guards"]
+        before, shapes, primitives, folded, merged, expansions, uniform = data["guards"]
         guards = Guards(
             tuple(layers[i] for i in before),
             tuple((name, tuple(around), _shapes(sizes)) for name, around, sizes in shapes),
@@ -149,6 +153,7 @@ def _decode_family(text: str, schema: Schema, array: Find, context: Context, pri
             tuple((name, array(held)) for name, held in folded),
             tuple((name, kept) for name, kept in merged),
             tuple((layer, _decode_expansion(nodes, results)) for layer, nodes, results in expansions),
+            tuple((name, tuple(shape), array(held)) for name, shape, held in uniform),
         )
         rows = enumerate(zip(data["rules"], program, strict=True))
         rules = tuple(_decode_rule(row, number, node, layers) for number, (row, node) in rows)
@@ -164,22 +169,27 @@ def _decode_family(text: str, schema: Schema, array: Find, context: Context, pri
 def _encode_rule(rule: Rule, numbers: Mapping[str, int]) -> Json:
     before = [numbers[layer.name] for layer in rule.before]
     known = [None if found is None else (found[0], found[1].name) for found in rule.known]
-    return [before, rule.layer, rule.shape_of, rule.groups, rule.constants, known, rule.twin]
+    made = [rule.layer, rule.shape_of, rule.groups]
+    return [before, *made, rule.constants, known, rule.twin, rule.sizes, rule.held]
 
 
 def _decode_rule(data: Json, number: int, node: Node, layers: Sequence[Layer]) -> Rule:
-    before, layer, shape_of, groups, constants, known, twin = data
+    before, layer, shape_of, groups, constants, known, twin, sizes, held = data
     if len(known) != len(node.outputs):
         raise ModelError(f"a saved family is damaged: {node.name!r} has {len(node.outputs)} results, not {len(known)}")
     if twin is not None and not 0 <= twin < number:
         raise ModelError(
             f"a saved family is damaged: {node.name!r} is like node {twin}, which does not stand before it"
         )
+    if held is not None and sorted(held) != list(range(node.inputs[0].layout.rank)):
+        raise ModelError(f"a saved family is damaged: {node.name!r} is held in an order {held} of its axes")
     pair = None if groups is None else (tuple(groups[0]), tuple(groups[1]))
+    order = None if held is None else tuple(held)
+    axes = None if sizes is None else (sizes[0], tuple(sizes[1]))
     sized = tuple((slot, name) for slot, name in constants)
     named = tuple(None if found is None else (found[0], DType[found[1]]) for found in known)
     needed, (slots, plain) = tuple(layers[i] for i in before), constants_of(node)
-    return Rule(node, needed, layer, shape_of, pair, sized, named, slots, plain, twin)
+    return Rule(node, needed, layer, shape_of, pair, axes, order, sized, named, slots, plain, twin)
 
 
 def _decode_packings(data: Json, program: Program, array: Find, primitive_of: PrimitiveOf) -> Packings:

@@ -35,6 +35,7 @@ pytestmark = pytest.mark.opencl
         of_family(lambda f: f["rules"][0].__setitem__(5, [])),
         of_family(lambda f: f["rules"][0].__setitem__(1, 5)),
         of_family(lambda f: f["rules"][1].__setitem__(6, 1)),
+        of_family(lambda f: f["rules"][0].__setitem__(8, [2, 3])),
         of_family(lambda f: f.__setitem__("guards", [[], [], [], [["c", [99, "F32", [1]]]]])),
         of_family(lambda f: f.__setitem__("packings", [[0, ["d", "F32"], [0, "F32", [1]]]])),
         of_family(lambda f: f.__setitem__("layers", [[1]])),

@@ -60,19 +60,24 @@ def test_each_constant_is_packed_once_a_format() -> None:
         ),
         (Guards((), (), (("n", Activation("relu")),), ()), "node 'n' is .*tanh.*, which was .*relu.* when it was"),
         (Guards((), (), (), (("c", np.array([4])),)), "the constant 'c' depends on sizes, and was folded"),
+        (Guards((), (), (), uniform=(("c", (5,), np.array([4])),)), "the constant 'c' is not 4 everywhere"),
+        (Guards((), (), (), uniform=(("c", (1,), np.array([3])),)), "the constant 'c' is .*, or has other axes"),
+        (Guards((), (), (), uniform=(("d", (5,), np.array([3])),)), "the constant 'd' is not 3 everywhere"),
     ],
 )
 def test_what_left_no_trace_must_be_the_same(guards: Guards, why: str) -> None:
-    found = beginning([("x", Layout.of(np.zeros((3, 8), "f4")))], {}, {"c": np.array([3])})
+    found = beginning([("x", Layout.of(np.zeros((3, 8), "f4")))], {}, {"c": np.array([3, 3]), "d": np.array([3, 4])})
     found.primitives["n"] = Activation("tanh")
     with pytest.raises(BindingError, match=why):
         guards.check(found)
 
 
 def test_what_is_the_same_for_a_member_passes() -> None:
-    found = beginning([("x", Layout.of(np.zeros((3, 8), "f4")))], {}, {"c": np.array([3])})
+    found = beginning([("x", Layout.of(np.zeros((3, 8), "f4")))], {}, {"c": np.array([3, 3])})
     found.primitives["n"] = Activation("tanh")
-    Guards((), (("n", ("x",), ((2, 8),)),), (("n", Activation("tanh")),), (("c", np.array([3])),)).check(found)
+    folded = ("c", np.array([3, 3]))
+    Guards((), (("n", ("x",), ((2, 8),)),), (("n", Activation("tanh")),), (folded,)).check(found)
+    Guards((), (), (), uniform=(("c", (7,), np.array([3])),)).check(found)
 
 
 class ReadsAround(HostReference):

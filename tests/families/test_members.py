@@ -92,6 +92,28 @@ def test_pads_that_depend_on_parity_are_those_of_the_member_in_merged_convolutio
     assert both_ways(device, device_class, nodes, {"x": ("n", 16, "h", "w")}, members, **constants).bound >= 2
 
 
+def test_slices_and_pads_that_passes_make_are_those_of_the_member(device: str) -> None:
+    """Convolutions of volumes are those of slices of the depth; a slice between transposes is one of another axis."""
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], strides=[2, 1, 1], pads=[1, 1, 1, 1, 1, 1]),
+        node("Relu", ["c"], ["r"]),
+        node("Conv", ["r", "w"], ["z"], pads=[1, 0, 0, 1, 0, 0]),
+        node("Relu", ["z"], ["y"]),
+    ]
+    sizes = [{"n": 2, "d": 7, "h": 6}, {"n": 3, "d": 4, "h": 9}, {"n": 1, "d": 6, "h": 5}]
+    found = both_ways(device, "cpu", nodes, {"x": ("n", 3, "d", "h", 6)}, sizes, w=numbers(3, 3, 3, 3, 3))
+    assert found.bound == 3, found.whole
+    nodes = [
+        node("Transpose", ["x"], ["t"], perm=[0, 2, 1]),
+        node("Slice", ["t", "one", "end", "two"], ["part"]),
+        node("Transpose", ["part"], ["back"], perm=[0, 2, 1]),
+        node("Relu", ["back"], ["y"]),
+    ]
+    constants = {"one": np.array([1]), "end": np.array([1 << 31]), "two": np.array([2])}
+    found = both_ways(device, "cpu", nodes, {"x": (2, "s", 8)}, [{"s": 9}, {"s": 50}], **constants)
+    assert found.bound == 2, found.whole
+
+
 def test_members_have_their_own_shapes_where_two_reshapes_became_one(device: str) -> None:
     """Twice the rows of half the columns, as SEW makes of its frames: of groups of axes alone there is no telling."""
     nodes = [

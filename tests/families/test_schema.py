@@ -9,7 +9,7 @@ from clgraph.core.dtype import DType
 from clgraph.errors import BindingError
 from clgraph.families.built import Built, special
 from clgraph.families.candidates import COMPUTED_ELEMENTS, candidates
-from clgraph.families.rules import alike, regrouped
+from clgraph.families.rules import alike, regrouped, splits
 from clgraph.families.schema import Schema, schemas
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
@@ -106,6 +106,8 @@ def test_a_table_that_sizes_decide_is_computed_for_no_candidate() -> None:
 def test_reshapes_go_by_groups_of_axes() -> None:
     assert regrouped((2, 3, 4), (6, 4), (5, 7, 4)) == (35, 4)
     assert regrouped((2, 12), (2, 3, 4), (9, 12)) == (9, 3, 4)
+    assert splits((2, 12), (2, 3, 4))
+    assert not splits((2, 3, 4), (6, 1, 4))
     assert regrouped((2, 3), (2, 1, 3), (4, 5)) == (4, 1, 5)
     for source, target, shape in (
         ((2, 12), (2, 3, 4), (9, 24)),

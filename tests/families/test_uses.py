@@ -66,6 +66,19 @@ def test_a_fixed_constant_that_equals_one_of_the_representatives_stays_what_it_i
 
 
 @pytest.mark.opencl
+def test_zeros_of_a_members_size_that_are_added_leave_nothing(device: str) -> None:
+    """As the biases of T5's decoder are, and masks of a text without one."""
+    zeros = helper.make_tensor("zero", FLOAT, [1], [0.0])
+    nodes = [
+        helper.make_node("Concat", ["shape", "columns"], ["sizes"], axis=0),
+        helper.make_node("ConstantOfShape", ["sizes"], ["mask"], value=zeros),
+        helper.make_node("Add", ["x", "mask"], ["masked"]),
+        helper.make_node("MatMul", ["masked", "weights"], ["y"]),
+    ]
+    check(scaled(nodes, ["y"], columns=np.array([16])), device, lambda x, z, w, n: [x @ w], "bound")
+
+
+@pytest.mark.opencl
 def test_constants_whose_uses_are_all_there_are_bound(device: str) -> None:
     """Two equal sums become one node; what nobody asks for goes; what follows is fused."""
     nodes = [helper.make_node("Add", ["z", "c"], [name]) for name in ("a", "b", "unused")]
