@@ -67,12 +67,14 @@ class ClgraphBackend(Backend):
     def run_node(
         cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU", outputs_info: Any = None, **_: Any
     ) -> Any:
-        """Refuse: a node alone does not say its operator set; make a model of it.
+        """Refuse, because a single node does not state its operator set.
 
         Raises:
             UnsupportedError: Always.
         """
-        raise UnsupportedError("a node is run as a model of one: onnx.helper.make_model, then run_model")
+        raise UnsupportedError(
+            "a single node states no operator set: build a model of it by onnx.helper.make_model, and use run_model"
+        )
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

@@ -61,13 +61,9 @@ class PlanMemory(Pass):
 
     def run(self, program: Program, context: Context) -> int:
         _check_constants(program, context)
-        arenas: dict[str, list[Buffer]] = {}
-        for buffer in program.buffers:
-            arenas.setdefault(buffer.placement, []).append(buffer)
         saved = 0
-        for placement, buffers in arenas.items():
-            bank = context.devices[placement].max_alloc // UNIT * UNIT
-            arena = _pack(buffers, bank, self.orders, self.moves)
+        for placement, buffers in _by_placement(program).items():
+            arena = _pack(buffers, _bank(context, placement), self.orders, self.moves)
             program.arenas[placement] = arena
             saved += arena.unshared - arena.nbytes
         return saved
@@ -89,24 +85,30 @@ def _check_constants(program: Program, context: Context) -> None:
 
 def best_order(program: Program, context: Context) -> int:
     """Return the number of the order that packs the buffers of a planned *program* into the fewest bytes."""
-    arenas: dict[str, list[Buffer]] = {}
-    for buffer in program.buffers:
-        arenas.setdefault(buffer.placement, []).append(buffer)
-    ends = []
+    arenas, ends = _by_placement(program), []
     for key in _ORDERS:
-        packed = (
-            _placer(buffers)(sorted(buffers, key=key), context.devices[placement].max_alloc // UNIT * UNIT)
-            for placement, buffers in arenas.items()
-        )
+        packed = (_placer(buffers)(sorted(buffers, key=key), _bank(context, p)) for p, buffers in arenas.items())
         ends.append(sum(map(_end, packed)))
     return ends.index(min(ends))
+
+
+def _by_placement(program: Program) -> dict[str, list[Buffer]]:
+    found: dict[str, list[Buffer]] = {}
+    for buffer in program.buffers:
+        found.setdefault(buffer.placement, []).append(buffer)
+    return found
+
+
+def _bank(context: Context, placement: str) -> int:
+    """Return the bytes of the largest allocation of a device, in whole units."""
+    return context.devices[placement].max_alloc // UNIT * UNIT
 
 
 def lower_bound(buffers: Iterable[Buffer]) -> int:
     """Return the most bytes alive at one position of the execution order."""
     steps: dict[int, int] = {}
     for b in buffers:
-        size = -(-b.nbytes // UNIT) * UNIT
+        size = _units(b.nbytes)
         steps[b.first] = steps.get(b.first, 0) + size
         steps[b.last + 1] = steps.get(b.last + 1, 0) - size
     alive = most = 0
@@ -141,7 +143,7 @@ def _pack(buffers: list[Buffer], bank: int, orders: Sequence[int], moves: int) -
             break
     for b, offset in best.items():
         b.offset = offset
-    return Arena(end, least, sum([-(-b.nbytes // UNIT) * UNIT for b in buffers]))
+    return Arena(end, least, sum(_units(b.nbytes) for b in buffers))
 
 
 def _end(offsets: dict[Buffer, int]) -> int:
@@ -229,4 +231,5 @@ def _within_bank(at: Array, size: int, bank: int) -> Array:
 
 
 def _units(nbytes: int) -> int:
+    """Return *nbytes* rounded up to whole units."""
     return -(-nbytes // UNIT) * UNIT
