@@ -42,6 +42,7 @@ class ByteEnd:
     single: Int
     bounded: Int
     noting: Int
+    finished: Int
     zero: Int
     low: Int
     high: Int
@@ -126,6 +127,7 @@ def end_numbers(zero: int = 0, low: int = 0, high: int = 255, **said: Any) -> di
         "single": 0,
         "bounded": 0,
         "noting": 0,
+        "finished": 0,
         "zero": zero,
         **bounds,
         **said,

@@ -60,7 +60,7 @@ def end_of(q: Query[Any]) -> End | str:
     inner = steps[: len(steps) - (rounding is not None)]
     if rounding is not None and (limits := _limits(inner, rounding)) is not None:
         return End(BYTES, len(steps), 0.0, end_numbers(rounding.zero, *limits, first=rounding.scale))
-    head = _head(q, inner)
+    head = _head(q, inner, floats=rounding is None)
     if rounding is not None and (limits := _limits(inner[len(head) :], rounding)) is not None:
         return head.end(TWICE, len(steps), 0.0, rounding, limits)
     bounds = {} if head.again or head.residual else _float_bounds(q, inner[len(head) :])
@@ -171,6 +171,7 @@ class _Head:
     """Operations at the head of a list that a micro-kernel applies, each at most once and in this order.
 
     Attributes:
+        last: A rounding of floats behind *residual* that nothing follows.
         single: *by* is one number for all channels.
     """
 
@@ -181,11 +182,12 @@ class _Head:
     by_after: Fused | None
     plus_after: Fused | None
     residual: Fused | None
+    last: Fused | None
     single: bool
 
     def __len__(self) -> int:
         first = (self.within, self.by, self.plus, self.again)
-        return sum(f is not None for f in (*first, self.by_after, self.plus_after, self.residual))
+        return sum(f is not None for f in (*first, self.by_after, self.plus_after, self.residual, self.last))
 
     def end(self, mode: int, taken: int, last: float, rounding: StaticQuantize | None, limits: tuple[int, int]) -> End:
         """Return the end in which they stand, followed by bytes of *rounding* in *mode* TWICE."""
@@ -211,6 +213,8 @@ class _Head:
             assert isinstance(p, DequantizeAdd)
             joint = _joint(again, p, rounding if mode == TWICE else None)
             said |= joint or {"third": p.scale, "shift": float(p.zero)}
+        if self.last:
+            said |= {"finished": 1, "step": _alpha(self.last), "ending": _low(self.last)}
         operands = (self.by, self.plus, self.by_after, self.plus_after, self.residual)
         slots = [None if f is None else f.operands[0] for f in operands]
         said = {"zero": 0 if rounding is None else rounding.zero, "single": int(self.single), **said}
@@ -236,7 +240,7 @@ def _joint(again: Fused | None, p: DequantizeAdd, rounding: StaticQuantize | Non
     return {**said, "step": scale, "ending": float(zero)}
 
 
-def _head(q: Query[Any], steps: tuple[Fused, ...]) -> _Head:
+def _head(q: Query[Any], steps: tuple[Fused, ...], *, floats: bool = False) -> _Head:
     left = list(steps)
 
     def take(fits: Callable[[Fused], bool]) -> Fused | None:
@@ -247,7 +251,11 @@ def _head(q: Query[Any], steps: tuple[Fused, ...]) -> _Head:
     first = (within, single or take(by), take(plus), take(_rounds))
     after = (take(by), take(plus)) if first[3] else (None, None)
     bytes_ = lambda f: isinstance(f.primitive, DequantizeAdd) and _adds_alike(q, f.operands[0])  # noqa: E731
-    return _Head(*first, *after, residual=None if any(after) else take(bytes_), single=single is not None)
+    residual = None if any(after) else take(bytes_)
+    adds = residual.primitive if residual else None
+    plain = isinstance(adds, DequantizeAdd) and adds.order is None
+    last = take(_rounds) if floats and plain and len(left) == 1 else None
+    return _Head(*first, *after, residual=residual, last=last, single=single is not None)
 
 
 def _rounds(step: Fused) -> bool:

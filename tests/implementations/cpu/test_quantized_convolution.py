@@ -56,6 +56,13 @@ ENDS = {
         Fused(LAST),
     ],
     "floats of a sum of bytes": [Fused(DequantizeAdd(0.3, 90), (5,)), Fused(Activation("relu"))],
+    "floats of channels and a sum of bytes, rounded": [
+        Fused(Activation("fake_quantize", 0.4, -128.0)),
+        Fused(Eltwise("add"), (5,)),
+        Fused(Activation("fake_quantize", 0.5, -100.0)),
+        Fused(DequantizeAdd(0.3, 90), (6,)),
+        Fused(Activation("fake_quantize", 0.753, -100.0)),
+    ],
     "bytes of a list behind a sum of bytes": [
         Fused(DequantizeAdd(0.3, 90), (5,)),
         Fused(Activation("tanh")),
@@ -145,7 +152,13 @@ def check(engine, implementation, primitive, arrays, end, rng):
     )
     if not rounds:
         # The sum, its product and sum with the bias, and three operations of each of two further ones.
-        assert (np.abs(got - value) <= 10 * U32 * size).all()
+        near = np.abs(got - value) <= 10 * U32 * size
+        if "rounded" in end:
+            # Beside a half of a rounding a value is a step further on, 0.753 in the last one.
+            assert near.mean() >= 1 - 1e-3
+            assert (np.abs(got - value) <= 0.76).all()
+        else:
+            assert near.all()
         return
     check_lookup(engine, implementation, primitive, arrays, arity, got, rng, fused)
     last = fused[-1].primitive
