@@ -63,7 +63,7 @@ def command() -> None:
     type=click.IntRange(min=64),
     default=LONGEST_SIDE,
     show_default=True,
-    help="Larger pictures are scaled to this many pixels to find the lines; they are read at full size.",
+    help="Larger pictures are scaled to this size in pixels to find lines; they are read at full size.",
 )
 @device_options
 def ocr(

@@ -24,13 +24,13 @@ from clgraph.model.model import Model
 @click.command(cls=SectionedCommand, name="run")
 @model_options
 @feed_options
-@click.option("--random-inputs", is_flag=True, help="Random arrays for the inputs that --input does not give.")
+@click.option("--random-inputs", is_flag=True, help="Use random arrays for inputs without --input.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("--output", "outputs", multiple=True, metavar="[NAME=]FILE", help="Write to .npz, .npy or a picture.")
 @click.option("--output-dir", type=click.Path(path_type=Path), help="Write each output there as a .npy file.")
 @click.option("--top", type=click.IntRange(min=1), metavar="K", help="Show the K largest values of each output.")
-@click.option("--labels", type=click.Path(path_type=Path), help="Text file with a class name a line, for --top.")
-@click.option("--dump-tensors", metavar="NODE,NODE", help="Write what these nodes make to --output-dir, too.")
+@click.option("--labels", type=click.Path(path_type=Path), help="Text file with one class name per line, for --top.")
+@click.option("--dump-tensors", metavar="NODE,NODE", help="Also write the results of these nodes to --output-dir.")
 @json_option
 def command(
     options: ModelOptions,

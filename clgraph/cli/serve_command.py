@@ -21,45 +21,53 @@ MIB = 1 << 20
 @click.command(cls=SectionedCommand, name="serve")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: all interfaces.")
-@click.option("--http-port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any free one.")
-@click.option("--grpc-port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="0: any free one.")
+@click.option("--http-port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any free port.")
+@click.option("--grpc-port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="0: any free port.")
 @click.option("--no-http", is_flag=True, help="Serve gRPC only, without metrics.")
 @click.option("--no-grpc", is_flag=True, help="Serve HTTP only.")
 @click.option(
-    "--max-request", type=click.IntRange(min=1), default=64, show_default=True, help="Most MiB of a request, unpacked."
+    "--max-request",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="Maximum size of a request in MiB, decompressed.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=60.0,
     show_default=True,
-    help="Seconds that a call may wait and run.",
+    help="Maximum seconds of a call, waiting included.",
 )
 @click.option(
-    "--queue", type=click.IntRange(min=1), default=64, show_default=True, help="Calls that may wait for each model."
+    "--queue",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="Maximum number of waiting calls per model.",
 )
 @click.option(
     "--connections",
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="Connections of HTTP, and calls of gRPC, at a time.",
+    help="Maximum number of HTTP connections, and of concurrent gRPC calls.",
 )
 @click.option(
     "--poll",
     type=click.FloatRange(min=0),
     default=5.0,
     show_default=True,
-    help="Seconds between scans of the folder; 0: only clients load and unload.",
+    help="Seconds between scans of the folder; 0: models are loaded and unloaded by clients only.",
 )
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
     default=30.0,
     show_default=True,
-    help="Seconds that running calls have to finish after SIGTERM or Ctrl-C.",
+    help="Seconds for running calls to finish after SIGTERM or Ctrl-C.",
 )
-@click.option("--follow-links", is_flag=True, help="Follow links that lead out of FOLDER.")
+@click.option("--follow-links", is_flag=True, help="Follow symbolic links out of FOLDER.")
 @device_options
 def command(
     where: DeviceOptions,

@@ -20,8 +20,8 @@ from clgraph.tuner import tune as tuner
 @click.command(cls=SectionedCommand, name="tune")
 @click.argument("model", type=click.Path(path_type=Path), required=False)
 @click.option("--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input.")
-@click.option("--seconds", default=60.0, show_default=True, help="How long to measure, about.")
-@click.option("--file", type=click.Path(path_type=Path), help="Keep the results there; else in the cache folder.")
+@click.option("--seconds", default=60.0, show_default=True, help="Approximate time to measure.")
+@click.option("--file", type=click.Path(path_type=Path), help="Save the results there instead of in the cache folder.")
 @click.option("--report", is_flag=True, help="Show every candidate: the estimates before and after, the measurement.")
 @json_option
 @device_options

@@ -29,9 +29,13 @@ from clgraph.saved.container import is_dump, is_saved
 @click.command(cls=SectionedCommand, name="view")
 @model_options
 @feed_options
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the page there, and open no browser.")
-@click.option("--against", type=click.Path(path_type=Path), help="Show this model or dump beside it.")
-@click.option("--onnx", type=click.Path(path_type=Path), help="Write the program after every pass there, for netron.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write the page to this file instead of opening a browser."
+)
+@click.option("--against", type=click.Path(path_type=Path), help="Show this model or dump beside MODEL.")
+@click.option(
+    "--onnx", type=click.Path(path_type=Path), help="Write the program after every pass to this folder, for netron."
+)
 @click.option("--no-run", is_flag=True, help="Do not run the model: no times, no roofline.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
 def command(
