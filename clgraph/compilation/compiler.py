@@ -27,8 +27,9 @@ from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values, pass_records
 from clgraph.network.workspace import Workspace
-from clgraph.passes.base import Context, Observer, PassManager, check_names
+from clgraph.passes.base import Context
 from clgraph.passes.budgets import Budgets
+from clgraph.passes.manager import Observer, PassManager, check_names
 from clgraph.passes.observers import Dump, Tell, Time, Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.placement.partition import idle_annotations, idle_rules

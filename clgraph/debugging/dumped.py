@@ -22,8 +22,8 @@ from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values
 from clgraph.network.workspace import Workspace
-from clgraph.passes.base import PassManager
 from clgraph.passes.constants.copying import copy_program
+from clgraph.passes.manager import PassManager
 from clgraph.passes.observers import Time
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.saved.constant_files import ConstantFiles

@@ -19,7 +19,8 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.network.network import Network
 from clgraph.ops.reorder import Reorder
-from clgraph.passes.base import Context, PassManager
+from clgraph.passes.base import Context
+from clgraph.passes.manager import PassManager
 from clgraph.passes.pipeline import required_pipeline
 from clgraph.passes.selection import Proposal, proposals
 from clgraph.selector.query import Query

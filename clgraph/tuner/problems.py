@@ -19,8 +19,9 @@ from clgraph.ops.pooling import Pooling
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.transpose import Transpose
-from clgraph.passes.base import Context, PassManager
+from clgraph.passes.base import Context
 from clgraph.passes.fusing.fuse_pre_operations import FusePreOperations
+from clgraph.passes.manager import PassManager
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.selection import plain_query
 from clgraph.selector.choose import candidates

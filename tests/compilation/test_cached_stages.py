@@ -13,7 +13,7 @@ from onnx import helper
 
 import clgraph
 from clgraph.compilation import cache_files, keeper, model_cache
-from clgraph.passes.base import PassManager
+from clgraph.passes.manager import PassManager
 from tests.support.graphs import FLOAT
 from tests.support.open_models import open_model
 

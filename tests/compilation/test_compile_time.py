@@ -13,7 +13,7 @@ import pytest
 
 import clgraph
 from clgraph.compilation import models
-from clgraph.passes.base import PassManager
+from clgraph.passes.manager import PassManager
 from tests.support.graph_writer import GraphWriter
 
 SIZE = 8

@@ -14,7 +14,8 @@ from clgraph.families.family import PassRow
 from clgraph.graph.program import Milestone, Program
 from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
-from clgraph.passes.base import Context, Pass, PassManager
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.manager import PassManager
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.targets.target import Phase, TargetPass
 from tests.support.fake_target import fake_target

@@ -10,7 +10,8 @@ from clgraph.errors import UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
-from clgraph.passes.base import Context, PassManager
+from clgraph.passes.base import Context
+from clgraph.passes.manager import PassManager
 from clgraph.passes.pipeline import default_pipeline
 from tests.support.models import FEW, HEAVY, light_model, light_names
 from tests.support.programs import Net

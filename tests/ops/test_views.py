@@ -35,7 +35,8 @@ from clgraph.ops.space import Shuffle, ShuffleRef
 from clgraph.ops.split import Split, SplitRef
 from clgraph.ops.transpose import Transpose, TransposeRef
 from clgraph.ops.where import Where, WhereRef
-from clgraph.passes.base import Context, PassManager
+from clgraph.passes.base import Context
+from clgraph.passes.manager import PassManager
 from clgraph.passes.pipeline import required_pipeline
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import Query

@@ -8,8 +8,9 @@ import pytest
 
 from clgraph.errors import ProgramError
 from clgraph.graph.program import Milestone, Program
-from clgraph.passes.base import Context, Pass, PassManager
+from clgraph.passes.base import Context, Pass
 from clgraph.passes.constants.copying import copy_program
+from clgraph.passes.manager import PassManager
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers, _one_a_line
 from clgraph.passes.patterns.init import Init
 from clgraph.passes.pipeline import default_pipeline

@@ -10,8 +10,9 @@ import clgraph.passes.pipeline
 from clgraph.errors import OptionError, ProgramError, UnsupportedError
 from clgraph.graph.check import check
 from clgraph.graph.program import Milestone
-from clgraph.passes.base import Context, PassManager
+from clgraph.passes.base import Context
 from clgraph.passes.kernels.build_kernels import BuildKernels
+from clgraph.passes.manager import PassManager
 from clgraph.passes.observers import Verify
 from clgraph.passes.pipeline import default_pipeline, required_pipeline
 from clgraph.passes.quantization.prepare_quantization import PrepareQuantization

@@ -24,8 +24,9 @@ from clgraph.graph.program import Program
 from clgraph.network.network import Network
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
-from clgraph.passes.base import Context, PassManager
+from clgraph.passes.base import Context
 from clgraph.passes.chosen import choice_of
+from clgraph.passes.manager import PassManager
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.placement.partition import Partition
 from clgraph.passes.selection import Proposal, missing_halo, proposals

@@ -14,7 +14,8 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
-from clgraph.passes.base import Context, Pass, PassManager
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.manager import PassManager
 from clgraph.passes.observers import Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
 

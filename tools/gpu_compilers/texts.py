@@ -9,8 +9,9 @@ from math import prod
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.network.node_steps import steps_of
-from clgraph.passes.base import Context, PassManager
+from clgraph.passes.base import Context
 from clgraph.passes.chosen import choice_of
+from clgraph.passes.manager import PassManager
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.selector.choose import Choice, candidates
 from clgraph.selector.jit import Jit

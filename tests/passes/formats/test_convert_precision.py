@@ -11,8 +11,9 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reorder import Reorder
-from clgraph.passes.base import Context, Pass, PassManager
+from clgraph.passes.base import Context, Pass
 from clgraph.passes.formats.convert_precision import ConvertPrecision, fits
+from clgraph.passes.manager import PassManager
 from clgraph.passes.observers import VerifyNumbers
 from clgraph.passes.placement.insert_transfers import InsertTransfers
 from clgraph.passes.placement.partition import Partition

@@ -41,7 +41,8 @@ from clgraph.ops.top_k import TopK
 from clgraph.ops.transpose import Transpose
 from clgraph.ops.trigonometry import Trigonometric
 from clgraph.ops.where import Where
-from clgraph.passes.base import Context, PassManager
+from clgraph.passes.base import Context
+from clgraph.passes.manager import PassManager
 from clgraph.passes.memory import split_batch
 from clgraph.passes.memory.split_batch import BatchSlice, SplitBatch, best_slices, slice_of
 from clgraph.passes.observers import Verify, VerifyNumbers

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.program import Milestone, Program
 from clgraph.graph.topology import Topology
-from clgraph.passes.base import Context, PassManager
+from clgraph.passes.base import Context
+from clgraph.passes.manager import PassManager
 from clgraph.passes.observers import PassObserver, Verify
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.selector.query import DeviceInfo

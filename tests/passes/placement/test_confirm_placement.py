@@ -15,7 +15,8 @@ from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.transfer import Transfer
-from clgraph.passes.base import Context, PassManager
+from clgraph.passes.base import Context
+from clgraph.passes.manager import PassManager
 from clgraph.passes.observers import Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.placement.confirm_placement import ConfirmPlacement
