@@ -12,7 +12,7 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.core.registry import Registry
-from clgraph.errors import ShapeError, UnsupportedError
+from clgraph.errors import UnsupportedError
 from clgraph.graph.permute import Axes
 
 Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
@@ -282,25 +282,3 @@ def primitive_of(kind: str) -> type[Primitive]:
     if found is None:
         raise UnsupportedError(f"no operator is called {kind!r}: it is a plugin's that is not installed or not loaded")
     return found
-
-
-def broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Return whether *shape* broadcasts to *wanted* and not beyond it."""
-    pairs = zip(reversed(shape), reversed(wanted), strict=False)
-    return len(shape) <= len(wanted) and all(size in (1, there) for size, there in pairs)
-
-
-def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the common shape of NumPy broadcasting, of any size; raises ``ShapeError`` where there is none."""
-    made = max(shapes, key=len, default=())
-    for shape in shapes:
-        if shape != made:
-            common = list(made)
-            for axis in range(-len(shape), 0):
-                size, wide = shape[axis], common[axis]
-                if wide == 1:
-                    common[axis] = size
-                elif size not in (1, wide):
-                    raise ShapeError(f"{' and '.join(str(list(shape)) for shape in shapes)} do not broadcast")
-            made = tuple(common)
-    return made

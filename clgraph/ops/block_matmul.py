@@ -12,7 +12,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.primitive import Array, Primitive, broadcasts_to, primitive
+from clgraph.graph.broadcasting import broadcasts_to
+from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.block_records import Records
 from clgraph.selector.general import (
     FLOATS,

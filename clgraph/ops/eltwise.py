@@ -12,9 +12,10 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.graph.broadcasting import broadcast
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
-from clgraph.graph.primitive import Array, Permuted, PostOperation, Primitive, broadcast, primitive
+from clgraph.graph.primitive import Array, Permuted, PostOperation, Primitive, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.align import Align, aligned
 from clgraph.selector.general import (

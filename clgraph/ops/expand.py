@@ -13,10 +13,11 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, known_ints, positive_axis, read_values
+from clgraph.graph.broadcasting import broadcast
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, held
-from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, broadcast, primitive
+from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.selector.general import General, View, move
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan

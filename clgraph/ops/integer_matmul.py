@@ -13,9 +13,10 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.graph.broadcasting import broadcast
 from clgraph.graph.composite import Composition
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.primitive import Array, broadcast, primitive
+from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.topology import Inlinable, Topology
 from clgraph.ops.cast_like import CastLike
 from clgraph.ops.eltwise import Eltwise

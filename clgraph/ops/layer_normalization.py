@@ -14,9 +14,10 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
+from clgraph.graph.broadcasting import broadcast
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
-from clgraph.graph.primitive import Array, Bound, Primitive, broadcast, primitive
+from clgraph.graph.primitive import Array, Bound, Primitive, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.cast_like import CastLike
 from clgraph.ops.eltwise import Eltwise

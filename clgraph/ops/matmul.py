@@ -11,8 +11,9 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
+from clgraph.graph.broadcasting import broadcast, broadcasts_to
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.primitive import Array, Bound, Primitive, broadcast, broadcasts_to, primitive
+from clgraph.graph.primitive import Array, Bound, Primitive, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.selector.general import (

@@ -10,8 +10,9 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.graph.broadcasting import broadcast
 from clgraph.graph.permute import Axes
-from clgraph.graph.primitive import Array, Permuted, PostOperation, Primitive, broadcast, primitive
+from clgraph.graph.primitive import Array, Permuted, PostOperation, Primitive, primitive
 from clgraph.selector.general import (
     FLOATS,
     General,

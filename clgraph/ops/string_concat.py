@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
+from clgraph.graph.broadcasting import broadcast
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.primitive import Array, OfHostValues, Primitive, broadcast, primitive
+from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
 
 
 @primitive

@@ -11,9 +11,10 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.graph.broadcasting import broadcast
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
-from clgraph.graph.primitive import Array, Permuted, Primitive, broadcast, primitive
+from clgraph.graph.primitive import Array, Permuted, Primitive, primitive
 from clgraph.selector.general import General, View, bits_jit, launch, lines, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan

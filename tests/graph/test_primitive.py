@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from clgraph.errors import ShapeError
-from clgraph.graph.primitive import Primitive, broadcast
+from clgraph.graph.broadcasting import broadcast
+from clgraph.graph.primitive import Primitive
 
 
 class Bare(Primitive):
