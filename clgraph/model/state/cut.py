@@ -203,7 +203,7 @@ class _Cut:
             told[0],
             tuple(n for n in top.inputs if n in growing),
             batch := self._batch_axes(kept, caches),
-            self._token_axes(kept, batch),
+            self._token_axes(kept, batch, attentions[0]),
             {n: s.shape for n, s in fed.items() if s.shape is not None},
             {n: s.dtype for n, s in fed.items() if s.dtype is not None},
             first,
@@ -296,13 +296,34 @@ class _Cut:
         pasts = {shape[2] for shape in shapes if isinstance(shape[2], str)}
         return [name for name, s in kept.items() if len(s.shape or ()) == 4 and (s.shape or ())[2] in pasts]
 
-    def _token_axes(self, kept: Iterable[str], batch: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-        """Return the open axes of the inputs that do not grow, but for the batch's."""
+    def _token_axes(
+        self, kept: Iterable[str], batch: Mapping[str, int], attention: Layer
+    ) -> dict[str, tuple[int, ...]]:
+        """Return the axes of the inputs that do not grow, but for the batch's, that have the new tokens' size.
+
+        They are open, and of no other name than those in front of the first *attention*: behind it, what an encoder
+        made is of another length.
+        """
         shapes = {name: self.topology.inputs[name].shape or () for name in kept}
+        near = self._in_front(attention)
+        names = {d for name, shape in shapes.items() if name in near for d in shape}
         return {
-            name: tuple(i for i, d in enumerate(shape) if not isinstance(d, int) and i != batch.get(name))
+            name: tuple(
+                i
+                for i, d in enumerate(shape)
+                if not isinstance(d, int) and i != batch.get(name) and (d is None or d in names or name in near)
+            )
             for name, shape in shapes.items()
         }
+
+    def _in_front(self, attention: Layer) -> set[str]:
+        """Return the values that the queries and new keys of *attention* are made of."""
+        slots = zip(_slots(attention), attention.inputs, strict=True)
+        needed = {name for slot, name in slots if slot not in ("bias", "told", *PAST)}
+        for layer in reversed(self.topology.layers):
+            if needed & set(layer.outputs):
+                needed |= set(layer.inputs)
+        return needed
 
 
 def _slots(layer: Layer) -> Sequence[str]:

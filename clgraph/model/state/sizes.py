@@ -14,7 +14,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.signature import Dimension, Signature
 from clgraph.graph.topology import Topology
-from clgraph.model.state.spelled import joins
+from clgraph.model.state.examples import joins
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
 
 _TOKENS = 2

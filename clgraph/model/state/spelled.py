@@ -17,8 +17,8 @@ from clgraph.errors import ClgraphError
 from clgraph.graph.interpret import interpret
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
+from clgraph.model.state.examples import Examples, joins
 from clgraph.model.state.near import with_near_shapes
 from clgraph.model.state.needed import needed
 from clgraph.model.state.scores import Mask, Scores, apart_by_heads, chain, joined_heads
@@ -32,16 +32,6 @@ _HIDDEN = -1e4
 """Scores below that count for nothing."""
 
 _NONE = np.empty(0)
-
-_EXAMPLES = (((3, 2), (5, 5)), ((3, 1), (5, 1)))
-"""Past and new tokens of the example by which an attention is confirmed, and of another of other sizes.
-
-Those of one new token are for models whose masks are made for a whole prompt or one token.
-"""
-
-
-_Shapes = dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]
-"""Shapes and types by values' names."""
 
 
 @frozen
@@ -92,20 +82,13 @@ class Spelled:
         return (self.queries, *joined, *self.scores.added, *(mask.name for mask in self.scores.masks))
 
 
-def joins(topology: Topology, layer: Layer) -> bool:
-    """Whether *layer* joins an input of the model and something new along the tokens' axis, as an output."""
-    axis = getattr(layer.primitive, "axis", None)
-    made = {value for _, value in topology.outputs}
-    two = len(layer.inputs) == 2 and layer.inputs[0] in topology.inputs
-    return layer.primitive.kind == "concat" and two and axis in (2, -2) and layer.outputs[0] in made
-
-
 def gathered(topology: Topology) -> Topology:
     """Return *topology* with attentions over joined keys and values as :class:`MultiHeadAttention`.
 
     Each is confirmed by numbers: the layers and the attention make the same of an example.
     """
-    matcher = _Matcher(topology, {name: layer for layer in topology.layers for name in layer.outputs})
+    makers = {name: layer for layer in topology.layers for name in layer.outputs}
+    matcher = _Matcher(topology, makers, Examples(topology))
     found = [s for layer in topology.layers if (s := matcher.match(layer))]
     found = [s for s in found if matcher.confirmed(s)]
     if not found:
@@ -114,18 +97,19 @@ def gathered(topology: Topology) -> Topology:
     gone = {x.name for s in found for x in (s.join_keys, s.join_values)}
     constants = dict(topology.constants)
     for s in found:
-        constants |= s.scores.arrays(matcher.type_of(s.queries))
+        constants |= s.scores.arrays(matcher.examples.type_of(s.queries))
     made = replace(topology, layers=[], constants=constants, _made={*topology.inputs, *constants})
     for layer in topology.layers:
         if layer.name not in gone:
             made.layers += last[layer.name].layers if layer.name in last else [layer]
-    return with_near_shapes(needed(made), matcher.all_shapes)
+    return with_near_shapes(needed(made), matcher.examples.all_shapes)
 
 
 @dataclass
 class _Matcher:
     topology: Topology
     makers: Mapping[str, Layer]
+    examples: Examples
 
     def match(self, last: Layer) -> Spelled | None:
         """Return the attention whose second product is *last*, or that *last* is, of keys that are joined before."""
@@ -174,9 +158,9 @@ class _Matcher:
         if (found := self._scores(softmax.inputs[0])) is None:
             return None
         product, (join_keys, factor) = found.product, self._keys_of(found.product)
-        joined = self._heads_of(join_keys) if len(self.shape(product.inputs[0])) == 3 else 0
+        joined = self._heads_of(join_keys) if len(self.examples.shape(product.inputs[0])) == 3 else 0
         scores = replace(found, scale=found.scale * factor)
-        mixed = len(self.shape(last.outputs[0])) == 3
+        mixed = len(self.examples.shape(last.outputs[0])) == 3
         return Spelled(last, join_keys, join_values[0], product.inputs[0], scores, 0, joined, mixed)
 
     def _join(self, name: str) -> tuple[Layer, float] | None:
@@ -230,12 +214,12 @@ class _Matcher:
     def _apart(self, layer: Layer) -> Scores | None:
         """Return the scores of all heads of all texts that *layer* reshapes to those of each, or back."""
         found = self._scores(layer.inputs[0])
-        ranks = len(self.shape(layer.inputs[0])), len(self.shape(layer.outputs[0]))
+        ranks = len(self.examples.shape(layer.inputs[0])), len(self.examples.shape(layer.outputs[0]))
         if found is None or ranks == (4, 3):  # as they were: nothing else is added to them then
             return found
         if ranks != (3, 4):
             return None
-        rank = None if found.bias is None else max(len(self.shape(name)) for name in found.added)
+        rank = None if found.bias is None else max(len(self.examples.shape(name)) for name in found.added)
         return found.of_heads(self._heads_of(self._keys_of(found.product)[0])) if rank in (None, 3) else None
 
     def _keys_of(self, product: Layer) -> tuple[Layer, float]:
@@ -260,7 +244,7 @@ class _Matcher:
             return None
         constant = self.topology.constants.get(layer.inputs[1])
         if constant is None and layer.inputs[1] in self.makers:
-            constant = self.numbers.get(layer.inputs[1])
+            constant = self.examples.numbers.get(layer.inputs[1])
         if constant is None or constant.size != 1:
             return None
         number = float(constant.reshape(-1)[0])
@@ -272,82 +256,9 @@ class _Matcher:
         top = self.topology
         return {name for layer in top.layers for name in layer.inputs} | {value for _, value in top.outputs}
 
-    @cached_property
-    def numbers(self) -> dict[str, Array]:
-        """Single numbers that are computed of shapes, and are the same in two examples, such as the root of a depth."""
-        program, other, whole = self.built
-        one, two = (
-            {} if x is None else {v.name: v.constant for v in x.values if v.constant is not None}
-            for x in (program, self.example(*other, whole))
-        )
-        return {n: a for n, a in one.items() if a.size == 1 and n in two and np.array_equal(a, two[n])}
-
-    @cached_property
-    def shapes(self) -> _Shapes:
-        """Shapes and types of values in an example; nothing where there is none."""
-        return _shapes(self.built[0])
-
-    @cached_property
-    def others(self) -> _Shapes:
-        """Those in another example, of two texts where the model takes more than one."""
-        _, sizes, whole = self.built
-        return _shapes(self.example(*sizes, whole, texts=2) or self.example(*sizes, whole))
-
-    def all_shapes(self, name: str) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes of a value in several examples, of one text and of two; nothing where it has none."""
-        examples = (self.shapes, self.others)
-        return tuple(x[name][0] for x in examples) if all(name in x for x in examples) else ()
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a value in the example, no axis where it has none."""
-        return self.shapes[name][0] if name in self.shapes else ()
-
-    def type_of(self, name: str) -> np.dtype[np.generic]:
-        """Return the type of a value in the example."""
-        return self.shapes[name][1]
-
-    @cached_property
-    def built(self) -> tuple[Program | None, tuple[int, int], object]:
-        """The program of the first example that can be built, the sizes of another, and what names all tokens there."""
-        named = {d for s in self.topology.inputs.values() for d in s.shape or () if isinstance(d, str)}
-        for sizes, other in _EXAMPLES:
-            for whole in (None, *sorted(named)):
-                if (program := self.example(*sizes, whole)) is not None:
-                    return program, other, whole
-        return None, _EXAMPLES[0][1], None
-
-    def example(self, past: int, tokens: int, whole: object = None, texts: int = 1) -> Program | None:
-        """Return the program of *tokens* behind a *past*; ``None`` where the topology's sizes cannot be guessed.
-
-        Args:
-            whole: The name of the number of all tokens, where outputs do not tell it.
-        """
-        top = self.topology
-        outputs = {value: name for name, value in top.outputs}
-        joined = [x for x in top.layers if joins(top, x)]
-        named: dict[object, int] = {}
-        for layer in joined:
-            shape = top.inputs[layer.inputs[0]].shape or ()
-            signature = top.declared.get(outputs[layer.outputs[0]])
-            total = signature.shape if signature is not None else None
-            if len(shape) != 4 or total is None or len(total) != 4:
-                return None
-            named |= {shape[0]: texts, shape[2]: past}
-            named.setdefault(total[2], past + tokens)
-        if whole is not None:
-            named.setdefault(whole, past + tokens)
-        sizes = {
-            name: tuple(d if isinstance(d, int) else named.get(d, tokens) for d in s.shape or ())
-            for name, s in top.inputs.items()
-        }
-        try:
-            return top.build(sizes)
-        except ClgraphError:
-            return None
-
     def confirmed(self, s: Spelled) -> bool:
         """Whether the layers of *s* make of random numbers what the attention makes."""
-        shapes, masks = self.shapes, {mask.name: mask.hides for mask in s.scores.masks}
+        shapes, masks = self.examples.shapes, {mask.name: mask.hides for mask in s.scores.masks}
         if any(name not in shapes for name in s.cut):
             return False
         random = np.random.default_rng(0)
@@ -374,10 +285,12 @@ class _Matcher:
             if needed & set(layer.outputs) - feeds.keys():
                 found.insert(0, layer)
                 needed |= set(layer.inputs)
-        ones = {name: np.ones(*self.shapes[name]) for name in self.topology.inputs if name in needed - feeds.keys()}
+        ones = {
+            name: np.ones(*self.examples.shapes[name]) for name in self.topology.inputs if name in needed - feeds.keys()
+        }
         for name in (*feeds, *ones):
             body.input(name, None, None)
-        for name, array in (self.topology.constants | s.scores.arrays(self.type_of(s.queries))).items():
+        for name, array in (self.topology.constants | s.scores.arrays(self.examples.type_of(s.queries))).items():
             if name in needed:
                 body.constant(name, array)
         for x in found:
@@ -385,8 +298,3 @@ class _Matcher:
             body.add(x.name, x.primitive, *x.inputs, outputs=outputs)
         body.output(s.last.outputs[0])
         return interpret(body, {**feeds, **ones})[s.last.outputs[0]]
-
-
-def _shapes(program: Program | None) -> _Shapes:
-    values = () if program is None else (*program.inputs, *program.values)
-    return {v.name: (v.layout.shape, v.layout.dtype.numpy) for v in values}
