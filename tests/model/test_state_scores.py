@@ -43,7 +43,10 @@ _OF_EACH_HEAD = (
     """
         k{i}t = Transpose <perm = [0, 1, 3, 2]> (keys{i})
         products{i} = MatMul ({q}, k{i}t)
-        added{i} = Add (products{i}, slopes{i})""",
+        small{i} = Mul (products{i}, half)
+        within{i} = Tanh (small{i})
+        capped{i} = Mul (within{i}, two_and_a_half)
+        added{i} = Add (capped{i}, slopes{i})""",
     """
         halves{i} = Mul (hidden{i}, half)
         floored{i} = Max (halves{i}, low)
@@ -55,7 +58,7 @@ _OF_EACH_HEAD = (
 @pytest.mark.parametrize("hides", [False, True])
 @pytest.mark.parametrize("form", [_OF_ALL_HEADS, _OF_ALL_HEADS_AND_BACK, _OF_EACH_HEAD])
 def test_scores_may_be_biased_masked_and_multiplied_in_any_order(form, hides, rng):
-    """As BLOOM, XGLM, MPT, GPT-Neo and CodeGen do, with a mask that each layer cuts to its own queries and keys."""
+    """As BLOOM, XGLM, MPT, GPT-Neo, CodeGen and Gemma 2 do, with a mask that each layer cuts to queries and keys."""
     body = ""
     for i, q in enumerate(("q", "y0")):
         mask = f"""
@@ -75,7 +78,7 @@ def test_scores_may_be_biased_masked_and_multiplied_in_any_order(form, hides, rn
     spelled (float[b,4,s,8] q, float[b,4,s,8] k, float[b,4,s,8] v, {caches}) => (float[b,4,s,8] y1, {presents})
         <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] four = {{4}},
          int64[1] rest = {{-1}}, int64[3] flat = {{4, -1, 8}}, int64[4] back = {{1, 4, -1, 8}},
-         float half = {{0.5}}, float low = {{-1e30}}> {{
+         float half = {{0.5}}, float two_and_a_half = {{2.5}}, float low = {{-1e30}}> {{
         {body}
     }}""")
     alibi = np.arange(64, dtype=np.float32) * 0.1 * np.arange(4, dtype=np.float32)[:, None, None]

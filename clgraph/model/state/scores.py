@@ -36,6 +36,7 @@ class Scores:
 
     Attributes:
         product: The layer that multiplies queries by keys.
+        within: What products are multiplied by in front of a tanh, whose results *scale* multiplies; else ``None``.
         bias: The value that is added; ``None`` for none.
         layers: What makes it of values that there are: of *added* ones and *masks*.
         constants: Numbers that these layers read.
@@ -48,6 +49,27 @@ class Scores:
     added: tuple[str, ...] = ()
     masks: tuple[Mask, ...] = ()
     constants: tuple[tuple[str, float], ...] = ()
+    within: float | None = None
+
+    @property
+    def cap(self) -> float:
+        """What scores stay below, as attentions have it; 0: they have no bound."""
+        return 0.0 if self.within is None else self.scale
+
+    @property
+    def factor(self) -> float:
+        """What products are multiplied by, as attentions have it."""
+        return self.scale if self.within is None else self.within * self.scale
+
+    def of_keys(self, number: float) -> Scores:
+        """Return the scores of keys that are multiplied first."""
+        if self.within is None:
+            return replace(self, scale=self.scale * number)
+        return replace(self, within=self.within * number)
+
+    def bounded(self) -> Scores | None:
+        """Return the scores behind a tanh; ``None`` where something is added in front of it."""
+        return None if self.bias or self.within is not None else replace(self, scale=1.0, within=self.scale)
 
     def times(self, number: float) -> Scores:
         """Return the scores multiplied."""

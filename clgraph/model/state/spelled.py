@@ -58,7 +58,7 @@ class Spelled:
     def attention(self) -> MultiHeadAttention:
         """What the layers compute: of the queries, new keys and values, the bias where there is one, and pasts."""
         reads = (*(("mask",) if self.scores.bias else ()), "past_key", "past_value")
-        return MultiHeadAttention(self.heads, scale=self.scores.scale, reads=reads)
+        return MultiHeadAttention(self.heads, scale=self.scores.factor, cap=self.scores.cap, reads=reads)
 
     @property
     def layers(self) -> Sequence[Layer]:
@@ -159,7 +159,7 @@ class _Matcher:
             return None
         product, (join_keys, factor) = found.product, self._keys_of(found.product)
         joined = self._heads_of(join_keys) if len(self.examples.shape(product.inputs[0])) == 3 else 0
-        scores = replace(found, scale=found.scale * factor)
+        scores = found.of_keys(factor)
         mixed = len(self.examples.shape(last.outputs[0])) == 3
         return Spelled(last, join_keys, join_values[0], product.inputs[0], scores, 0, joined, mixed)
 
@@ -197,6 +197,8 @@ class _Matcher:
             return None if (found := self._scores(layer.inputs[0])) is None else found.times(number)
         if kind == "where":
             return self._masked(layer)
+        if getattr(layer.primitive, "function", "") == "tanh":
+            return None if (found := self._scores(layer.inputs[0])) is None else found.bounded()
         if getattr(layer.primitive, "function", "") == "add":
             for one, other in (layer.inputs, layer.inputs[::-1]):
                 if (found := self._scores(one)) is not None:
