@@ -79,8 +79,8 @@ FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
     "cos": lambda v, a, b: np.cos(v),
     "sign": lambda v, a, b: np.sign(v),
     "mish": lambda v, a, b: v * np.tanh(np.logaddexp(v, 0)),
-    "fake_quantize": lambda v, a, b: a * np.minimum(np.maximum(np.rint(v / a), b), b + 255),
-    "fake_quantize_wide": lambda v, a, b: a * np.minimum(np.maximum(np.rint(v / a), b), b + 65535),
+    "fake_quantize": lambda v, a, b: a * np.minimum(np.fmax(np.rint(v / a), b), b + 255),
+    "fake_quantize_wide": lambda v, a, b: a * np.minimum(np.fmax(np.rint(v / a), b), b + 65535),
     "not": lambda v, a, b: np.logical_not(v),
 }
 """Function by name, with parameters ``alpha`` and ``beta``; all but ``not`` have codes in ``post_codes.clh``."""
