@@ -21,6 +21,7 @@ from clgraph.passes.patterns.depth_windows import spread_depth
 from clgraph.passes.patterns.flattened_product import spread_product
 from clgraph.passes.patterns.grouped_upsampling import spread_groups
 from clgraph.passes.patterns.log_sum_exp import spread_log_sum_exp
+from clgraph.passes.patterns.overlapping_windows import spread_overlaps
 from clgraph.passes.patterns.pixel_shuffle import spread_shuffle, spread_windows
 from clgraph.passes.patterns.single_pixel import crop_windows
 from clgraph.passes.patterns.space_to_depth import take_pixels
@@ -46,6 +47,8 @@ class Decompose(Pass):
       product of the square, as in ONNX Runtime.
     * Channels become pixels by a transpose between reshapes (``pixel_shuffle``).
     * A transposed convolution with few outputs whose windows do not overlap is a convolution, and such a transpose.
+    * On CPUs a transposed convolution with few outputs whose windows overlap is a convolution, and a transpose
+      (``overlapping_windows``).
     * Slices that hold every pixel, joined for a convolution (the Focus layer of detectors), are a space to depth, which
       goes into windows of one element (``space_to_depth``).
     * Windows over a single pixel lose the weights that only pads meet (``single_pixel``).
@@ -67,7 +70,7 @@ class Decompose(Pass):
         "slice": "those that hold every pixel, joined for a convolution, become a space to depth",
         "convolution": "of one element, of pixels that became channels: one of the pixels; loses weights of pads "
         "alone; over three axes: one over two",
-        "conv_transpose": "with few outputs and windows side by side, a convolution and a transpose; with groups, a "
+        "conv_transpose": "with few outputs, a convolution and a transpose; with groups, a "
         "convolution for each phase; over three axes: one over two",
         "pooling": "over three axes: over two, and over slices",
         "resize": "over three axes: over one, then two",
@@ -81,6 +84,7 @@ class Decompose(Pass):
                 spread_log_sum_exp,
                 spread_depth,
                 spread_groups,
+                spread_overlaps,
                 spread_upsampling,
                 spread_pooling,
                 spread_resizing,

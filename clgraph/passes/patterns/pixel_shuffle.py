@@ -44,7 +44,7 @@ def spread_windows(program: Program, node: Node) -> bool:
     x, weights, bias = node.inputs[0], constants[0], constants[1] if len(constants) > 1 else None
     outputs, kernel = weights.shape[1], weights.shape[2:]
     block = prod(kernel)
-    fewer = _LESS * -(-outputs * block // _LANES) <= -(-outputs // _LANES) * block
+    fewer = fewer_blocks(outputs, block, 1, block)
     if not (p.lies_side_by_side(kernel) and p.groups == 1 and fewer and x.layout.count) or (
         len(constants) > 1 and bias is None
     ):
@@ -59,6 +59,11 @@ def spread_windows(program: Program, node: Node) -> bool:
     wide = program.insert(made, inputs, sources=[node], name=f"{node.name}/conv", before=node)
     _spread(program, node, wide.output, outputs, kernel, first=True)
     return True
+
+
+def fewer_blocks(outputs: int, phases: int, window: int, kernel: int) -> bool:
+    """Whether phases as channels, with windows of so many elements, are much fewer products of blocks than a kernel."""
+    return _LESS * -(-outputs * phases // _LANES) * window <= -(-outputs // _LANES) * kernel
 
 
 def _spread_integers(found: Integers | None, block: int) -> Integers | None:
