@@ -23,6 +23,7 @@ from clgraph.graph.host_types import kind_of
 from clgraph.graph.interpret import ControlFlow, check_kinds, interpret
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
+from clgraph.model.stages.host_plan import HostPlans
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.split import Piece, split
 from clgraph.model.tensor import Tensor
@@ -92,6 +93,7 @@ class PieceRunner:
         self._models: dict[tuple[DType, ...], Model] = {}
         self._bodies: dict[int, StageRunner] = {}
         self._most = float("inf")
+        self._plans = HostPlans(piece.topology)
         self._strict = strict
         self.latest: Model | None = None
         self.on_host = False
@@ -144,12 +146,24 @@ class PieceRunner:
                 raise _TooMuch
 
         arrays = {name: array_of(a) for name, a in feeds.items()}
-        body = functools.partial(self._run_body, watch=watch, cancellation=cancellation)
-        results = interpret(self.piece.topology, arrays, spend, body)
+        results = self._by_plan(arrays) if self.piece.compilable else None
+        if results is None:
+            body = functools.partial(self._run_body, watch=watch, cancellation=cancellation)
+            results = interpret(self.piece.topology, arrays, spend, body)
         self.latest, self.on_host = None, True
         if isinstance(watch, StageClock) and (self.piece.compilable or not self._bodies):
             end = time.perf_counter()
             watch.commands.append(_host_time(self.piece, start - watch.begin, end - start, self.operations))
+        return results
+
+    def _by_plan(self, arrays: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the results by a plan; ``None`` where there is none, or it fails: ``interpret`` says why and where."""
+        plan = self._plans.find(arrays)
+        try:
+            results = None if plan is None else plan.run(list(arrays.values()))
+        except Exception:  # references may raise of any class
+            return None
+        self.operations = 0.0 if plan is None else plan.operations
         return results
 
     def _run_body(

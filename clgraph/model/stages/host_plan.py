@@ -1,0 +1,126 @@
+"""Plans of stages that the host computes: what is left of their layers once shapes are known."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.errors import ClgraphError, UnknownValueError
+from clgraph.graph.node import Node, Value
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Topology
+
+T = TypeVar("T")
+
+_KEPT = 16
+"""Shapes whose plans are kept, and as many that have been met once."""
+
+_DECIDING = 64
+"""Elements of the largest input whose value may be part of what a plan holds for."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    compute: Callable[..., tuple[Array, ...]]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class HostPlan:
+    """The nodes of a program, computed by their references one behind the other.
+
+    Attributes:
+        operations: Arithmetic of a run.
+    """
+
+    def __init__(self, program: Program) -> None:
+        places: dict[Value, int] = {}
+        for value in (*program.inputs, *program.constants, *(v for n in program for v in n.outputs)):
+            places.setdefault(value, len(places))
+        self._values: list[Any] = [value.constant for value in places]
+        self._steps = [
+            _Step(
+                node.primitive.computed, tuple(places[v] for v in node.inputs), tuple(places[v] for v in node.outputs)
+            )
+            for node in program
+        ]
+        self._outputs = [(name, places[value]) for name, value in program.outputs]
+        layouts = ((n, [v.layout for v in n.inputs], [v.layout for v in n.outputs]) for n in program)
+        self.operations = float(sum(node.primitive.flops(read, made) for node, read, made in layouts))
+
+    def run(self, arrays: Sequence[Array]) -> dict[str, Array]:
+        """Return the outputs by name; *arrays* are the inputs in their order."""
+        values = self._values.copy()
+        values[: len(arrays)] = arrays
+        for step in self._steps:
+            results = step.compute(*[values[i] for i in step.inputs])
+            for i, result in zip(step.outputs, results, strict=False):
+                values[i] = result if type(result) is np.ndarray else np.asarray(result)
+        return {name: values[i] for name, i in self._outputs}
+
+
+def _computation(node: Node) -> Callable[..., tuple[Array, ...]]:
+    """Return the reference of *node*, around which bfloat16 is float32."""
+    rounded = any(v.layout.dtype == DType.BF16 for v in node.inputs)
+    return node.primitive.computed if rounded else node.primitive.reference
+
+
+class HostPlans:
+    """The plans of one stage, each for the shapes and element types of its inputs.
+
+    Binding a layer costs more than computing it on a few numbers; what shapes alone decide is computed once. A plan is
+    made when shapes come for the second time, so that a stream of new ones costs nothing.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._met: OrderedDict[Hashable, None] = OrderedDict()
+        self._plans: OrderedDict[Hashable, HostPlan | None] = OrderedDict()
+        self._deciding: tuple[str, ...] = ()
+
+    def find(self, arrays: Mapping[str, Any]) -> HostPlan | None:
+        """Return the plan for *arrays*; ``None`` where they come for the first time, or there cannot be one."""
+        if not all(type(a) is np.ndarray for a in arrays.values()):
+            return None
+        key = self._key(arrays)
+        if key in self._plans:
+            self._plans.move_to_end(key)
+            return self._plans[key]
+        if key not in self._met:
+            _keep(self._met, key, None)
+            return None
+        made = self._made(arrays)
+        _keep(self._plans, self._key(arrays), made)
+        return made
+
+    def _key(self, arrays: Mapping[str, Array]) -> Hashable:
+        known = tuple(arrays[name].tobytes() for name in self._deciding)
+        return tuple((a.shape, a.dtype) for a in arrays.values()), known
+
+    def _made(self, arrays: Mapping[str, Array]) -> HostPlan | None:
+        inputs = self._topology.inputs.items()
+        typed = {name: replace(signature, dtype=DType.of(arrays[name].dtype)) for name, signature in inputs}
+        topology = replace(self._topology, inputs=typed)
+        while True:
+            values = {name: arrays[name] for name in self._deciding}
+            try:
+                return HostPlan(topology.build({name: a.shape for name, a in arrays.items()}, values))
+            except UnknownValueError as error:
+                more = [name for name in error.inputs if name not in self._deciding]
+                if not more or any(arrays[name].size > _DECIDING for name in more):
+                    return None
+                self._deciding = (*self._deciding, *more)
+            except ClgraphError:
+                return None
+
+
+def _keep(kept: OrderedDict[Hashable, T], key: Hashable, value: T) -> None:
+    kept[key] = value
+    if len(kept) > _KEPT:
+        kept.popitem(last=False)
