@@ -1,7 +1,7 @@
 // Planes of floats interpolated along rows and columns, which have lists of taps: each axis for itself, sixteen rows at a time.
 //
 // Grid: n work-items, which take blocks of sixteen rows of y in turn. table: planes, height and width of x, rows and columns
-// of y, taps of a row, of a column. taps: pairs (place in x, bits of the weight) of each row, then of each column. An
+// of y, taps of a row, of a column (0: columns are as in x). taps: pairs (place in x, bits of the weight) of each row, then of each column. An
 // element of weight 0 counts nothing, NaN or not. scratch0: for each work-item sixteen rows of as many columns as x has,
 // rounded up to sixteen, columns outside. x and y are dense.
 // Error: (taps of a row + taps of a column) * 2^-24 * sum |weight x|.
@@ -39,7 +39,14 @@ __kernel void resize_rows(const int n, TENSOR(in0), TENSOR(out0), TENSOR(scratch
     const int plane = job / blocks, first = job % blocks * ROWS, count = min(ROWS, rows - first);
     __global const float* x = BASE_OF(const float, in0) + (long)plane * height * width;
     __global float* y = BASE_OF(float, out0) + ((long)plane * rows + first) * columns;
-    for (int c = 0; c < width; c += 16) {
+    for (int r = 0; !across && r < count; r++) {
+      __global const int* tap = taps + 2 * (first + r) * down;
+      int c = 0;
+      for (; c + 16 <= width; c += 16) vstore16(mixed(tap, down, x + c, width), 0, y + (long)r * columns + c);
+      float16 end = c < width ? mixed_end(tap, down, x + c, width, width - c) : (float16)(0.0f);
+      for (int i = 0; c + i < width; i++) y[(long)r * columns + c + i] = ((const float*)&end)[i];
+    }
+    for (int c = 0; across && c < width; c += 16) {
       for (int r = 0; r < ROWS; r++) {
         __global const int* tap = taps + 2 * min(first + r, rows - 1) * down;
         v[r] = c + 16 <= width ? mixed(tap, down, x + c, width) : mixed_end(tap, down, x + c, width, width - c);
@@ -47,7 +54,7 @@ __kernel void resize_rows(const int n, TENSOR(in0), TENSOR(out0), TENSOR(scratch
       transpose16(v);
       for (int i = 0; i < 16; i++) vstore16(v[i], c + i, stage);
     }
-    for (int c = 0; c < columns; c += 16) {
+    for (int c = 0; across && c < columns; c += 16) {
       for (int i = 0; i < 16; i++) v[i] = mixed(along + 2 * min(c + i, columns - 1) * across, across, stage, 16);
       transpose16(v);
       for (int r = 0; r < count; r++, y += columns) {

@@ -12,7 +12,7 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Layout
+from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
 from clgraph.graph.composite import Composite, Composition
@@ -60,6 +60,8 @@ class Resize(Primitive):
         axes: Before ``bind``: the axes that sizes and scales are for; ``None``: all.
         policy: Before ``bind``: ONNX's ``keep_aspect_ratio_policy``.
         reads: Names of the value inputs, before ``bind``.
+        follows: Whether its shape is that of x times the scales, rounded down, whatever the sizes: a pass that makes a
+            resize may say so.
     """
 
     mode: str = "nearest"
@@ -74,6 +76,7 @@ class Resize(Primitive):
     antialias: bool = False
     roi: tuple[float, ...] = ()
     reads: tuple[str, ...] = ()
+    follows: bool = False
 
     kind: ClassVar[str] = "resize"
 
@@ -107,6 +110,13 @@ class Resize(Primitive):
         bound = replace(self, shape=tuple(shape), scales=tuple(factors), axes=None, policy="stretch", reads=())
         bound = replace(bound, nearest=_rule(self.nearest, factors))
         return Bound(replace(bound, roi=(*starts, *ends) if roi else ()), (0,))
+
+    def scaled(self, shape: Shape) -> Shape:
+        """Return *shape* times the scales, rounded down, in float32 as ONNX Runtime has it."""
+        return tuple(floor(float(np.float32(n) * np.float32(s))) for n, s in zip(shape, self.scales, strict=True))
+
+    def resized(self, shape: Shape, other: Shape) -> Primitive | None:
+        return replace(self, shape=self.scaled(other)) if self.follows else None
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, shape = inputs[0], self.shape or ()

@@ -141,7 +141,8 @@ def test_every_implementation_is_within_its_bound(rule, size, dtype, engine):
 
 @pytest.mark.opencl
 @pytest.mark.parametrize(
-    ("shape", "size", "antialias"), [((2, 21, 37), (2, 40, 18), True), ((35, 20), (35, 33), False)]
+    ("shape", "size", "antialias"),
+    [((2, 21, 37), (2, 40, 18), True), ((35, 20), (35, 33), False), ((2, 5, 3, 7), (2, 18, 3, 7), False)],
 )
 def test_more_rows_and_columns_than_a_vector_has_are_within_the_bound_too(shape, size, antialias, engine):
     scales = tuple(n / d for n, d in zip(size, shape, strict=True))

@@ -58,7 +58,10 @@ def spread_depth(program: Program, node: Node) -> bool:
         x = add(Pad(((0, 0), pads, (0, 0), (0, 0), (0, 0)), follows=True), x)
     met = [x]
     if (taps, stride) != (1, 1):
-        met = [add(_met(stride, tap * dilation, (taps - 1 - tap) * dilation, x.layout.shape), x) for tap in range(taps)]
+        met = [
+            add(slices_met(stride, tap * dilation, (taps - 1 - tap) * dilation, x.layout.shape), x)
+            for tap in range(taps)
+        ]
     if p.groups == 1 and taps * met[0].layout.nbytes <= JOINED:
         joined = add(Concat(2), *met) if taps > 1 else met[0]
         flat = weights.swapaxes(1, 2).reshape(outputs, -1, *weights.shape[3:])
@@ -70,14 +73,7 @@ def spread_depth(program: Program, node: Node) -> bool:
     return supersede(program, node, add(Transpose(SLICES_OUTSIDE), add(Reshape((batch, depth, outputs, *made)), y)))
 
 
-def _met(stride: int, first: int, last: int, shape: Shape) -> Slice:
+def slices_met(stride: int, first: int, last: int, shape: Shape) -> Slice:
     """Return the slice of the second axis of *shape* that takes every *stride*, but the *first* and *last* entries."""
     ends = (shape[0], shape[1] - last, *shape[2:])
     return Slice((0, first, 0, 0, 0), ends, (1, stride, 1, 1, 1), follows=True)
-
-
-def every(stride: int, first: int, count: int, shape: Shape) -> Slice:
-    """Return the slice that takes *count* entries of the second axis of *shape*, every *stride* from *first* on."""
-    starts = (0, first, *(0 for _ in shape[2:]))
-    ends = (shape[0], first + (count - 1) * stride + 1, *shape[2:])
-    return Slice(starts, ends, (1, stride, *(1 for _ in shape[2:])))

@@ -73,7 +73,7 @@ def spread_groups(program: Program, node: Node) -> bool:
     whole = tuple(count * stride for count, stride in zip(counts, p.strides, strict=True))
     y = add(Reshape((batch, outputs, *whole)), y)
     if whole != (*made,):
-        y = add(Slice((0,) * (2 + rank), (batch, outputs, *made), (1,) * (2 + rank)), y)
+        y = add(Slice((0,) * (2 + rank), (batch, outputs, *made), (1,) * (2 + rank), follows=True), y)
     return supersede(program, node, y)
 
 

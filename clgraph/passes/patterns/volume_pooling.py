@@ -14,7 +14,7 @@ from clgraph.ops.pad import Pad
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
-from clgraph.passes.patterns.depth_windows import SLICES_OUTSIDE, every
+from clgraph.passes.patterns.depth_windows import SLICES_OUTSIDE, slices_met
 from clgraph.passes.rewriting import supersede
 
 _DEEPEST = 16
@@ -43,12 +43,13 @@ def spread_pooling(program: Program, node: Node) -> bool:
     x = add(Transpose(SLICES_OUTSIDE), x)
     x = add(images, add(Reshape((batch * slices, channels, *size)), x))
     x = add(Reshape((batch, slices, channels, *made)), x)
-    (stride,), (dilation,), ((before, _),), (taps,) = along.strides, along.dilations, along.pads, along.kernel
-    after = max(0, (depth - 1) * stride + (taps - 1) * dilation + 1 - before - slices)
+    (stride,), (dilation,), ((before, after),), (taps,) = along.strides, along.dilations, along.pads, along.kernel
+    after = max(after, (depth - 1) * stride + (taps - 1) * dilation + 1 - before - slices)
     if before or after:
         lowest = -np.inf if p.function == "max" else 0.0
-        x = add(Pad(((0, 0), (before, after), (0, 0), (0, 0), (0, 0)), value=lowest), x)
-    y, *rest = (add(every(stride, tap * dilation, depth, x.layout.shape), x) for tap in range(taps))
+        x = add(Pad(((0, 0), (before, after), (0, 0), (0, 0), (0, 0)), value=lowest, follows=True), x)
+    shape, reach = x.layout.shape, (taps - 1) * dilation
+    y, *rest = (add(slices_met(stride, at, reach - at, shape), x) for at in range(0, reach + 1, dilation))
     for part in rest:
         y = add(Eltwise("max" if p.function == "max" else "add"), y, part)
     if p.function == "average":

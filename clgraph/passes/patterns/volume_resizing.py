@@ -17,7 +17,7 @@ from clgraph.passes.rewriting import supersede
 def spread_resizing(program: Program, node: Node) -> bool:
     """Interpolate over three axes along the first of them, then over the other two: taps are products of an axis' each.
 
-    Nearest elements that are repeated as many times each stay: they are one copy.
+    What is along the first axis alone stays, and nearest elements that are repeated as many times each: one copy.
     """
     p = node.primitive
     if not isinstance(p, Resize) or p.shape is None or len(p.shape) != 5 or p.roi or node.fused:
@@ -25,19 +25,19 @@ def spread_resizing(program: Program, node: Node) -> bool:
     x, shape = node.inputs[0], node.inputs[0].layout.shape
     if not x.layout.dtype.floating or 0 in (*shape, *p.shape) or not all(p.keeps(axis, shape[axis]) for axis in (0, 1)):
         return False
+    if all(p.keeps(axis, shape[axis]) for axis in (3, 4)):
+        return False
     if p.mode == "nearest" and all(p.shape[a] % n == 0 and p.repeats(a, n) for a, n in enumerate(shape)):
         return False
     batch, channels, slices, *size = shape
     *_, depth, height, width = p.shape
+    p = replace(p, follows=p.scaled(shape) == p.shape)
 
     def add(step: Primitive, *inputs: Value) -> Value:
         return program.insert(step, inputs, sources=[node], before=node).output
 
     if not p.keeps(2, slices):
-        flat = batch, channels, depth, size[0] * size[1]
-        along = replace(p, shape=flat, scales=(1.0, 1.0, p.scales[2], 1.0))
-        x = add(along, add(Reshape((batch, channels, slices, flat[-1])), x))
-        x = add(Reshape((batch, channels, depth, *size)), x)
+        x = add(replace(p, shape=(batch, channels, depth, *size), scales=(1.0, 1.0, p.scales[2], 1.0, 1.0)), x)
     x = add(Reshape((batch * depth, channels, *size)), add(Transpose(SLICES_OUTSIDE), x))
     x = add(replace(p, shape=(batch * depth, channels, height, width), scales=(1.0, 1.0, *p.scales[3:])), x)
     x = add(Reshape((batch, depth, channels, height, width)), x)

@@ -14,9 +14,8 @@ from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.pad import Pad
 from clgraph.ops.reshape import Reshape
-from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
-from clgraph.passes.patterns.depth_windows import JOINED, SLICES_OUTSIDE
+from clgraph.passes.patterns.depth_windows import JOINED, SLICES_OUTSIDE, slices_met
 from clgraph.passes.patterns.upsampling_phases import axis_phases
 from clgraph.passes.rewriting import supersede
 
@@ -63,11 +62,11 @@ def spread_upsampling(program: Program, node: Node) -> bool:
     x = add(Transpose(SLICES_OUTSIDE), x)
     around = max(0, -shifts[0]), max(0, images + shifts[-1] - slices)
     if any(around):
-        x = add(Pad(((0, 0), around, (0, 0), (0, 0), (0, 0))), x)
+        x = add(Pad(((0, 0), around, (0, 0), (0, 0), (0, 0)), follows=True), x)
     shape = x.layout.shape
     met = []
     for start in (shift + around[0] for shift in shifts):
-        part = Slice((0, start, 0, 0, 0), (shape[0], start + images, *shape[2:]), (1,) * 5)
+        part = slices_met(1, start, shape[1] - start - images, shape)
         met.append(x if images == shape[1] else add(part, x))
     kernels = [kernel_of(shift) for shift in shifts]
     if len(met) * met[0].layout.nbytes <= JOINED:
@@ -78,5 +77,5 @@ def spread_upsampling(program: Program, node: Node) -> bool:
             y = add(Eltwise("add"), enlarged(met[number], number, kernels[number]), y)
     y = add(Reshape((batch, images * stride, outputs, *made)), y)
     if depth != images * stride:
-        y = add(Slice((0,) * 5, (batch, depth, outputs, *made), (1,) * 5), y)
+        y = add(slices_met(1, 0, images * stride - depth, y.layout.shape), y)
     return supersede(program, node, add(Transpose(SLICES_OUTSIDE), y))

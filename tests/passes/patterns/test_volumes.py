@@ -79,7 +79,7 @@ def test_an_interpolation_of_volumes_is_one_along_the_first_axis_and_one_of_slic
     before = run_reference(program, feeds, exact=True)["y"]
     program = run(program, Decompose())
     made = [n.primitive for n in program if isinstance(n.primitive, Resize)]
-    assert [len(step.shape) for step in made] == [4] * (1 + (p.shape[2] != 4))
+    assert [len(step.shape) for step in made] == [5] * (p.shape[2] != 4) + [4]
     np.testing.assert_allclose(run_reference(program, feeds, exact=True)["y"], before, rtol=1e-12, atol=1e-12)
 
 
@@ -90,5 +90,6 @@ def test_what_has_no_elements_weights_that_are_computed_and_elements_that_are_re
     net.add("b", ConvTranspose((2,) * 3, (1,) * 3, NONE), net.input("y", (1, 4, 5, 6, 7)), weights)
     net.add("c", Pooling("max", (2, 2, 2)), net.input("z", (0, 4, 5, 6, 7)))
     net.add("d", Resize(shape=(1, 4, 10, 6, 7), scales=(1.0, 1.0, 2.0, 1.0, 1.0)), "y")
-    kinds = [n.primitive.kind for n in run(net.program("a", "b", "c", "d"), Decompose())]
-    assert kinds == ["conv_transpose", "conv_transpose", "pooling", "resize"]
+    net.add("e", Resize("linear", shape=(1, 4, 7, 6, 7), scales=(1.0, 1.0, 1.4, 1.0, 1.0)), "y")
+    kinds = [n.primitive.kind for n in run(net.program("a", "b", "c", "d", "e"), Decompose())]
+    assert kinds == ["conv_transpose", "conv_transpose", "pooling", "resize", "resize"]
