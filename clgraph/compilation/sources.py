@@ -47,7 +47,10 @@ def read_source(
     if not source.outputs:
         made = "; in Python, Topology.output(name) makes one" if source.layers else ""
         raise ModelError(f"there is nothing to compute: the model has no outputs{made}")
-    return source.with_shapes(shapes) if shapes else source
+    source = source.with_shapes(shapes) if shapes else source
+    # What reads elements to tell a shape cannot be bound, and would keep a model that needs it for nothing from it.
+    idle = any(layer.primitive.data_dependent for layer in source.layers) and len(source.needed()) < len(source.layers)
+    return source.pruned() if idle else source
 
 
 def images_of(preprocess: object) -> dict[str, Preprocess]:

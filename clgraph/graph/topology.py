@@ -121,6 +121,12 @@ class Topology:
                 read.update(layer.inputs)
         return kept[::-1]
 
+    def pruned(self) -> Topology:
+        """Return it without the layers that no output needs."""
+        layers = self.needed()
+        made = {*self.inputs, *self.constants, *(name for layer in layers for name in layer.outputs)}
+        return replace(self, layers=layers, _made=made)
+
     def with_shapes(self, shapes: Mapping[str, Sequence[Dimension]], *, anew: bool = False) -> Topology:
         """Return the same layers and constants with other shapes of some inputs; a dimension may stay open.
 

@@ -20,7 +20,6 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.state.examples import Examples, joins
 from clgraph.model.state.near import with_near_shapes
-from clgraph.model.state.needed import needed
 from clgraph.model.state.scores import Mask, Scores, apart_by_heads, chain, joined_heads
 from clgraph.ops.microsoft.attention import CrossAttention
 from clgraph.ops.multi_head_attention import MultiHeadAttention
@@ -102,7 +101,7 @@ def gathered(topology: Topology) -> Topology:
     for layer in topology.layers:
         if layer.name not in gone:
             made.layers += last[layer.name].layers if layer.name in last else [layer]
-    return with_near_shapes(needed(made), matcher.examples.all_shapes)
+    return with_near_shapes(made.pruned(), matcher.examples.all_shapes)
 
 
 @dataclass

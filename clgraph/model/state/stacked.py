@@ -13,7 +13,6 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
-from clgraph.model.state.needed import needed
 from clgraph.model.state.pairs import PARTS, Stack
 from clgraph.ops.concat import Concat
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
@@ -138,7 +137,7 @@ def _cut(
         outputs += made
         if name in results and (whole := declared.pop(name, None)) is not None:
             declared |= {part: _part(whole, part) for part in results[name].outputs}
-    return needed(replace(topology, inputs=inputs, outputs=outputs, declared=declared, layers=layers))
+    return replace(topology, inputs=inputs, outputs=outputs, declared=declared, layers=layers).pruned()
 
 
 def _part(whole: Signature, name: str) -> Signature:

@@ -57,6 +57,13 @@ def test_another_count_each_run(device, rng):
         np.testing.assert_array_equal(model.run({"x": x})["y"], want(x))
 
 
+def test_what_no_output_needs_is_left_out_whatever_its_shape_depends_on(device, rng):
+    x = rng.standard_normal((4, 5)).astype(np.float32)
+    model = clgraph.compile(places(), device=device, outputs=["r"])
+    assert not isinstance(model, StagedModel)
+    np.testing.assert_array_equal(model.run({"x": x})["r"], np.maximum(x, 0))
+
+
 def test_outputs_are_the_callers_own(device, rng):
     model = clgraph.compile(places(), device=device)
     x = rng.standard_normal((4, 5)).astype(np.float32)
