@@ -18,7 +18,10 @@ from clgraph.ops.reshape import Reshape
 @primitive
 @frozen
 class ArrayFeatureExtractor(Composite):
-    """The columns of x ``[..., columns]`` whose places input 1 holds, of whatever shape; of ``[columns]`` one row."""
+    """The columns of x ``[..., columns]`` whose places input 1 holds, of whatever shape; of ``[columns]`` one row.
+
+    Places that are known must be those of columns; among computed ones, one outside reads as in Gather.
+    """
 
     kind: ClassVar[str] = "array_feature_extractor"
 
@@ -27,6 +30,11 @@ class ArrayFeatureExtractor(Composite):
         shape, count = c.layout(x).shape, prod(c.layout(places).shape)
         if not shape:
             raise ShapeError("a scalar has no columns")
+        if len(c.values) > 1 and (known := c.values[1]) is not None:
+            wrong = known[(known < 0) | (known >= shape[-1])]
+            if wrong.size:
+                last = shape[-1] - 1
+                raise ShapeError(f"column {wrong[0]} is picked of x {list(shape)}, whose columns are 0 to {last}")
         picked = c.add(Gather(len(shape) - 1), x, c.add(Reshape((count,), zero_is_zero=True), places))
         return (c.add(Reshape((1, count), zero_is_zero=True), picked) if len(shape) == 1 else picked,)
 

@@ -47,15 +47,15 @@ def select(context: Context, node: Node, query: Query[Any] | None = None) -> Cho
         UnsupportedError: Nothing serves the node as its layouts are; names the node.
     """
     q = query or context.query(node)
-    choice = context.choose(node, q)
+    choice, refusals = context.choose(node, q), dict[str, str]()
     while missing := missing_halo(choice.implementation, q):
         name, (slot, halo) = choice.implementation.name, next(iter(missing.items()))
         if node.name in context.forced:
             raise UnsupportedError(f"node {node.name!r}: {name} was forced but needs zeros {halo} around input {slot}")
         context = replace(context, denied=context.denied | {name})
+        refusals[name] = f"needs zeros {halo} around input {slot}"
         choice = context.choose(node, q)
-        choice = replace(choice, refusals={**choice.refusals, name: f"needs zeros {halo} around input {slot}"})
-    return choice
+    return replace(choice, refusals={**choice.refusals, **refusals}) if refusals else choice
 
 
 def estimate(context: Context, node: Node, q: Query[Any]) -> float | None:

@@ -99,6 +99,15 @@ def test_columns_are_scaled_normalised_imputed_and_picked() -> None:
     check("OneHotEncoder", {"x": NUMBERS}, {"y": FLOAT}, cats_int64s=[0, 1, -2])
 
 
+@pytest.mark.parametrize("at", [-1, 3])
+def test_known_columns_outside_of_a_table_are_refused(at: int) -> None:
+    model = model_of("ArrayFeatureExtractor", {"x": NUMBERS, "at": np.array([at])}, {"y": FLOAT}, {})
+    del model.graph.input[1]
+    model.graph.initializer.append(numpy_helper.from_array(np.array([0, at]), "at"))
+    with pytest.raises(ShapeError, match=rf"column {at} is picked of x \[4, 3\], whose columns are 0 to 2"):
+        clgraph.compile(model, "host").run({"x": NUMBERS})
+
+
 def test_labels_are_mapped_from_every_type_to_every_other() -> None:
     keys = {"strings": ["a", "b", "b"], "int64s": [1, -2, 1], "floats": [1.5, float("nan"), 0.0]}
     values = {"strings": ["x", "y", "z"], "int64s": [5, 6, 7], "floats": [0.5, 2.5, -1.0]}

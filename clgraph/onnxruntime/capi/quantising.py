@@ -31,17 +31,20 @@ def _ranges(blocks: Array, dtype: np.dtype[Any], bits: int, *, symmetric: bool) 
     return scales.astype(dtype), _rounded(zeros, bits)
 
 
-def _rounded(values: Array, bits: int) -> Array:
-    """Return whole numbers of so many bits, halves away from zero."""
-    found: Array = np.clip(np.trunc(values + np.copysign(np.float32(0.5), values)), 0, (1 << bits) - 1)
+def _rounded(values: Array, bits: int, zeros: Array | int = 0) -> Array:
+    """Return whole numbers of so many bits, halves away from zero; *zeros* are added to what is rounded."""
+    whole = np.trunc(values)
+    found: Array = np.clip(whole + np.trunc(2 * (values - whole)) + zeros, 0, (1 << bits) - 1)
     return found.astype(np.uint8)
 
 
-def _quantised(blocks: Array, scales: Array, zeros: Array, bits: int) -> Array:
+def _steps(blocks: Array, scales: Array) -> Array:
+    """Return how many steps of its block's scale every weight has."""
     wide = scales.astype(np.float32)
     with np.errstate(divide="ignore"):
         inverse = np.where(wide != 0, 1 / wide, 0).astype(np.float32)
-    return _rounded(blocks * inverse[:, None] + zeros[:, None].astype(np.float32), bits)
+    found: Array = blocks * inverse[:, None]
+    return found
 
 
 def _packed(values: Array, bits: int, fill: int) -> Array:
@@ -67,7 +70,7 @@ def _by_column(
     """Fill *packed* ``[columns, blocks, bytes]``, *scales* and *zeros* as MatMulNBits reads them."""
     blocks, missing = _blocks(weights.reshape(rows, columns), block_size)
     found, middles = _ranges(blocks, weights.dtype, bits, symmetric=is_symmetric)
-    values = _quantised(blocks, found, middles, bits)
+    values = _rounded(_steps(blocks, found) + middles[:, None].astype(np.float32), bits)
     values[-1, block_size - missing :] = 0
     packed[...] = _packed(values.transpose(2, 0, 1), bits, 0).reshape(packed.shape)
     scales[...] = found.T.reshape(scales.shape)
@@ -89,7 +92,8 @@ def _by_row(
     """Fill *packed* ``[rows, columns]``, *scales* ``[blocks, columns]`` and *zeros* as DequantizeLinear reads them."""
     blocks, missing = _blocks(weights.reshape(rows, columns), block_size)
     found, middles = _ranges(blocks, weights.dtype, bits, symmetric=is_symmetric)
-    values = _quantised(blocks, found, middles, bits).reshape(-1, columns)[: len(blocks) * block_size - missing]
+    values = _rounded(_steps(blocks, found), bits, middles[:, None])
+    values = values.reshape(-1, columns)[: len(blocks) * block_size - missing]
     sign = np.uint8(1 << (bits - 1)) if is_symmetric else np.uint8(0)
     packed[...] = _packed((values ^ sign).ravel(), bits, 0).reshape(packed.shape)
     scales[...] = found.reshape(scales.shape)

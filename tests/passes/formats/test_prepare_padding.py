@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from clgraph.core.layout import Halo
+from clgraph.ops.convolution import Convolution
 from clgraph.passes.base import Context
 from clgraph.passes.formats.handle_reshape import HandleReshape
 from clgraph.passes.formats.prepare_padding import PreparePadding
-from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.passes.selection import select
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, implements
+from clgraph.selector.query import Query
 from tests.support.programs import RELU, Net, compile_all, run_until
 
 FUSING = ("prepare_primitive_fusing", "fuse_pre_operations")
@@ -67,6 +71,24 @@ def test_a_reader_that_takes_no_halo_gets_the_tensor_without_one() -> None:
     program = run_until(net.program("b", "c"), PreparePadding.name, disabled=FUSING)
     assert not program["a"].output.layout.halo
     assert [n.inputs[0].layout.halo for n in program if n.name in ("b", "c")] == [_halo(1, 1), ()]
+
+
+def test_every_implementation_passed_over_for_its_halo_says_so() -> None:
+    net = Net()
+    net.conv("a", net.input("x", (1, 16, 12, 12)), 16, 16, kernel=3)
+    node = net.program("a")["a"]
+
+    def halo(cls: type[Implementation], q: Query) -> dict[int, Halo]:
+        return {0: _halo(1, 1)}
+
+    for name in ("convolution.first", "convolution.second"):
+        base = IMPLEMENTATIONS["convolution.slow"]
+        fast = type(name, (base,), {"halo": classmethod(halo), "cost": classmethod(lambda cls, q: 1e-9)})
+        implements(Convolution, name=name, serves=base.serves)(fast)
+    choice = select(Context(), node)
+    reason = f"needs zeros {_halo(1, 1)} around input 0"
+    assert choice.implementation.name == "convolution.slow"
+    assert [choice.refusals[f"convolution.{n}"] for n in ("first", "second")] == [reason] * 2
 
 
 def test_the_parts_of_a_concat_share_its_halo() -> None:
