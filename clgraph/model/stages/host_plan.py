@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
@@ -25,7 +26,7 @@ _DECIDING = 64
 """Elements of the largest input whose value may be part of what a plan holds for."""
 
 
-@dataclass(frozen=True)
+@frozen
 class _Step:
     compute: Callable[..., tuple[Array, ...]]
     inputs: tuple[int, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,12 +10,19 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Array
+from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.batch_normalization import BatchNormalization
+from clgraph.ops.conv_transpose import ConvTranspose
+from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.pooling import Pooling
+from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
+from clgraph.ops.resize import Resize
+from clgraph.ops.space import Shuffle
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.patterns.depth_windows import spread_depth
 from clgraph.passes.patterns.flattened_product import spread_product
@@ -33,6 +40,22 @@ from clgraph.selector.post import keeps_its_bits
 
 _NEUTRAL = {"add": 0.0, "sub": 0.0, "mul": 1.0, "div": 1.0, "pow": 1.0}
 _COMMUTE = {"add", "mul", "min", "max"}
+
+_Rules = Mapping[type[Primitive], Sequence[Callable[[Program, Node], bool]]]
+_RULES: _Rules = {
+    Shuffle: (spread_shuffle,),
+    ConvTranspose: (spread_windows,),
+    MatMul: (spread_product,),
+    Convolution: (take_pixels, crop_windows),
+}
+_ON_CPUS: _Rules = {
+    Reduce: (spread_log_sum_exp,),
+    Convolution: (spread_depth,),
+    ConvTranspose: (spread_groups, spread_overlaps, spread_upsampling),
+    Pooling: (spread_pooling,),
+    Resize: (spread_resizing,),
+}
+"""By what they rewrite; each says whether it has."""
 
 
 class Decompose(Pass):
@@ -78,23 +101,13 @@ class Decompose(Pass):
 
     def run(self, program: Program, context: Context) -> int:
         changes, pending = 0, True
-        rules = [spread_shuffle, spread_windows, spread_product, take_pixels, crop_windows]
-        if context.on_cpus:
-            rules += [
-                spread_log_sum_exp,
-                spread_depth,
-                spread_groups,
-                spread_overlaps,
-                spread_upsampling,
-                spread_pooling,
-                spread_resizing,
-            ]
+        tables = (_RULES, _ON_CPUS) if context.on_cpus else (_RULES,)
         while pending:
             pending = False
             for node in program:
                 if isinstance(node.primitive, BatchNormalization):
                     changes += _batch_normalization(program, node)
-                elif any(rule(program, node) for rule in rules):
+                elif any(rule(program, node) for table in tables for rule in table.get(type(node.primitive), ())):
                     changes += 1
                     pending = True
                 elif _returns_input(node):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from clgraph.core.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Phase:
     """The elements ``r + stride * u`` of the result: the sum over its taps of tap k times element ``u + shift`` of x.
 
