@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,9 @@ TILE = Serves(
 NOTING_TILE = replace(TILE, fuses=FUSABLE | NOTING)
 """The same of those that apply the list to rows long enough for an extreme of one to cost little."""
 
+Weights = Callable[[Query[Any]], Mapping[int, Format]]
+"""The formats that an implementation asks for, by slot."""
+
 
 def square(values: tuple[int, ...]) -> tuple[int, int]:
     """Return (y, x) of a value an axis; 1 for the missing y of one spatial axis."""
@@ -37,13 +40,36 @@ def weights_refusal(q: Query[Any], what: str) -> str | None:
     return f"requires constant weights and bias for {what}" if moving else None
 
 
-def wanted_formats(q: Query[Any]) -> tuple[Formats, ...]:
+def packing_refusal(q: Query[Any], weights: Weights) -> str | None:
+    """Say why weights and bias that are no constants cannot be read as they lie, or return ``None``."""
+    moving = sorted(set(range(1, q.arity)) - q.constant)
+    asked = weights(q) if moving else {}
+    odd = [slot for slot in moving if q.inputs[slot].format != asked[slot]]
+    return f"requires constants, or {asked[odd[0]]} for {q.inputs[odd[0]]}" if odd else None
+
+
+def packed_at_runs(q: Query[Any], weights: Weights) -> tuple[Format | None, ...]:
+    """Return the formats of weights and bias: what is asked for of constants for those that are none, too.
+
+    Args:
+        weights: ``Implementation.weights``, which finds the first input and the result as the kernel reads them.
+    """
+    served = q.outputs[0].rank in (3, 4) and all(0 not in x.shape for x in q.own)
+    asked = weights(q) if served and set(range(1, q.arity)) - q.constant else {}
+    return tuple(asked.get(slot) for slot in range(1, q.arity))
+
+
+def wanted_formats(q: Query[Any], weights: Weights = lambda _: {}) -> tuple[Formats, ...]:
     """Return the proposals of blocked operators: input, result and operands of its shape blocked, the rest as it is.
 
     A broadcast operand with the result's channels is read in both formats; the second proposal has it blocked too.
+
+    Args:
+        weights: Of implementations that weights computed at run time are packed for, in each run.
     """
     blocked, out = feature_blocked(q.outputs[0].rank), q.outputs[0]
-    own = (blocked, *(None,) * (q.arity - 1))
+    laid_out = q.with_layouts((q.inputs[0].with_format(blocked), *q.inputs[1:]), (out.with_format(blocked),))
+    own = (blocked, *packed_at_runs(laid_out, weights))
     return operand_proposals(q, own, range(q.arity, len(q.inputs)), blocked, out)
 
 

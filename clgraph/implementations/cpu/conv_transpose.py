@@ -8,7 +8,7 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import NOTING_TILE, square, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, best_block, ids
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
@@ -106,14 +106,14 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
         return (
             blocked_refusal(q.inputs[0], "the input")
             or blocked_refusal(q.outputs[0], "the result")
-            or weights_refusal(q, "packed blocks")
+            or packing_refusal(q, cls.weights)
             or halo_refusal(q.inputs[0], tap_halo(q))
             or post_refusal(q)
         )
 
     @classmethod
     def formats(cls, q: Query[ConvTranspose]) -> tuple[Formats, ...]:
-        return wanted_formats(q) if q.outputs[0].rank in (3, 4) else ()
+        return wanted_formats(q, cls.weights) if q.outputs[0].rank in (3, 4) else ()
 
     @classmethod
     def weights(cls, q: Query[ConvTranspose]) -> Mapping[int, Format]:

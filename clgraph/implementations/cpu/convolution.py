@@ -11,7 +11,7 @@ from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered, remembered_by
-from clgraph.implementations.cpu.blocked import NOTING_TILE, square, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.implementations.cpu.convolution_weights import FETCHED_WEIGHTS, weight_distance, weights_waited
 from clgraph.implementations.cpu.cost import (
@@ -108,9 +108,9 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
 
 
 def _flat(q: Query[Convolution]) -> bool:
-    """Whether planes are single rows to a kernel of one element: nothing lies between their rows."""
+    """Whether a kernel of one element, a constant, takes planes as single rows: nothing lies between their rows."""
     p = q.primitive
-    plain = prod(q.inputs[1].shape[2:]) == 1 and prod(p.strides) == 1 and not any(map(any, p.pads))
+    plain = 1 in q.constant and prod(q.inputs[1].shape[2:]) == 1 and prod(p.strides) == 1 and not any(map(any, p.pads))
     return plain and planes(q.inputs[0]).one_row and flat_planes(q, planes(q.outputs[0]))
 
 
@@ -301,14 +301,14 @@ class ConvFsv16(Implementation[Convolution]):
         return (
             blocked_refusal(x, "the input")
             or blocked_refusal(out, "the result")
-            or weights_refusal(q, "packed blocks")
+            or packing_refusal(q, cls.weights)
             or halo_refusal(x, _halo(q))
             or post_refusal(q)
         )
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
-        return wanted_formats(q)
+        return wanted_formats(q, cls.weights)
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:

@@ -9,7 +9,7 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import NOTING_TILE, square, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers, post_refusal
 from clgraph.implementations.cpu.geometry import (
@@ -126,14 +126,14 @@ class DepthwiseFsv16(Implementation[Convolution]):
         return (
             blocked_refusal(x, "the input")
             or blocked_refusal(q.outputs[0], "the result")
-            or weights_refusal(q, "packed blocks")
+            or packing_refusal(q, cls.weights)
             or halo_refusal(x, own_halo(q))
             or post_refusal(q)
         )
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
-        return wanted_formats(q)
+        return wanted_formats(q, cls.weights)
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:

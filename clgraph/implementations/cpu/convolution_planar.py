@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from clgraph.core.format import Format, feature_blocked
-from clgraph.implementations.cpu.blocked import NOTING_TILE, operand_proposals, square, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, operand_proposals, packed_at_runs, packing_refusal, square
 from clgraph.implementations.cpu.blocks import PLANAR, Block, best_block, ids
 from clgraph.implementations.cpu.convolution_weights import weights_waited
 from clgraph.implementations.cpu.cost import (
@@ -113,11 +113,11 @@ class ConvPlanar(Implementation[Convolution]):
         staged = 4 * x.shape[1] * _reach(q)[0] * _stage_pitch(q)
         if staged > STAGED_BYTES:
             return f"copies the rows under a window, {staged} bytes here, and serves at most {STAGED_BYTES}"
-        return blocked_refusal(q.outputs[0], "the result") or weights_refusal(q, "packed blocks") or post_refusal(q)
+        return blocked_refusal(q.outputs[0], "the result") or packing_refusal(q, cls.weights) or post_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
-        own = (Format.plain(q.inputs[0].rank), *(None,) * (q.arity - 1))
+        own = (Format.plain(q.inputs[0].rank), *packed_at_runs(q, cls.weights))
         out = q.outputs[0]
         return operand_proposals(q, own, range(q.arity, len(q.inputs)), feature_blocked(out.rank), out)
 

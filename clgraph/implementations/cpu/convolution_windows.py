@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import NOTING_TILE, operand_proposals, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, operand_proposals, packed_at_runs, packing_refusal
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution_planar import STAGED_BYTES
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
@@ -114,11 +114,11 @@ class ConvWindows(Implementation[Convolution]):
             return f"requires the input plain, its elements side by side, not {x}"
         if 4 * _floats(q, widest_instance(q.device).rows) > STAGED_BYTES:
             return f"copies the input under a window, and serves at most {STAGED_BYTES} bytes"
-        return blocked_refusal(q.outputs[0], "the result") or weights_refusal(q, "packed groups") or post_refusal(q)
+        return blocked_refusal(q.outputs[0], "the result") or packing_refusal(q, cls.weights) or post_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
-        own = (Format.plain(q.inputs[0].rank), *(None,) * (q.arity - 1))
+        own = (Format.plain(q.inputs[0].rank), *packed_at_runs(q, cls.weights))
         out = q.outputs[0]
         return operand_proposals(q, own, range(q.arity, len(q.inputs)), feature_blocked(out.rank), out)
 

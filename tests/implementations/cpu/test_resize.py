@@ -64,7 +64,7 @@ def test_transposed_convolutions_agree_with_float64(engine, seed):
         bound,
         arity=arity,
         size=size + 4,
-        constant=tuple(range(1, arity)),
+        constant=tuple(range(1, arity)) if seed % 3 else (),
         fused=fused,
         out_halo=any_halo(rng, 4),
     )
