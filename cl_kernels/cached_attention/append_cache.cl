@@ -5,11 +5,11 @@
 // lengths              places of a cache, then of each text the place of its first new token
 // state                the caches, [batch][heads][places][depth]; those of the keys begin batch * places * keys_at elements
 //                      behind its start, those of the values likewise
-// type                 of the caches' elements: a code of element_types.clh; itemsize: its bytes
+// type                 of what the caches hold: a code of cache_numbers.clh; itemsize: bytes of an element
 // batch, heads, tokens, depth, width   sizes
 //
 // Exact, but for the rounding to the caches' type.
-#include "element_types.clh"
+#include "cache_numbers.clh"
 
 static void append_cache(__global const append_cache_desc* d, __global char** banks, __global char* scratch,
                          const int ticket, __global const post_step* post, const int posts) {
@@ -21,6 +21,6 @@ static void append_cache(__global const append_cache_desc* d, __global char** ba
   __global const float* v = AT(const float, banks, d->values) + (long)ticket * d->tokens * d->width;
   if (first < 0) return;
   const int count = clamp(places - first, 0L, (long)d->tokens);
-  floats_as(d->type, k, state + (texts * d->keys_at + row * d->depth) * d->itemsize, count * d->depth);
-  floats_as(d->type, v, state + (texts * d->values_at + row * d->width) * d->itemsize, count * d->width);
+  numbers_as(d->type, k, state + texts * d->keys_at * d->itemsize + cache_bytes(d->type, d->itemsize, row * d->depth), count * d->depth);
+  numbers_as(d->type, v, state + texts * d->values_at * d->itemsize + cache_bytes(d->type, d->itemsize, row * d->width), count * d->width);
 }

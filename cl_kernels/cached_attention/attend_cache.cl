@@ -20,7 +20,7 @@
 //
 // Error: a score is off by (depth + 8) * 2^-24 * (scale * sum |q k| + |bias|), the weights by that and by
 // (|s - max| + 8) * 2^-24 relative, their sum and the result by (keys + 2 chunks) * 2^-24, relative to sum weight |v|.
-#include "element_types.clh"
+#include "cache_numbers.clh"
 #include "pack.clh"
 #include "rows.clh"
 
@@ -106,15 +106,15 @@ static void attend_cache(__global const attend_cache_desc* d, __global char** ba
                          const int ticket, __global const post_step* post, const int posts) {
   const int n = ticket / d->spans, text = n / d->shared, group = d->heads / d->shared, tokens = d->tokens;
   const int from = (ticket - n * d->spans) * d->ticket_rows, rows = min(d->ticket_rows, group * tokens - from);
-  const int depth = d->depth, width = d->width;
+  const int depth = d->depth, width = d->width, type = d->type;
   __global const int* lengths = AT(const int, banks, d->lengths);
   const int places = lengths[0], first = lengths[1 + text];
   const long row = (long)n * group * tokens + from, texts = (long)d->batch * places;
   __global const float* q = AT(const float, banks, d->q) + row * depth;
   __global float* out = AT(float, banks, d->out) + row * width;
   __global const char* state = AT(const char, banks, d->state);
-  __global const char* k = state + (texts * d->keys_at + (long)n * places * depth) * d->itemsize;
-  __global const char* v = state + (texts * d->values_at + (long)n * places * width) * d->itemsize;
+  __global const char* k = state + texts * d->keys_at * d->itemsize + cache_bytes(type, d->itemsize, (long)n * places * depth);
+  __global const char* v = state + texts * d->values_at * d->itemsize + cache_bytes(type, d->itemsize, (long)n * places * width);
   __global float* scores = (__global float*)scratch;
   __global float* packed = scores + (long)d->ticket_rows * CHUNK;
   __global float* mixed = packed + max(depth + 15 & ~15, width % 64 ? CHUNK : 0) * 64;
@@ -133,7 +133,8 @@ static void attend_cache(__global const attend_cache_desc* d, __global char** ba
     const int count = min(CHUNK, last + 1 - key);
     for (int g = 0; g < count; g += 64) {
       const int columns = min(64, count - g);
-      __global const float* keys = as_floats(d->type, k + (long)(key + g) * depth * d->itemsize, widened, columns * depth);
+      __global const char* from = k + cache_bytes(type, d->itemsize, (long)(key + g) * depth);
+      __global const float* keys = as_numbers(type, from, widened, columns * depth);
       pack_keys(keys, depth, columns, d->itemsize == 4 ? last + 1 - AHEAD - key - g : 0, packed);
       cache_product(d, q, depth, packed, 64, scores + g, CHUNK, 64, depth, rows);
     }
@@ -147,7 +148,8 @@ static void attend_cache(__global const attend_cache_desc* d, __global char** ba
                                       last_key(d, first, t, places), &tops[i], &scales[i]);
       sums[i] = sums[i] * scales[i] + sum;
     }
-    __global const float* rows_of_values = as_floats(d->type, v + (long)key * width * d->itemsize, widened, count * width);
+    __global const char* from = v + cache_bytes(type, d->itemsize, (long)key * width);
+    __global const float* rows_of_values = as_numbers(type, from, widened, count * width);
     for (int g = 0; g < width; g += 64) {
       const int columns = min(64, width - g);
       __global const float* values = rows_of_values + g;

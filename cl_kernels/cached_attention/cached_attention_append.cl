@@ -26,6 +26,6 @@ __kernel void cached_attention_append(const int n, TENSOR(keys), TENSOR(values),
   __global CACHE* state = BASE_OF(CACHE, state);
   __global const int* k = table + 6;
   __global const int* v = k + VIEW;
-  append_row(state + batch * places * table[4] + row * depth, BASE_OF(const T, keys) + element(k, at), k[4], depth);
-  append_row(state + batch * places * table[5] + row * width, BASE_OF(const T, values) + element(v, at), v[4], width);
+  append_row(state + batch * places * table[4] + row * IN_CACHE(depth), BASE_OF(const T, keys) + element(k, at), k[4], depth);
+  append_row(state + batch * places * table[5] + row * IN_CACHE(width), BASE_OF(const T, values) + element(v, at), v[4], width);
 }

@@ -36,8 +36,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void cached_attentio
   __global const int* lengths = BASE_OF(const int, lengths);
   const long places = lengths[0];
   const int first = lengths[1 + text];
-  __global const CACHE* k = BASE_OF(const CACHE, state) + batch * places * table[3] + n * places * DEPTH;
-  __global const CACHE* v = BASE_OF(const CACHE, state) + batch * places * table[4] + n * places * WIDTH;
+  __global const CACHE* k = BASE_OF(const CACHE, state) + batch * places * table[3] + n * places * IN_CACHE(DEPTH);
+  __global const CACHE* v = BASE_OF(const CACHE, state) + batch * places * table[4] + n * places * IN_CACHE(WIDTH);
   float most[ROWS], sum[ROWS], mixed[ROWS][COLUMNS];
   int low[ROWS], high[ROWS], start = places, last = -1;
   for (int r = 0; r < ROWS; r++) {

@@ -38,8 +38,8 @@ __kernel void cached_attention_ref(const int n, TENSOR(in0), TENSOR(lengths), TE
   const long last = min(places - 1, first + (table[5] ? at[2] : tokens - 1));
   const long start = table[6] < 0 ? 0 : max(0L, first + at[2] - table[6] + 1);
   const long row = (at[0] * shared + at[1] / (heads / shared)) * places;
-  __global const CACHE* k = BASE_OF(const CACHE, state) + batch * places * table[3] + row * DEPTH;
-  __global const CACHE* v = BASE_OF(const CACHE, state) + batch * places * table[4] + row * WIDTH;
+  __global const CACHE* k = BASE_OF(const CACHE, state) + batch * places * table[3] + row * IN_CACHE(DEPTH);
+  __global const CACHE* v = BASE_OF(const CACHE, state) + batch * places * table[4] + row * IN_CACHE(WIDTH);
   __global const T* query = BASE_OF(const T, in0) + element(view, at);
   __global const int* rows = view + 2 * VIEW;
   __global const float* added =
@@ -49,7 +49,7 @@ __kernel void cached_attention_ref(const int n, TENSOR(in0), TENSOR(lengths), TE
   for (int d = 0; d < WIDTH; d++) mixed[d] = 0.0f;
   float most = table[8] ? LOAD(BASE_OF(const T, sink), at[1]) : -INFINITY, sum = table[8] ? 1.0f : 0.0f;
   for (long j = start; j <= last; j++) {
-    float s = scale * cached_product(q, k + j * DEPTH);
+    float s = scale * cached_product(q, k + j * IN_CACHE(DEPTH));
     if (cap != 0.0f) s = cap * tanh(s / cap);
     if (table[7]) s += added[j];
     if (s == -INFINITY) continue;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd, sqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from clgraph.selector.query import Query
 QUERIES, KEYS, VALUES, LENGTHS, STATE = range(5)
 """The slots of the inputs that there always are."""
 
+CACHED = FLOATS | {DType.F64, DType.I8, DType.U8}
+"""What caches may hold: numbers, integers of 8 bits, or of 4, of which a byte of U8 holds two (:func:`held`)."""
+
 LANES = 16
 """Sums of a product are computed beside each other in the general kernel, at most."""
 
@@ -36,6 +39,8 @@ class CachedAttention(Primitive):
     new token; the state, any number of elements, in which the caches lie; then as *reads* says a bias ``[batch, heads,
     tokens, 1]``, each size perhaps 1, that has a float for every place of the caches in memory, and a sink ``[heads]``.
     Result: y ``[batch, heads, tokens, E]``.
+
+    A state of I8 or U8 holds integers of 8 or 4 bits, and new keys and values are such integers, as numbers.
 
     The lengths are run-time values: one program serves every length and every number of places. A cache of keys is
     ``[batch][shared][places][D]``, and what the state holds in front of it grows with the places, too. A token sees the
@@ -76,8 +81,10 @@ class CachedAttention(Primitive):
         (batch, heads, tokens, depth), shared = q.shape, k.shape[1]
         if k.shape != (batch, shared, tokens, depth) or v.shape[:3] != k.shape[:3] or not shared or heads % shared:
             raise ShapeError(f"new keys {k} and values {v} do not fit queries {q}")
-        if lengths.shape != (1 + batch,) or lengths.dtype != DType.I32 or state.rank != 1 or not state.dtype.floating:
+        if lengths.shape != (1 + batch,) or lengths.dtype != DType.I32 or state.rank != 1 or state.dtype not in CACHED:
             raise ShapeError(f"lengths {lengths} and state {state} are not int32 [{1 + batch}] and floats in a row")
+        if state.dtype == DType.U8 and (depth % 2 or v.shape[3] % 2):
+            raise ShapeError(f"integers of 4 bits lie two in a byte: heads of {depth} and {v.shape[3]} are not even")
         if "sink" in given and given["sink"].shape != (heads,):
             raise ShapeError(f"a sink {given['sink']} is not one for each of {heads} heads")
         if "bias" in given:
@@ -95,15 +102,16 @@ class CachedAttention(Primitive):
         given = dict(zip(self.reads, inputs[5:], strict=True))
         q, (batch, heads, tokens, depth), shared = inputs[0].astype(exact), inputs[0].shape, new_keys.shape[1]
         keys, values = self.caches(inputs[4], lengths, new_keys.shape, new_values.shape[3])
-        y = np.zeros((*q.shape[:3], values.shape[3]), exact)
+        y = np.zeros((*q.shape[:3], new_values.shape[3]), exact)
         bias = None
         if "bias" in given:
             bias = np.broadcast_to(given["bias"].astype(exact), (batch, heads, tokens, int(lengths[0])))
         for text, first in enumerate(lengths[1:].tolist()):
-            keys[text, :, first : first + tokens] = new_keys[text]
-            values[text, :, first : first + tokens] = new_values[text]
+            keys[text, :, first : first + tokens] = held(new_keys[text], keys.dtype)
+            values[text, :, first : first + tokens] = held(new_values[text], values.dtype)
             total = first + tokens
-            k, v = (np.repeat(x[text, :, :total].astype(exact), heads // shared, axis=0) for x in (keys, values))
+            seen = (numbers(x[text, :, :total]).astype(exact) for x in (keys, values))
+            k, v = (np.repeat(x, heads // shared, axis=0) for x in seen)
             scores = np.matmul(q[text], k.swapaxes(-1, -2)) * exact.type(self.factor(depth))
             if self.cap:
                 scores = self.cap * np.tanh(scores / exact.type(self.cap))
@@ -121,10 +129,13 @@ class CachedAttention(Primitive):
     def caches(self, state: Array, lengths: Array, keys: Sequence[int], width: int) -> tuple[Array, Array]:
         """Return the caches in the *state* as views ``[batch, shared, places, D]`` and ``[batch, shared, places, E]``.
 
+        Of U8 these have half as many elements in the last axis.
+
         Args:
             keys: The shape of the new keys; *width*, the last size of the new values.
         """
         places, (batch, shared, _, depth) = int(lengths[0]), keys
+        depth, width = (n // in_element(state.dtype) for n in (depth, width))
         starts = ((self.keys_at, depth), (self.values_at, width))
         found = (state[batch * places * at :][: batch * shared * places * n] for at, n in starts)
         one, two = (x.reshape(batch, shared, places, n) for x, n in zip(found, (depth, width), strict=True))
@@ -141,6 +152,31 @@ class CachedAttention(Primitive):
         place, key = np.arange(first, first + tokens)[:, None], np.arange(first + tokens)
         seen: Array = key <= place if self.causal else np.ones((tokens, first + tokens), np.bool_)
         return seen if self.window < 0 else seen & (key > place - self.window)
+
+
+def in_element(dtype: np.dtype[Any]) -> int:
+    """Return how many numbers an element of a cache of *dtype* holds."""
+    return 2 if dtype == np.uint8 else 1
+
+
+def held(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Return new keys or values as a cache of *dtype* holds them.
+
+    Of U8 the first of two integers is in the low half of a byte, the second one in the high half, each 8 larger.
+    """
+    if in_element(dtype) == 1:
+        return x.astype(dtype)
+    halves = (x + 8).astype(dtype)
+    both: Array = halves[..., ::2] | halves[..., 1::2] << 4
+    return both
+
+
+def numbers(cache: Array) -> Array:
+    """Return what :func:`held` is given."""
+    if in_element(cache.dtype) == 1:
+        return cache
+    halves = np.stack([cache & 15, cache >> 4], axis=-1).astype(np.int8) - 8
+    return halves.reshape(*cache.shape[:-1], 2 * cache.shape[-1])
 
 
 def bias_rows(q: Query[CachedAttention]) -> tuple[int, int, int]:
@@ -174,9 +210,18 @@ def attend_parts(q: Query[CachedAttention]) -> tuple[Jit, tuple[str, ...], Table
     return _types(q).define(DEPTH=depth, WIDTH=y.shape[3]), tensors, numbers
 
 
+_HALVES = {
+    "CACHE": "uchar",
+    "LOAD_CACHE(p, i)": "load_half((p), (i))",
+    "STORE_CACHE(p, i, v)": "store_half((p), (i), (v))",
+    "IN_CACHE(n)": "((n) / 2)",
+}
+"""How kernels read and write integers of 4 bits (``cache.clh``)."""
+
+
 def _types(q: Query[CachedAttention]) -> Jit:
     queries, state = q.own[QUERIES].dtype, q.own[STATE].dtype
-    cache = accesses(state, "CACHE") if state != DType.F32 else {}
+    cache = _HALVES if state == DType.U8 else accesses(state, "CACHE") if state != DType.F32 else {}
     elements = accesses(queries) if queries != DType.F32 else {}
     return Jit().define(**elements, **cache)
 
@@ -184,7 +229,7 @@ def _types(q: Query[CachedAttention]) -> Jit:
 @implements(
     CachedAttention,
     name="cached_attention.ref",
-    serves=Serves(dtypes=FLOATS | {DType.I32}, mixed=True),
+    serves=Serves(dtypes=FLOATS | {DType.I32, DType.I8, DType.U8}, mixed=True),
     general=True,
 )
 class CachedAttentionRef(General[CachedAttention]):

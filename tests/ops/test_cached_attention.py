@@ -8,24 +8,29 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import InputError, ShapeError
 from clgraph.graph.topology import Topology
-from clgraph.ops.cached_attention import CachedAttention
+from clgraph.ops.cached_attention import CachedAttention, numbers
 from clgraph.ops.multi_head_attention import MultiHeadAttention
 from tests.support.of_a_kind import on_a_cpu
 
 U32 = 2.0**-24
 
 
-def topology_of(primitive, batch, heads, shared, tokens, depth, width, dtype=np.float32):
+def topology_of(primitive, batch, heads, shared, tokens, depth, width, dtype=np.float32, state=None):
     made = Topology()
     made.input("q", (batch, heads, tokens, depth), dtype)
     made.input("k", (batch, shared, tokens, depth), dtype)
     made.input("v", (batch, shared, tokens, width), dtype)
     made.input("lengths", (1 + batch,), np.int32)
-    made.input("state", (1,), dtype)
+    made.input("state", (1,), state or dtype)
     for name in primitive.reads:
         made.input(name, *{"bias": ((batch, 1, tokens, 1), np.float32), "sink": ((heads,), dtype)}[name])
     made.output("y", made.add("a", primitive, "q", "k", "v", "lengths", "state", *primitive.reads))
     return made
+
+
+def types_of(dtype):
+    """Return the types of what is read and of a state of *dtype*."""
+    return {"dtype": np.float32 if np.dtype(dtype).kind in "iu" else dtype, "state": dtype}
 
 
 def network_of(topology, deny="", **options):
@@ -43,6 +48,8 @@ def held(network, array):
 
 
 def drawn(rng, topology, *, first, places):
+    """Return feeds; new keys and values are integers where the state is of such."""
+    most = {DType.I8: 128, DType.U8: 8}.get(topology.inputs["state"].dtype, 0)
     feeds = {}
     for s in topology.inputs.values():
         if s.name == "lengths":
@@ -50,6 +57,8 @@ def drawn(rng, topology, *, first, places):
         elif s.name != "state":
             shape = (*s.shape[:-1], places) if s.name == "bias" else s.shape
             feeds[s.name] = rng.standard_normal(shape).astype(s.dtype.numpy)
+            if most and s.name in "kv":
+                feeds[s.name] = rng.integers(-most, most, s.shape).astype(s.dtype.numpy)
     return feeds
 
 
@@ -65,7 +74,8 @@ def check_run(network, primitive, feeds, memory, state):
     (want,) = primitive.reference(*exact)
     network.engine.stream.read(memory, 0, found := np.empty_like(state))
     np.testing.assert_array_equal(found, state)
-    keys, values = primitive.caches(state, lengths, feeds["k"].shape, feeds["v"].shape[3])
+    caches = primitive.caches(state, lengths, feeds["k"].shape, feeds["v"].shape[3])
+    keys, values = (numbers(x).astype(np.float64) for x in caches)
     total, depth = int(lengths[1:].max()) + feeds["q"].shape[2], feeds["q"].shape[3]
     # A score is off by (depth + 4) u of the sum of its products' sizes, at most this one; the exponential by 8 u and by
     # u of its argument, and the sums by 2 u a key: all relative to the largest value.
@@ -80,6 +90,8 @@ CASES = [
     (CachedAttention(48, 0, 0.3, cap=2.0, window=3), (1, 4, 1, 5, 32, 48), np.float32),
     (CachedAttention(0, 16, causal=False, reads=("bias", "sink")), (2, 2, 2, 3, 8, 8), np.float32),
     (CachedAttention(0, 128), (1, 4, 2, 1, 64, 64), np.float16),
+    (CachedAttention(0, 40, 0.002), (2, 4, 2, 3, 20, 24), np.int8),
+    (CachedAttention(0, 20, 0.03), (2, 4, 2, 3, 20, 24), np.uint8),
 ]
 
 
@@ -92,10 +104,10 @@ CASES = [
 @pytest.mark.parametrize(("primitive", "sizes", "dtype"), CASES)
 def test_one_program_serves_every_length_and_number_of_places(primitive, sizes, dtype, options, engine, rng):
     batch, tokens = sizes[0], sizes[3]
-    topology = topology_of(primitive, *sizes, dtype)
+    topology = topology_of(primitive, *sizes, **types_of(dtype))
     network = network_of(topology, **options)
     for places in (16, 40):
-        each = sizes[2] * (sizes[4] + sizes[5])
+        each = sizes[2] * (sizes[4] + sizes[5]) // (2 if dtype == np.uint8 else 1)
         state = np.zeros(batch * places * each, dtype)
         memory = held(network, state)
         for start in (0, tokens, 9):
@@ -151,6 +163,8 @@ def test_what_does_not_fit_is_refused():
         ([q, f32(1, 3, 1, 8), k, lengths, state], "do not fit"),
         ([q, k, k, Layout(DType.I32, (3,)), state], "lengths"),
         ([f32(4, 1, 8), k, k, lengths, state], "requires"),
+        ([q, k, f32(1, 2, 1, 5), lengths, Layout(DType.U8, (1,))], "two in a byte"),
+        ([q, k, k, lengths, Layout(DType.I32, (1,))], "state"),
     ):
         with pytest.raises(ShapeError, match=what):
             CachedAttention(0, 8).infer(inputs)

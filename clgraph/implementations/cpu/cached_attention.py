@@ -20,8 +20,8 @@ CHUNK = 256
 MOST_ROWS = 48
 """Queries of a ticket, as in ``attend_cache.cl``."""
 
-_CACHES = (DType.F32, DType.F16, DType.BF16)
-"""Types of the caches' elements; others than float32 become floats a chunk at a time."""
+_CACHES = {dtype: TYPES[dtype] for dtype in (DType.F32, DType.F16, DType.BF16, DType.I8)} | {DType.U8: 64}
+"""Codes of what the caches hold, as in ``cache_numbers.clh``; others than float32 become floats a chunk at a time."""
 
 TYPICAL_KEYS = 512
 """Keys that an estimate takes a cache to have: it is known when the program runs."""
@@ -145,7 +145,7 @@ class CachedAttentionRows(Implementation[CachedAttention]):
             tokens=tokens,
             depth=depth,
             width=width,
-            type=TYPES[q.own[STATE].dtype],
+            type=_CACHES[q.own[STATE].dtype],
             itemsize=q.own[STATE].dtype.itemsize,
         )
         attend = AttendCacheDesc(
@@ -166,7 +166,7 @@ class CachedAttentionRows(Implementation[CachedAttention]):
             tokens=tokens,
             depth=depth,
             width=width,
-            type=TYPES[q.own[STATE].dtype],
+            type=_CACHES[q.own[STATE].dtype],
             itemsize=q.own[STATE].dtype.itemsize,
             causal=int(p.causal),
             window=p.window,

@@ -32,7 +32,7 @@ TYPICAL_KEYS = 512
 @implements(
     CachedAttention,
     name="cached_attention.gpu_shared",
-    serves=Serves(dtypes=FLOATS | {DType.I32}, mixed=True, kinds=frozenset({"gpu"})),
+    serves=Serves(dtypes=FLOATS | {DType.I32, DType.I8, DType.U8}, mixed=True, kinds=frozenset({"gpu"})),
 )
 class CachedAttentionGpuShared(General[CachedAttention]):
     """A group of 64 makes up to 8 queries that share a head of the caches, of all keys or of a part of them."""

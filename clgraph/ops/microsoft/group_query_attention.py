@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from math import inf, sqrt
 from typing import ClassVar, Self
@@ -26,6 +26,7 @@ from clgraph.ops.keeps_keys import PAST, KeepsKeys
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.attention_parts import join_heads, split_heads
+from clgraph.ops.microsoft.cache_integers import CACHE_TYPES, read, rounded, scale_of, scaled, stored
 from clgraph.ops.multi_head_attention import repeated_heads
 from clgraph.ops.pad import Pad
 from clgraph.ops.reorder import Reorder
@@ -46,8 +47,8 @@ class GroupQueryAttention(KeepsKeys):
     Inputs: queries ``[batch, tokens, heads * D]``, perhaps with keys and values behind them in the last axis; last
     place ``[batch]`` that each text has then; the greatest of their lengths, which must be known; then as *given* says
     key and value ``[batch, tokens, shared * D]``, past keys and values ``[batch, shared, places, D]``, tables of
-    cos and sin, places of the tokens ``[batch, tokens]``, bias of the scores, sink ``[heads]``. Results: y, keys and
-    values ``[batch, shared, max(places, greatest length), D]``.
+    cos and sin, places of the tokens ``[batch, tokens]``, bias of the scores, sink ``[heads]``, scales of the keys and
+    values. Results: y, keys and values ``[batch, shared, max(places, greatest length), D]``.
 
     Where the new tokens are a whole text, they are its first ones, and what is behind a shorter text means nothing.
     Each token has the place that it is given; ONNX Runtime takes the first of a whole text and counts on from there.
@@ -63,6 +64,9 @@ class GroupQueryAttention(KeepsKeys):
         slides: Past and present hold the latest tokens alone, as many as the exporter's runtime has chosen. Such are
             no inputs here: what holds all tokens is.
         norms: The epsilons of queries' and keys' normalisation, whose weights are then given.
+        bits: Of the integers that keys and values are rounded to before anything reads them, 8 or 4, in steps of their
+            scales, one or one for each element of a head: pasts and presents are such integers then, as
+            :data:`CACHE_TYPES` holds them. 0: they are numbers.
         given: Names of the inputs from the fourth on.
     """
 
@@ -77,6 +81,7 @@ class GroupQueryAttention(KeepsKeys):
     sinks: bool = False
     slides: bool = False
     norms: tuple[float, float] = (0.0, 0.0)
+    bits: int = 0
     given: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "group_query_attention"
@@ -101,12 +106,21 @@ class GroupQueryAttention(KeepsKeys):
             places = given.get("places") or self._places(c, first, rows)
             rotary = RotaryEmbedding(0, 2 * c.layout(given["cos"]).shape[1], self.interleaved)
             q, k = (c.add(rotary, x, given["cos"], given["sin"], places) for x in (q, k))
+        scales = self._scales(c, given, k)
+        if self.bits:
+            k, v = (
+                stored(c, rounded(c, x, scale, self.bits), self.bits) for x, scale in zip((k, v), scales, strict=True)
+            )
         k, v = (
             self._cached(c, past, x, first, last, total)
             for past, x in ((given.get("past_key"), k), (given.get("past_value"), v))
         )
+        seen_keys, seen_values, dtype = k, v, c.layout(q).dtype
+        if self.bits:
+            q = scaled(c, q, scales[0], self.heads)
+            seen_keys, seen_values = (read(c, x, self.bits, dtype) for x in (k, v))
         keys = c.layout(k).shape[2]
-        product = c.add(MatMul(transpose_b=True), q, repeated_heads(c, k, self.heads))
+        product = c.add(MatMul(transpose_b=True), q, repeated_heads(c, seen_keys, self.heads))
         scores = c.add(Activation("linear", self.scale or 1 / sqrt(width)), product)
         if self.cap:
             small = c.add(Activation("tanh"), c.add(Activation("linear", 1 / self.cap), scores))
@@ -116,7 +130,6 @@ class GroupQueryAttention(KeepsKeys):
             beyond = keys - c.layout(bias).shape[-1]
             bias = c.add(Pad(((0, 0), (0, 0), (0, 0), (0, beyond))), bias) if beyond > 0 else bias
             scores = c.add(Eltwise("add"), scores, bias)
-        dtype = c.layout(q).dtype
         low = -largest(dtype.numpy)
         if self.causal and known is not None:
             # The first token sees the fewest keys behind its own, the last one the fewest before.
@@ -128,7 +141,8 @@ class GroupQueryAttention(KeepsKeys):
             values = (c.constant(np.array(x, dtype.numpy)) for x in (0, low))
             hidden = c.add(Where(), self._seen(c, first, last, rows, keys), *values)
         scores = scores if hidden is None else c.add(Eltwise("add"), scores, hidden)
-        y = c.add(MatMul(), self._shares(c, scores, given), repeated_heads(c, v, self.heads))
+        y = c.add(MatMul(), self._shares(c, scores, given), repeated_heads(c, seen_values, self.heads))
+        y = scaled(c, y, scales[1], self.heads) if self.bits else y
         return join_heads(c, y), k, v
 
     def slots(self) -> Sequence[str]:
@@ -174,6 +188,16 @@ class GroupQueryAttention(KeepsKeys):
             if name in given:
                 parts[i] = c.add(LayerNormalization(-1, epsilon, centred=False), parts[i], given[name])
         return parts
+
+    def _scales(self, c: Composition, given: dict[str, str], keys: str) -> list[str]:
+        """Return the scales of *keys* and of values, none where they are numbers; check what the pasts hold."""
+        for name in PAST if self.bits else ():
+            if name in given and c.layout(given[name]).dtype != CACHE_TYPES[self.bits]:
+                wanted = f"a past of integers of {self.bits} bits is {CACHE_TYPES[self.bits]}"
+                raise ShapeError(f"{wanted}, not {c.layout(given[name])}")
+        _, shared, _, width = c.layout(keys).shape
+        names = ("k_scale", "v_scale") if self.bits else ()
+        return [scale_of(c, given[name], shared, width) for name in names]
 
     def _first(self, c: Composition, last: str, batch: int, rows: int, *, whole: bool) -> str:
         """Return the place of the first new token of each text, ``[batch]``: 0 where these are *whole*."""
@@ -264,37 +288,54 @@ class GroupQueryAttentionOverCaches(GroupQueryAttention):
             q, k = (c.add(rotary, x, given["cos"], given["sin"], given["places"]) for x in (q, k))
         if self.sinks and "sink" not in given:
             given["sink"] = c.constant(np.zeros(self.heads, c.layout(q).dtype.numpy))
+        scales = self._scales(c, given, k)
+        if self.bits:
+            dtype = c.layout(q).dtype
+            k, v = (rounded(c, x, scale, self.bits) for x, scale in zip((k, v), scales, strict=True))
+            k, v = (x if dtype == DType.F32 else c.add(Reorder(dtype), x) for x in (k, v))
+            q = scaled(c, q, scales[0], self.heads)
         reads = tuple(name for name in ("bias", "sink") if name in given)
         attention = CachedAttention(
             self.keys_at, self.values_at, self.scale or None, self.cap, self.causal, self.window, reads
         )
         y = c.add(attention, q, k, v, given["lengths"], given["state"], *(given[name] for name in reads))
+        y = scaled(c, y, scales[1], self.heads) if self.bits else y
         return (join_heads(c, y),)
 
 
-_NAMES = ("key", "value", "past_key", "past_value", "", "", "cos", "sin", "places", "bias", "sink", "", "")
+_NAMES = (
+    "key",
+    "value",
+    "past_key",
+    "past_value",
+    "",
+    "",
+    "cos",
+    "sin",
+    "places",
+    "bias",
+    "sink",
+    "k_scale",
+    "v_scale",
+)
 """What the inputs from the second on are called in ``given``; those without a name are read apart, or refused."""
+
+_SCALES = ("k_scale", "v_scale")
 
 _NORMS = ("q_norm", "k_norm")
 """The two behind them: the weights that each head of queries and keys is normalised with, in front of its turning."""
 
-_REFUSED = {12: "k_scale", 13: "v_scale", 16: "query_seqlens"}
-"""Inputs that are not there."""
-
 
 @onnx("GroupQueryAttention", since=(1,), domain=MICROSOFT)
 def import_group_query_attention(node: OnnxNode) -> Sequence[str]:
-    if odd := [name for i, name in _REFUSED.items() if any(node.inputs[i : i + 1])]:
-        raise node.unsupported(f"the input {odd[0]} is not supported")
-    for name in ("kv_cache_bit_width", "qk_output"):
-        if node.attribute(name, 0):
-            raise node.unsupported(f"{name}={node.attribute(name, 0)} is not supported, only 0")
-    for name in ("k_quant_type", "v_quant_type"):
-        if node.attribute(name, "NONE") != "NONE":
-            raise node.unsupported(f"{name}={node.attribute(name, '')}, a cache of integers, is not supported")
+    if any(node.inputs[16:17]):
+        raise node.unsupported("the input query_seqlens is not supported")
+    if node.attribute("qk_output", 0):
+        raise node.unsupported(f"qk_output={node.attribute('qk_output', 0)} is not supported, only 0")
     reads = {name: x for name, x in zip((*_NAMES, *_NORMS), node.inputs[1:], strict=False) if x and name}
     if (_NORMS[0] in reads) != (_NORMS[1] in reads):
         raise node.unsupported("q_norm_weight and k_norm_weight want to be given together")
+    bits = _bits(node, reads)
     epsilon = node.attribute("qk_norm_epsilon", 1e-6)
     attention = GroupQueryAttention(
         node.attribute("num_heads", 0),
@@ -308,6 +349,29 @@ def import_group_query_attention(node: OnnxNode) -> Sequence[str]:
         node.attribute("smooth_softmax", -1) > 0 or "sink" in reads,
         bool(node.attribute("sliding_window_cache", 0)),
         (node.attribute("q_norm_epsilon", epsilon), node.attribute("k_norm_epsilon", epsilon)),
+        bits,
         tuple(reads),
     )
     return node.emit(attention, node.inputs[0], *node.inputs[5:7], *reads.values(), outputs=3)
+
+
+def _bits(node: OnnxNode, reads: Mapping[str, str]) -> int:
+    """Return the bits of the caches' integers; 0 where caches hold numbers."""
+    kinds = [node.attribute(f"{x}_quant_type", "NONE") for x in "kv"]
+    bits: int = node.attribute("kv_cache_bit_width", 0)
+    scales = [name for name in _SCALES if name in reads]
+    if kinds == ["NONE", "NONE"]:
+        if bits or scales:
+            told = scales[0] if scales else f"kv_cache_bit_width={bits}"
+            raise node.unsupported(f"{told} is for caches of integers, and k_quant_type and v_quant_type are NONE")
+        return 0
+    if odd := [kind for kind in kinds if kind not in ("PER_TENSOR", "PER_CHANNEL")]:
+        raise node.unsupported(
+            f"k_quant_type={kinds[0]} with v_quant_type={kinds[1]} is not supported, for {odd[0]}; "
+            "PER_TENSOR and PER_CHANNEL are"
+        )
+    if bits not in CACHE_TYPES:
+        raise node.unsupported(f"kv_cache_bit_width={bits} is not supported for caches of integers, only 8 and 4")
+    if len(scales) < len(_SCALES):
+        raise node.unsupported("caches of integers want k_scale and v_scale")
+    return bits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clgraph.errors import UnsupportedError
+from clgraph.errors import ShapeError, UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
 from tests.support.onnx_case import agree, one_node, onnxruntime_outputs, reference_outputs
 
@@ -117,14 +117,61 @@ def test_windows_and_caps_go_with_any_form_of_cache(rng):
     agree("GroupQueryAttention", [*inputs(rng, 1, 2, 4, [5]), None, None, None, None, normal(rng, HEADS)], **capped)
 
 
-def test_what_is_not_there_is_refused_by_name(rng):
-    for more, what in (
-        ({"kv_cache_bit_width": 8}, "kv_cache_bit_width=8"),
-        ({"k_quant_type": "PER_TENSOR"}, "k_quant_type=PER_TENSOR"),
+def with_integers(rng, bits, given, *, channels=False):
+    """Return *given* with pasts of integers, of which two are in a byte where they have 4 *bits*, and their scales."""
+    given = [*given, *[None] * (12 - len(given))]
+    for i in (3, 4):
+        shape = np.array(given[i].shape) // (1, 1, 1, 8 // bits)
+        given[i] = rng.integers(0, 256, shape).astype(np.uint8).view(np.int8 if bits == 8 else np.uint8)
+    shape = (1, SHARED, 1, WIDTH) if channels else (1,)
+    return [*given, *(rng.uniform(0.5, 1, shape).astype(F) * F(4 / 2**bits) for _ in range(2))]
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_caches_of_integers_are_onnxruntimes(bits, rng):
+    """New keys and values are rounded, some from halfway and beyond the ends, before any token sees them."""
+    for channels, batch, tokens, past, last, more in (
+        (False, 2, 4, 0, [3, 3], {}),
+        (True, 1, 3, 5, [7], {"do_rotary": 1}),
+        (False, 2, 1, 5, [5, 5], {"do_rotary": 1, "local_window_size": 3}),
+        (True, 1, 1, 12, [5], {"softcap": 0.5}),
+        (True, 2, 1, 7, [7, 4], {"smooth_softmax": 1}),
     ):
-        model, _ = one_node("GroupQueryAttention", inputs(rng, 1, 1, 5, [5]), **GROUPS, **more)
+        given = inputs(rng, batch, tokens, past, last, rotates="do_rotary" in more)
+        given = with_integers(rng, bits, given, channels=channels)
+        if not more:
+            given[1] = (rng.integers(-20, 20, given[1].shape) + 0.5).astype(F) * given[12]
+        kind = "PER_CHANNEL" if channels else "PER_TENSOR"
+        more |= {"kv_cache_bit_width": bits, "k_quant_type": kind, "v_quant_type": kind, "constant": (6, 12, 13)}
+        agree("GroupQueryAttention", given, **GROUPS, **more, by_definition=False, atol=1e-5)
+
+
+def test_what_is_not_there_is_refused_by_name(rng):
+    given = inputs(rng, 1, 1, 5, [5])
+    kinds = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}
+    for more, what in (
+        ({"kv_cache_bit_width": 8}, "kv_cache_bit_width=8 is for caches of integers"),
+        ({"k_quant_type": "PER_TENSOR"}, "k_quant_type=PER_TENSOR with v_quant_type=NONE"),
+        ({**kinds, "kv_cache_bit_width": 2}, "kv_cache_bit_width=2"),
+        ({**kinds, "kv_cache_bit_width": 8}, "caches of integers want k_scale and v_scale"),
+        ({"qk_output": 1}, "qk_output=1"),
+    ):
+        model, _ = one_node("GroupQueryAttention", given, **GROUPS, **more)
         with pytest.raises(UnsupportedError, match=f"'node' \\(GroupQueryAttention\\): {what}"):
             load_onnx(model)
+    model, _ = one_node("GroupQueryAttention", with_integers(rng, 8, given), **GROUPS)
+    with pytest.raises(UnsupportedError, match="k_scale is for caches of integers"):
+        load_onnx(model)
+    for bits, places, wrong, what in (
+        (8, slice(12, 13), [np.ones(3, F)], "a scale"),
+        (4, slice(3, 5), [np.zeros((1, SHARED, 5, WIDTH), np.int8)] * 2, "a past of integers of 4 bits"),
+    ):
+        broken = with_integers(rng, bits, given)
+        broken[places] = wrong
+        more = {**kinds, "kv_cache_bit_width": bits, "constant": (6,)}
+        model, _ = one_node("GroupQueryAttention", broken, **GROUPS, **more)
+        with pytest.raises(ShapeError, match=what):
+            load_onnx(model).build()
 
 
 def test_heads_are_normalised_before_they_are_turned(rng):
