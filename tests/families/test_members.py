@@ -114,6 +114,26 @@ def test_slices_and_pads_that_passes_make_are_those_of_the_member(device: str) -
     assert found.bound == 2, found.whole
 
 
+@pytest.mark.parametrize(
+    ("last", "attributes", "bound"),
+    [
+        ("MaxPool", {"kernel_shape": [3, 3, 3], "strides": [2, 2, 2], "pads": [1] * 6}, True),
+        ("AveragePool", {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2]}, True),
+        ("AveragePool", {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2], "ceil_mode": 1}, False),
+        ("AveragePool", {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2], "pads": [0, 0, 0, 1, 1, 1]}, False),
+        ("ConvTranspose", {"strides": [2, 2, 2], "pads": [1] * 6, "output_padding": [1] * 3}, True),
+        ("Resize", {"mode": "linear"}, True),
+    ],
+)
+def test_what_volumes_become_is_bound_where_no_size_tells_more(device: str, last: str, attributes, bound: bool) -> None:
+    more = {"ConvTranspose": ["w"], "Resize": ["", "scales"]}.get(last, [])
+    nodes = [node("Relu", ["x"], ["r"]), node(last, ["r", *more], ["z"], **attributes), node("Relu", ["z"], ["y"])]
+    constants = {"w": numbers(3, 3, 3, 3, 3), "scales": np.float32([1, 1, 1.5, 2, 1])}
+    given = {name: constants[name] for name in more if name}
+    found = both_ways(device, "cpu", nodes, {"x": (1, 3, "d", "h", 6)}, [{"d": 7, "h": 6}, {"d": 4, "h": 9}], **given)
+    assert found.bound == 2 * bound, found.whole
+
+
 def test_members_have_their_own_shapes_where_two_reshapes_became_one(device: str) -> None:
     """Twice the rows of half the columns, as SEW makes of its frames: of groups of axes alone there is no telling."""
     nodes = [

@@ -73,7 +73,11 @@ def spread_depth(program: Program, node: Node) -> bool:
     return supersede(program, node, add(Transpose(SLICES_OUTSIDE), add(Reshape((batch, depth, outputs, *made)), y)))
 
 
-def slices_met(stride: int, first: int, last: int, shape: Shape) -> Slice:
-    """Return the slice of the second axis of *shape* that takes every *stride*, but the *first* and *last* entries."""
+def slices_met(stride: int, first: int, last: int, shape: Shape, *, follows: bool = True) -> Slice:
+    """Return the slice of the second axis of *shape* that takes every *stride*, but the *first* and *last* entries.
+
+    Args:
+        follows: These are as many whatever the sizes.
+    """
     ends = (shape[0], shape[1] - last, *shape[2:])
-    return Slice((0, first, 0, 0, 0), ends, (1, stride, 1, 1, 1), follows=True)
+    return Slice((0, first, 0, 0, 0), ends, (1, stride, 1, 1, 1), follows=follows)

@@ -45,11 +45,16 @@ def spread_pooling(program: Program, node: Node) -> bool:
     x = add(Reshape((batch, slices, channels, *made)), x)
     (stride,), (dilation,), ((before, after),), (taps,) = along.strides, along.dilations, along.pads, along.kernel
     after = max(after, (depth - 1) * stride + (taps - 1) * dilation + 1 - before - slices)
+    # Where a last window reaches beyond the pads, and how many elements it has inside, is told by the size.
+    counted = p.function == "max" or p.count_include_pad or not (before or after)
+    follows = counted and not p.ceil_mode
     if before or after:
         lowest = -np.inf if p.function == "max" else 0.0
-        x = add(Pad(((0, 0), (before, after), (0, 0), (0, 0), (0, 0)), value=lowest, follows=True), x)
+        x = add(Pad(((0, 0), (before, after), (0, 0), (0, 0), (0, 0)), value=lowest, follows=follows), x)
     shape, reach = x.layout.shape, (taps - 1) * dilation
-    y, *rest = (add(slices_met(stride, at, reach - at, shape), x) for at in range(0, reach + 1, dilation))
+    y, *rest = (
+        add(slices_met(stride, at, reach - at, shape, follows=follows), x) for at in range(0, reach + 1, dilation)
+    )
     for part in rest:
         y = add(Eltwise("max" if p.function == "max" else "add"), y, part)
     if p.function == "average":
