@@ -82,7 +82,7 @@ ROUNDED = {"convolution.bf16_pairs", "matmul.bf16_pairs"}
 MIXED = {"resize.elements", "resize.rows", "roi_align.rows"}
 """Launches that mix a few elements by weights: the tests of their operators have the bounds."""
 
-DOUBLES = {"softmax.doubles"}
+DOUBLES = {"matmul.doubles", "softmax.doubles"}
 """Tiles of doubles alone: their own tests count each rounding."""
 
 

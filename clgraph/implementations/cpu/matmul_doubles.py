@@ -1,0 +1,120 @@
+"""Products of plain matrices of doubles on CPU devices."""
+
+from __future__ import annotations
+
+from clgraph.core.dtype import DType
+from clgraph.core.memo import remembered
+from clgraph.errors import UnsupportedError
+from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds, worker_flops
+from clgraph.implementations.cpu.matmul import StridedProduct, strided_product
+from clgraph.ops.matmul import MatMul
+from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Implementation, Serves, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+_COLUMNS = 16
+_ROWS = 48
+"""Rows and columns of a piece."""
+
+
+@descriptor("matmul_doubles", library="rare", any_alignment=True)
+class MatMulDoublesDesc(Descriptor):
+    """Fields as in ``matmul_doubles.cl``."""
+
+    a: Pointer
+    b: Pointer
+    bias: Pointer
+    c: Pointer
+    a_batch: Long
+    b_batch: Long
+    bias_batch: Long
+    c_batch: Long
+    a_row: Int
+    a_step: Int
+    b_row: Int
+    b_column: Int
+    bias_row: Int
+    bias_column: Int
+    biased: Int
+    c_row: Int
+    rows: Int
+    columns: Int
+    depth: Int
+    groups: Int
+    spans: Int
+    pieces: Int
+    ticket_pieces: Int
+
+
+def _pieces(p: StridedProduct) -> tuple[int, int]:
+    """Return the pieces side by side and below one another."""
+    return -(-p.columns // _COLUMNS), -(-p.rows.size // _ROWS)
+
+
+def _piece_seconds(q: Query[MatMul], p: StridedProduct) -> float:
+    """Return one worker's time for a piece; of doubles a vector has half as many."""
+    rows = max(3, min(p.rows.size, _ROWS))
+    return p.depth * rows * _COLUMNS * 4 / worker_flops(q.device)
+
+
+@remembered
+def _tickets(q: Query[MatMul]) -> TicketRanges:
+    p = strided_product(q)
+    groups, spans = _pieces(p)
+    return runs(groups * spans * p.batch.size, _piece_seconds(q, p), q.device)
+
+
+@implements(MatMul, name="matmul.doubles", serves=Serves(dtypes=frozenset({DType.F64}), kinds=frozenset({"cpu"})))
+class MatMulDoubles(Implementation[MatMul]):
+    """Row-major matrices in register blocks of 6 rows by 16 columns."""
+
+    @classmethod
+    def limits(cls, q: Query[MatMul]) -> str | None:
+        if "fp64" not in q.device.features:
+            return "needs fp64 for doubles"
+        if not q.outputs[0].is_dense_plain:
+            return f"multiplies into a dense tensor, not into {q.outputs[0]}"
+        try:
+            strided_product(q)
+        except UnsupportedError as error:
+            return str(error)
+        return None
+
+    @classmethod
+    def cost(cls, q: Query[MatMul]) -> float:
+        p, (groups, spans) = strided_product(q), _pieces(strided_product(q))
+        work = groups * spans * p.batch.size * _piece_seconds(q, p)
+        moved = q.inputs[0].nbytes + q.outputs[0].nbytes
+        return step_seconds(q.device, work, moved, _tickets(q).count, weights=q.inputs[1].nbytes)
+
+    @classmethod
+    def plan(cls, q: Query[MatMul]) -> Plan:
+        p, tickets, biased = strided_product(q), _tickets(q), q.arity > 2
+        groups, spans = _pieces(p)
+        desc = MatMulDoublesDesc(
+            a=Ref("in0", 8 * q.inputs[0].origin),
+            b=Ref("in1", 8 * q.inputs[1].origin),
+            bias=Ref("in2", 8 * q.inputs[2].origin) if biased else Ref("in0"),
+            c=Ref("out0"),
+            a_batch=p.batch.pitches[0],
+            b_batch=p.batch.pitches[1],
+            bias_batch=p.batch.pitches[3] if biased else 0,
+            c_batch=p.batch.pitches[2],
+            a_row=p.rows.pitches[0],
+            a_step=p.a_step,
+            b_row=p.b_row,
+            b_column=p.b_column,
+            bias_row=p.rows.pitches[3] if biased else 0,
+            bias_column=p.operands[0][1] if biased else 0,
+            biased=int(biased),
+            c_row=p.rows.pitches[2],
+            rows=p.rows.size,
+            columns=p.columns,
+            depth=p.depth,
+            groups=groups,
+            spans=spans,
+            pieces=groups * spans * p.batch.size,
+            ticket_pieces=tickets.each,
+        )
+        return Plan((Tile("matmul_doubles", desc, tickets.count, scratch=max(1, p.depth) * _COLUMNS * 8),))
