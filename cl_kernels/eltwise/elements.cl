@@ -4,14 +4,15 @@
 // row of the result lie side by side. A ticket is a run of pieces, a piece at most RUN elements of a row. They are converted
 // to the type that is computed with (where they are of another one), computed and converted to the result's.
 //
-// a, b, c, out               c is the condition of a choice; inputs that the function has not are CLGRAPH_NULL
+// a, b, c, out               c is the condition of a choice, or the zero points of a quantization, in the result's type;
+//                            inputs that the function has not are CLGRAPH_NULL
 // a_n, a_c, a_y, a_x, ...    elements from one image, plane, row, element to the next
 // a_type, b_type, out_type   element types (element_types.clh);  a_size, b_size, out_size: bytes of an element
 // domain                     what is computed with: 0 float, 2 int, 4 bytes, 5 bits of halves; where NUMBERS is 1: 1 double,
 //                            3 long
 // direct                     1: the result is of that type, or a comparison's
 // operation                  FUNCTION_...; from FUNCTION_ANGLE on the function of double_angles.clh, from FUNCTION_POST on the post-operation of that code, of floats or doubles
-// first, second              its parameters, or the bounds of a clip: the bits of numbers that are computed with; a mask, and
+// first, second              its parameters, or the bounds of a clip or a quantization: the bits of numbers that are computed with; a mask, and
 //                            what the bits under it are compared with
 // planes, rows, width        of the result;  row_pieces: pieces of a row;  pieces, ticket_pieces: in all, of a ticket
 //
@@ -61,6 +62,7 @@
 #define FUNCTION_BITS_EQUAL 29
 #define FUNCTION_BITS_ABOVE 30
 #define FUNCTION_POW 31
+#define FUNCTION_QUANTIZE 32
 #define FUNCTION_ANGLE 40
 #define FUNCTION_POST 64
 
@@ -231,6 +233,17 @@ NOINLINE static void post_floats(const int code, const float first, const float 
   }
 }
 
+// min(max(nearest(a / b) + zero, low), high), halves to even; low for NaN.
+NOINLINE static void quantize_floats(__global const float* restrict a, __global const float* restrict b,
+                                     __global const float* restrict zeros, const float low, const float high,
+                                     __global float* restrict y, const int n) {
+  for (int i = 0; i < n; i++) {
+    const float least = low - zeros[i], most = high - zeros[i], v = a[i] / b[i];
+    const float up = v > least ? v : least, within = up < most ? up : most;
+    y[i] = (within + POST_MAGIC) - POST_MAGIC + zeros[i];
+  }
+}
+
 // Where a piece of an input begins: at its elements, or at copies of them side by side in `room`.
 static __global const char* run_of(__global const elements_desc* d, __global char** banks, const long p, const long at,
                                    const long pitch, const int size, __global char* room, const int n) {
@@ -241,9 +254,17 @@ static __global const char* run_of(__global const elements_desc* d, __global cha
   return room;
 }
 
+// n zero points as floats, in `room` or where they are.
+static __global const float* zeros_of(__global const elements_desc* d, __global const char* c, __global float* room, const int n) {
+  if (d->c != CLGRAPH_NULL) return as_floats(d->out_type, c, room, n);
+  for (int i = 0; i < n; i++) room[i] = 0.0f;
+  return room;
+}
+
 static void elements(__global const elements_desc* d, __global char** banks, __global char* scratch, const int ticket,
                      __global const post_step* post, const int posts) {
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces), function = d->operation;
+  const int c_size = function == FUNCTION_QUANTIZE ? d->out_size : 1;
   __global char* rooms[6];
   for (int i = 0; i < 6; i++) rooms[i] = scratch + i * RUN * 8;
   for (int p = ticket * d->ticket_pieces; p < last; p++) {
@@ -253,7 +274,7 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
 #define PLACE(t) (image * d->t##_n + plane * d->t##_c + y0 * d->t##_y + (long)x0 * d->t##_x)
     __global const char* a = run_of(d, banks, d->a, PLACE(a), d->a_x, d->a_size, rooms[0], n);
     __global const char* b = run_of(d, banks, d->b, PLACE(b), d->b_x, d->b_size, rooms[1], n);
-    __global const uchar* c = (__global const uchar*)run_of(d, banks, d->c, PLACE(c), d->c_x, 1, rooms[2], n);
+    __global const uchar* c = (__global const uchar*)run_of(d, banks, d->c, PLACE(c), d->c_x, c_size, rooms[2], n);
     __global char* out = AT(char, banks, d->out) + (image * d->out_n + plane * d->out_c + y0 * d->out_y + x0) * d->out_size;
     // What is of the result's type is written where it belongs; comparisons are, too.
     __global char* y = d->direct ? out : rooms[5];
@@ -274,7 +295,11 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
 #if !NUMBERS
     case 0:
       COMPUTE(float, as_floats, floats_as,
-              if (function < FUNCTION_POST) of_floats(function, first, SECOND(float, as_floats), (__global float*)y, n);
+              if (function == FUNCTION_QUANTIZE)
+                quantize_floats(first, SECOND(float, as_floats),
+                                zeros_of(d, (__global const char*)c, (__global float*)y + RUN, n),
+                                as_float((int)d->first), as_float((int)d->second), (__global float*)y, n);
+              else if (function < FUNCTION_POST) of_floats(function, first, SECOND(float, as_floats), (__global float*)y, n);
               else post_floats(function - FUNCTION_POST, as_float((int)d->first), as_float((int)d->second), first, (__global float*)y, n))
     case 2:
       COMPUTE(int, as_ints, ints_as,

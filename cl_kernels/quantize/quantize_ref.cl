@@ -1,4 +1,4 @@
-// y = saturate(round(x / scale) + zero), halves to even; a NaN becomes the zero point.
+// y = saturate(round(x / scale) + zero), halves to even; a NaN becomes the smallest integer.
 //
 // Grid: one work-item an element, n of them. table: dims, views of y, x and of scale and zero point, which have the same, then
 // the axis along which so many neighbours share a scale, and that number (1: none do).
@@ -33,7 +33,7 @@
   #define DIVIDED(x, s) ((x) / (s))
 #endif
 #ifndef ROUNDED
-  #define ROUNDED(r, zero) (isnan(r) ? zero : clamp(rint(r) + zero, LOW, HIGH))
+  #define ROUNDED(r, zero) (isnan(r) ? LOW : clamp(rint(r) + zero, LOW, HIGH))
 #endif
 #include "tensor.clh"
 

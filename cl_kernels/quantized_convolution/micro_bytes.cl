@@ -109,7 +109,7 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
         int16 q[4] = {0, 0, 0, 0};
         #pragma unroll
         for (int j = 0; j < 4; j++)
-          if (i + j < UR) q[j] = nearest_ints(BOUNDED(fma(whole_floats(acc[b][i + j]), factor, first)));
+          if (i + j < UR) q[j] = nearest_ints(bounded_floats(fma(whole_floats(acc[b][i + j]), factor, first)));
         store_bytes(op + b * out_c + i * out_x, bytes_of(q[0], q[1], q[2], q[3], end->zero, end->low, end->high), UR - i,
                     out_x);
       }

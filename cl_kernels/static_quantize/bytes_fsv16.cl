@@ -46,7 +46,7 @@ NOINLINE static void quantize_planes(__global const float* from, const long in_c
         for (int k = wide; k < 16; k++) part[k] = 0;
         v = vload16(0, part);
       }
-      const int16 q = nearest_ints(BOUNDED(step_quotient(v, by))) + zero;
+      const int16 q = nearest_ints(bounded_floats(step_quotient(v, by))) + zero;
       pixels |= min(max(q, (int16)(low & 255)), (int16)(high & 255)) << (8 * c);
     }
     const int16 p = pixels, a = {p.s0, 0, 0, 0, p.s1, 0, 0, 0, p.s2, 0, 0, 0, p.s3, 0, 0, 0};

@@ -1,4 +1,4 @@
-// y = saturate(round(x / scale) + zero), halves to even; a NaN becomes the zero point.
+// y = saturate(round(x / scale) + zero), halves to even; a NaN becomes the smallest integer.
 //
 // Grid: one work-item an element, n of them. table: dims, views of y and x, scale and zero point (bits of floats).
 // T         element type of x (default float); OUT that of y (default char), to which SATURATE turns a float

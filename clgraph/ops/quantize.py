@@ -96,7 +96,7 @@ class _Scaled(Primitive):
 @primitive
 @frozen
 class Quantize(_Scaled):
-    """``y = saturate(round(x / scale) + zero)``, halves to even; NaN becomes the zero point.
+    """``y = saturate(round(x / scale) + zero)``, halves to even; NaN becomes the smallest integer.
 
     Floats of 8 and 4 bits are rounded as :func:`converted` does, and keep NaN where they have it.
 
@@ -161,7 +161,8 @@ class Quantize(_Scaled):
                     converted(np.where(start == 0, quotient, quotient + start), self.dtype, saturate=self.saturate),
                 )
             v = np.rint(quotient) + start
-        return (np.where(np.isnan(v), start, np.clip(v, *self.dtype.bounds)).astype(self.dtype.numpy),)
+        low, high = self.dtype.bounds
+        return (np.minimum(np.fmax(v, low), high).astype(self.dtype.numpy),)
 
 
 @primitive

@@ -38,7 +38,7 @@ BYTES = frozenset({DType.I8, DType.U8})
 @primitive
 @frozen
 class StaticQuantize(Primitive):
-    """``y = saturate(round(x / scale) + zero)``, halves to even, for one known scale; NaN becomes the zero point.
+    """``y = saturate(round(x / scale) + zero)``, halves to even, for one known scale; NaN becomes the smallest integer.
 
     Attributes:
         dtype: Of the result, I8 or U8.
@@ -62,7 +62,7 @@ class StaticQuantize(Primitive):
         limits = np.iinfo(self.dtype.numpy)
         with np.errstate(invalid="ignore", over="ignore"):
             v = np.rint(inputs[0].astype(exact) / exact.type(self.scale)) + self.zero
-        return (np.where(np.isnan(v), self.zero, np.clip(v, limits.min, limits.max)).astype(self.dtype.numpy),)
+        return (np.minimum(np.fmax(v, limits.min), limits.max).astype(self.dtype.numpy),)
 
     def as_post(self, slot: int) -> PostOperation | None:
         return PostOperation("quantize", self.scale, float(self.zero))

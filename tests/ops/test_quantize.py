@@ -148,10 +148,10 @@ def test_x_scale_and_result_may_differ_in_their_type(engine):
         check_op(engine, Dequantize(1, 0, result), (2, 3, 5), (3,), dtype=(DType.I8, DType.F16), draw=scales, ulps=1)
 
 
-def test_infinities_saturate_and_nan_is_the_zero_point():
+def test_infinities_saturate_and_nan_is_the_smallest_integer():
     x = np.array([np.inf, -np.inf, np.nan, 3e38], np.float32)
     (y,) = Quantize(0, dtype=DType.I8).reference(x, np.float32(0.5), np.int8(7))
-    assert y.tolist() == [127, -128, 7, 127]
+    assert y.tolist() == [127, -128, -128, 127]
 
 
 @pytest.mark.parametrize("shapes", [((2, 3), (2,), (2,)), ((2, 3), (3,), ()), ((2, 3), (1, 3), (1, 3))])

@@ -40,9 +40,10 @@ def test_every_implementation_rounds_like_the_reference(dtype, zero, source, gpu
 
 
 @pytest.mark.opencl
-def test_what_is_no_number_becomes_the_zero_point(engine):
+def test_what_is_no_number_becomes_the_smallest_integer(engine):
     draw = {0: lambda rng, shape: np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 0.6])}
-    check_op(engine, StaticQuantize(1.0, 5), (6,), draw=draw, families=["normal"])
+    for dtype in (DType.I8, DType.U8):
+        check_op(engine, StaticQuantize(1.0, 5, dtype), (6,), draw=draw, families=["normal"])
 
 
 @pytest.mark.opencl

@@ -15,12 +15,12 @@ from clgraph.implementations.cpu.byte_moves import (
     rows_refusal,
 )
 from clgraph.implementations.cpu.byte_products import BYTE_TILE
-from clgraph.implementations.cpu.elements import ELEMENTS, FLOAT, FUNCTIONS, Computation, Elements
+from clgraph.implementations.cpu.elements import ELEMENTS, FLOAT, FUNCTIONS, Computation
+from clgraph.implementations.cpu.scaled_elements import Scaled, scales_refusal
 from clgraph.ops.quantize import Dequantize
-from clgraph.selector.descriptor import NULL, PostStep, Ref
+from clgraph.selector.descriptor import NULL, Ref
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan
-from clgraph.selector.post import post_codes
 from clgraph.selector.query import Query
 
 
@@ -74,18 +74,13 @@ _EXACT = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
 
 
 @implements(Dequantize, name="dequantize.elements", serves=ELEMENTS)
-class DequantizeElements(Elements):
-    """Plain integers of up to 16 bits with one scale."""
+class DequantizeElements(Scaled):
+    """Plain integers of up to 16 bits with one scale, or one an index of an axis."""
 
     @classmethod
     def computation(cls, q: Query[Dequantize]) -> Computation | str:
         x, scale, *zero = q.own
-        if x.dtype not in _EXACT or scale.count != 1 or {scale.dtype, q.outputs[0].dtype} != {DType.F32}:
-            return f"widens integers of up to 16 bits with one scale of f32, not {x} with {scale}"
-        return Computation(FUNCTIONS["sub" if zero else "same"], FLOAT, (0, 2) if zero else (0,), x.dtype, DType.F32)
-
-    @classmethod
-    def own_posts(cls, q: Query[Dequantize]) -> tuple[PostStep, ...]:
-        scale = q.own[1]
-        place = Ref("in1", scale.origin * scale.dtype.itemsize)
-        return (PostStep(post_codes()["mul"], 0.0, 0.0, place, (0, 0, 0, 0, 0)),)
+        if x.dtype not in _EXACT or {scale.dtype, q.outputs[0].dtype} != {DType.F32}:
+            return f"widens integers of up to 16 bits with scales of f32, not {x} with {scale}"
+        function, slots = ("sub", (0, 2)) if zero else ("same", (0,))
+        return scales_refusal(q) or Computation(FUNCTIONS[function], FLOAT, slots, x.dtype, DType.F32, factors=(1,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,11 @@ from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.cost import runs, step_seconds
 from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
-from clgraph.implementations.cpu.rows import Axis, Rows, broadcast_pitches, merge, row_posts
+from clgraph.implementations.cpu.rows import Axis, Rows, broadcast_pitches, merge, row_pitches, row_posts
 from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves
 from clgraph.selector.plan import Plan, Tile
-from clgraph.selector.post import FUSABLE
+from clgraph.selector.post import FUSABLE, post_codes
 from clgraph.selector.query import Query
 
 TYPES = {
@@ -64,6 +63,8 @@ BITS = {
 """Tests of the bits of floats under a mask."""
 POW, POW_SLOW = len(FUNCTIONS) + len(SIGNED) + len(INTEGERS) + len(BITS), 100.0
 """A power of doubles, and what it takes as in ``SLOW``."""
+QUANTIZE, QUANTIZE_SLOW = POW + 1, 4.0
+"""Steps of floats as integers, and what they take as in ``SLOW``."""
 COMPARISONS = ("equal", "less", "less_equal")
 _TESTS = frozenset({*(FUNCTIONS[name] for name in COMPARISONS), *BITS.values()})
 POST = 64
@@ -164,8 +165,10 @@ class Computation:
         function: Code.
         domain: ``FLOAT`` to ``HALVES``.
         slots: Of the inputs a, b and c, as many as there are.
+        factors: Slots of floats that the result is multiplied by.
         read: The types in which a and b are read, ``write`` in which the result is written.
-        first, second: Bits of the parameters of a post-operation, or of a clip's bounds (:func:`number_bits`).
+        first, second: Bits of the parameters of a post-operation, or of the bounds of a clip or a quantization
+            (:func:`number_bits`).
         slow: What an element takes beside its way, in sixteenths of ``copy.vector``.
     """
 
@@ -177,6 +180,7 @@ class Computation:
     first: int = 0
     second: int = 0
     slow: float = 0.0
+    factors: tuple[int, ...] = ()
 
     @property
     def direct(self) -> bool:
@@ -215,9 +219,9 @@ class Elements(Implementation[Any]):
         """Return what the kernel has to do, or why it cannot."""
 
     @classmethod
-    def own_posts(cls, q: Query[Any]) -> tuple[PostStep, ...]:
-        """Return what the function itself does behind its computation, as the first steps of the list."""
-        return ()
+    def aligned(cls, q: Query[Any]) -> Query[Any]:
+        """Return *q* with inputs in shapes that broadcast to the result's from the last axis on."""
+        return q
 
     @classmethod
     def limits(cls, q: Query[Any]) -> str | None:
@@ -230,13 +234,13 @@ class Elements(Implementation[Any]):
             return "needs fp64 for doubles"
         if q.post and q.outputs[0].dtype != DType.F32:
             return f"applies operations to float32 results, not {q.outputs[0].dtype}"
-        rows = _rows(q, c.slots)
+        rows = _rows(cls.aligned(q), c)
         return rows if isinstance(rows, str) else count_refusal(q) or post_refusal(q)
 
     @classmethod
     def cost(cls, q: Query[Any]) -> float:
         c = cls.computation(q)
-        rows = None if isinstance(c, str) else _rows(q, c.slots)
+        rows = None if isinstance(c, str) else _rows(cls.aligned(q), c)
         if isinstance(c, str) or not isinstance(rows, Rows):
             raise TypeError(c if isinstance(c, str) else rows)
         moved = sum(x.nbytes for x in (*q.inputs, *q.outputs))
@@ -246,7 +250,7 @@ class Elements(Implementation[Any]):
     @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
         c = cls.computation(q)
-        rows = None if isinstance(c, str) else _rows(q, c.slots)
+        rows = None if isinstance(c, str) else _rows(cls.aligned(q), c)
         if isinstance(c, str) or not isinstance(rows, Rows):
             raise TypeError(c if isinstance(c, str) else rows)
         (y,) = q.outputs
@@ -298,15 +302,21 @@ class Elements(Implementation[Any]):
             pieces=_pieces(rows),
             ticket_pieces=tickets.each,
         )
-        posts = (*cls.own_posts(q), *row_posts(q, rows, len(c.slots) - 1))
+        own = [_product(q, s, row_pitches(rows, i)) for i, s in enumerate(c.factors, len(c.slots) - 1)]
+        posts = (*own, *row_posts(q, rows, len(c.slots) - 1 + len(own)))
         tile = Tile(desc.function, desc, tickets.count, scratch=ROOMS * RUN * RUN_BYTES, post=posts)
         return Plan((tile,))
 
 
-def _rows(q: Query[Any], slots: Sequence[int]) -> Rows | str:
+def _product(q: Query[Any], slot: int, pitches: tuple[int, int, int, int, int]) -> PostStep:
+    x = q.inputs[slot]
+    return PostStep(post_codes()["mul"], 0.0, 0.0, Ref(f"in{slot}", x.origin * x.dtype.itemsize), pitches)
+
+
+def _rows(q: Query[Any], c: Computation) -> Rows | str:
     """Return the first input, the result, the other inputs and the operands as rows of neighbours in the result."""
     (y,) = q.outputs
-    first, *others = slots
+    first, *others = (*c.slots, *c.factors)
     tensors = [
         broadcast_pitches(q.inputs[first], y.rank),
         y.all_pitches,
@@ -328,5 +338,6 @@ def _piece_seconds(q: Query[Any], c: Computation, rows: Rows) -> float:
     """Return one worker's time for a piece: its begin, each pass over its vectors, functions that are no vectors."""
     vectors = -(-min(rows.width.size, RUN) // LANES)
     spread = sum(axis not in (0, 1) for axis in rows.width.pitches)
-    passes = 1 + len(q.post) + (not c.direct) + (c.domain != BYTES and c.read != _OWN[c.domain]) * len(c.slots[:2])
+    converted = len(c.slots[:2]) * (c.domain != BYTES and c.read != _OWN[c.domain])
+    passes = 1 + len(c.factors) + len(q.post) + (not c.direct) + converted
     return PIECE_SECONDS + vectors * q.device.costs.unit("copy.vector") * (passes + c.slow + 8 * spread)

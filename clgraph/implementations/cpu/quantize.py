@@ -1,4 +1,4 @@
-"""Rounding of floats to bytes by a scale that the network computes, on CPU devices with VNNI."""
+"""Rounding of floats to integers by scales that are inputs, on CPU devices; to bytes in blocks on those with VNNI."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ from clgraph.implementations.cpu.byte_moves import (
     rows_refusal,
 )
 from clgraph.implementations.cpu.byte_products import BYTE_TILE
+from clgraph.implementations.cpu.elements import (
+    ELEMENTS,
+    FLOAT,
+    QUANTIZE,
+    QUANTIZE_SLOW,
+    Computation,
+    number_bits,
+)
+from clgraph.implementations.cpu.scaled_elements import Scaled, scales_refusal
 from clgraph.ops.quantize import Quantize
 from clgraph.selector.descriptor import NULL, Ref
 from clgraph.selector.implementation import Formats, Implementation, implements
@@ -68,3 +77,25 @@ class QuantizeRows(_Rounds):
     @classmethod
     def plan(cls, q: Query[Quantize]) -> Plan:
         return between(in_rows(q), None, Ref("in1"), Ref("in2") if q.arity > 2 else NULL, divided=True)
+
+
+_INTEGERS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
+_FLOATS = frozenset({DType.F32, DType.F16, DType.BF16})
+
+
+@implements(Quantize, name="quantize.elements", serves=replace(ELEMENTS, fuses=frozenset()))
+class QuantizeElements(Scaled):
+    """Plain floats to integers of 8 or 16 bits by one scale, or one an index of an axis."""
+
+    @classmethod
+    def computation(cls, q: Query[Quantize]) -> Computation | str:
+        x, scale, *zero = q.own
+        y = q.outputs[0].dtype
+        if x.dtype not in _FLOATS or x.dtype != scale.dtype or y not in _INTEGERS:
+            return f"rounds floats by scales of their type to integers of 8 or 16 bits, not {x} by {scale} to {y}"
+        if (wanted := q.primitive.precision) not in (None, DType.F32):
+            return f"divides in float, not in {wanted}"
+        low, high = (number_bits(limit, DType.F32) for limit in y.bounds)
+        slots = (0, 1, 2) if zero else (0, 1)
+        found = Computation(QUANTIZE, FLOAT, slots, x.dtype, y, low, high, QUANTIZE_SLOW)
+        return scales_refusal(q) or found

@@ -8,7 +8,7 @@ from clgraph.implementations.cpu.elements import DOUBLE_FUNCTIONS, FUNCTIONS
 from clgraph.ops.activation import FUNCTIONS as FUNCTIONS_OF_FLOATS
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.quantize import Dequantize
+from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.where import Where
 from tests.support.check_op import FAMILIES, check_op
@@ -284,8 +284,29 @@ def test_integers_with_one_scale_are_widened_with_one_rounding(engine):
         def drawn(rng, shape, limits=limits):
             return rng.integers(limits.min, limits.max, shape, limits.dtype, endpoint=True)
 
-        for shapes in ((3, 701), (1,)), ((3, 701), (), ()):
+        for axis, *shapes in (0, (3, 701), (1,)), (0, (3, 701), (), ()), (1, (2, 3, 701), (3,), (3,)):
             check_op(
-                engine, Dequantize(0), *shapes, dtype=(dtype, DType.F32, dtype)[: len(shapes)],
+                engine, Dequantize(axis), *shapes, dtype=(dtype, DType.F32, dtype)[: len(shapes)],
                 draw={0: drawn, 2: drawn} | scale, families=("normal",), ulps=1, only=["dequantize.elements"],
+            )  # fmt: skip
+
+
+def test_floats_become_integers_as_their_quotients_are_rounded(engine):
+    types = [(DType.F32, dtype) for dtype in (DType.U8, DType.I8, DType.U16, DType.I16)]
+    for source, dtype in (*types, (DType.F16, DType.I8), (DType.BF16, DType.U16)):
+        limits = np.iinfo(dtype.numpy)
+
+        def floats(rng, shape, limits=limits):
+            quarters = rng.integers(5 * limits.min - 9, 5 * limits.max + 9, shape) / 4
+            odd = rng.choice([np.nan, np.inf, -np.inf, 1e30, -1e30, 0.0], shape)
+            return np.where(rng.random(shape) < 0.1, odd, quarters)
+
+        def zeros(rng, shape, limits=limits):
+            return rng.integers(limits.min, limits.max, shape, limits.dtype, endpoint=True)
+
+        draw = {0: floats, 1: lambda rng, shape: rng.choice([0.5, 1.0, 2.0], shape), 2: zeros}
+        for axis, *shapes in (0, (3, 701), (1,)), (0, (3, 701), (), ()), (1, (2, 3, 701), (3,), (3,)):
+            check_op(
+                engine, Quantize(axis, dtype=dtype), *shapes, dtype=(source, source, dtype)[: len(shapes)],
+                draw=draw, families=("normal",), only=["quantize.elements"],
             )  # fmt: skip

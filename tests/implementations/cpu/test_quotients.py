@@ -56,8 +56,7 @@ def test_what_lies_at_a_half_is_rounded_as_its_quotient_is(engine):
             if "vnni" in engine.info.features:
                 p = StaticQuantize(float(scale), 100, DType.U8)
                 q = pose(engine.info, StaticQuantizeRows, p, [Layout.of(x)], arity=1)
-                got, number = run_tiles(engine, StaticQuantizeRows, q, [x]), x == x
-                np.testing.assert_array_equal(got[number], p.reference(x)[0][number])
+                np.testing.assert_array_equal(run_tiles(engine, StaticQuantizeRows, q, [x]), p.reference(x)[0])
 
 
 @pytest.mark.opencl
