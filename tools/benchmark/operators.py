@@ -170,6 +170,13 @@ def _moves(size: str) -> Cases:
         "Transpose f32 image",
         lambda: OperatorCase("Transpose", (_draw("f32", image),), attributes={"perm": [0, 2, 3, 1]}),
     )
+    for dtype in ("f32", "u8"):
+        yield (
+            f"Transpose {dtype} pixels",
+            lambda d=dtype: OperatorCase(
+                "Transpose", (_draw(d, (1, *image[2:], 3)),), attributes={"perm": [0, 3, 1, 2]}
+            ),
+        )
     yield (
         "Slice f32 columns",
         lambda: OperatorCase(
@@ -200,6 +207,12 @@ def _moves(size: str) -> Cases:
     )
     yield "Tile f32", lambda: OperatorCase("Tile", (_draw("f32", shape),), (np.array([2, 2]),))
     yield "Expand f32", lambda: OperatorCase("Expand", (_draw("f32", shape),), (np.array([2, *shape]),))
+    yield (
+        "Resize f32 pixels",
+        lambda: OperatorCase(
+            "Resize", (_draw("f32", (1, *image[2:], 3)),), (None, np.float32([1, 2, 2, 1])), {"mode": "linear"}
+        ),
+    )
     for mode in ("nearest", "linear", "cubic"):
         yield (
             f"Resize f32 {mode}",

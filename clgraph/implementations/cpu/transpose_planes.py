@@ -18,6 +18,12 @@ from clgraph.selector.query import Query
 _WORDS = (1, 2, 4, 8)
 """Bytes that are moved as one."""
 
+_FEW = 4
+"""Rows or columns that are interleaved or separated, in place of tiles of 16 by 16."""
+
+_STRETCH = 2048
+"""Columns of a strip, or rows of a plane, where the others are few."""
+
 
 @descriptor("transpose_planes", any_alignment=True)
 class TransposePlanesDesc(Descriptor):
@@ -35,6 +41,7 @@ class TransposePlanesDesc(Descriptor):
     planes_y: Int
     rows: Int
     columns: Int
+    strip: Int
     strips: Int
     strips_total: Int
     ticket_strips: Int
@@ -85,7 +92,17 @@ def _turn(q: Query[Transpose]) -> Turn | str:
     if len(rest) > 3 or sets.size > MOST_COPIES:
         return f"walks two axes of planes, at most {MOST_COPIES} times, and this needs more"
     rest = [one, one, *(a for a in rest if a is not sets)][-2:]
-    return Turn(word, sets, rest[0], rest[1], found[-1], columns[0])
+    rows = found[-1]
+    if columns[0].size <= _FEW and rest[0].size == 1:
+        rest[0], rows = _cut(rows)
+    return Turn(word, sets, rest[0], rest[1], rows, columns[0])
+
+
+def _cut(axis: Axis) -> tuple[Axis, Axis]:
+    """Return *axis* as two; the second is its largest divisor in ``LANES`` to ``_STRETCH``, or all without one."""
+    size = axis.size
+    each = next((n for n in range(min(size, _STRETCH), LANES - 1, -1) if size % n == 0), size)
+    return Axis(size // each, (each * axis.pitches[0], each * axis.pitches[1])), Axis(each, axis.pitches)
 
 
 @implements(
@@ -94,7 +111,7 @@ def _turn(q: Query[Transpose]) -> Turn | str:
     serves=Serves(dtypes=frozenset(d for d in DType if d.itemsize in _WORDS), kinds=frozenset({"cpu"})),
 )
 class TransposePlanes(Implementation[Transpose]):
-    """Turns 16 by 16 words of one, two or four bytes at a time, 8 by 8 of eight."""
+    """Turns 16 by 16 words of one, two or four bytes at a time, 8 by 8 of eight; few rows or columns, whole."""
 
     @classmethod
     def limits(cls, q: Query[Transpose]) -> str | None:
@@ -106,9 +123,7 @@ class TransposePlanes(Implementation[Transpose]):
         turn = _turn(q)
         assert isinstance(turn, Turn)
         moved = 2 * q.inputs[0].nbytes
-        # What is done with 16 by 16 words takes as long for one byte as for four.
-        work = moved * max(1, 4 // turn.word) * q.device.costs.unit("move.byte")
-        return step_seconds(q.device, work, moved, 8 * q.device.workers)
+        return step_seconds(q.device, moved * q.device.costs.unit("move.byte"), moved, 8 * q.device.workers)
 
     @classmethod
     def plan(cls, q: Query[Transpose]) -> Plan:
@@ -119,9 +134,10 @@ class TransposePlanes(Implementation[Transpose]):
 
 def _turned(q: Query[Transpose], turn: Turn, index: int) -> Tile:
     """Return the tile that turns the planes of one of the sets."""
-    strips = -(-turn.columns.size // LANES)
+    strip = _STRETCH if turn.rows.size <= _FEW else LANES
+    strips = max(1, turn.columns.size // strip)
     total = strips * turn.images.size * turn.planes.size
-    one = LANES * turn.rows.size * 2 * max(4, turn.word) * q.device.costs.unit("move.byte")
+    one = min(strip, turn.columns.size) * turn.rows.size * 2 * turn.word * q.device.costs.unit("move.byte")
     tickets = runs(total, one, q.device)
     origin = q.inputs[0].dtype.itemsize * q.inputs[0].origin
     desc = TransposePlanesDesc(
@@ -137,6 +153,7 @@ def _turned(q: Query[Transpose], turn: Turn, index: int) -> Tile:
         planes_y=turn.planes.size,
         rows=turn.rows.size,
         columns=turn.columns.size,
+        strip=strip,
         strips=strips,
         strips_total=total,
         ticket_strips=tickets.each,

@@ -96,11 +96,38 @@ def test_planes_that_are_turned_walk_two_axes_and_a_short_one_in_steps(engine, r
 @pytest.mark.parametrize("dtype", [DType.U8, DType.BF16, DType.I64], ids=str)
 def test_planes_of_elements_of_any_width_are_turned(engine, dtype):
     draw = {0: lambda rng, of: rng.integers(0, 250, of).astype(dtype.numpy)}
-    for shape, axes in (((71, 33), (1, 0)), ((2, 16, 48), (0, 2, 1)), ((3, 7, 4, 5, 18), (1, 0, 2, 4, 3))):
+    for shape, axes in (
+        ((71, 33), (1, 0)),
+        ((2, 16, 48), (0, 2, 1)),
+        ((3, 7, 4, 5, 18), (1, 0, 2, 4, 3)),
+        ((7, 3, 40), (2, 1, 0)),
+    ):
         found = check_op(
             engine, Transpose(axes), shape, dtype=dtype, draw=draw, families=("normal",), only=["transpose.planes"]
         )
         assert found == {"transpose.planes": 0.0}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("few", [2, 3, 4])
+def test_few_rows_are_interleaved_and_few_columns_separated(engine, rng, dtype, few):
+    for shape in ((few, 4133), (2, few, 37), (4100, few), (2, 37, few)):
+        x = rng.integers(0, 250, shape).astype(dtype)
+        exact(engine, TransposePlanes, Transpose((1, 0) if len(shape) == 2 else (0, 2, 1)), [x])
+
+
+def test_a_long_plane_of_few_columns_is_several_tickets():
+    q = pose(
+        DeviceInfo(),
+        TransposePlanes,
+        Transpose((0, 3, 1, 2)),
+        [Layout.of(np.zeros((1, 512, 512, 3), np.float32))],
+        arity=1,
+    )
+    assert [(d.planes_y, d.rows, d.strips_total) for d in (s.descriptor for s in TransposePlanes.plan(q).steps)] == [
+        (1, 2048, 128)
+    ]
 
 
 @pytest.mark.opencl
