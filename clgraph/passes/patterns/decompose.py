@@ -27,7 +27,7 @@ from clgraph.passes.base import Context, Pass
 from clgraph.passes.patterns.depth_windows import spread_depth
 from clgraph.passes.patterns.flattened_product import spread_product
 from clgraph.passes.patterns.grouped_upsampling import spread_groups
-from clgraph.passes.patterns.log_sum_exp import spread_log_sum_exp
+from clgraph.passes.patterns.log_sum_exp import spread_log_sum, spread_log_sum_exp
 from clgraph.passes.patterns.overlapping_windows import spread_overlaps
 from clgraph.passes.patterns.pixel_shuffle import spread_shuffle, spread_windows
 from clgraph.passes.patterns.single_pixel import crop_windows
@@ -49,7 +49,7 @@ _RULES: _Rules = {
     Convolution: (take_pixels, crop_windows),
 }
 _ON_CPUS: _Rules = {
-    Reduce: (spread_log_sum_exp,),
+    Reduce: (spread_log_sum_exp, spread_log_sum),
     Convolution: (spread_depth,),
     ConvTranspose: (spread_groups, spread_overlaps, spread_upsampling),
     Pooling: (spread_pooling,),
@@ -79,7 +79,7 @@ class Decompose(Pass):
       (``depth_windows``, ``volume_upsampling``, ``volume_pooling``, ``volume_resizing``).
     * On CPUs a transposed convolution with groups is a convolution for each phase, and a transpose
       (``grouped_upsampling``).
-    * On CPUs a logarithm of a sum of exponentials is one of their steps each (``log_sum_exp``).
+    * On CPUs a logarithm of a sum, of exponentials too, is its steps (``log_sum_exp``).
     * A product of a flattened tensor, unflattened behind it, is one of the tensor itself (``flattened_product``).
     """
 
@@ -87,7 +87,7 @@ class Decompose(Pass):
     handles: ClassVar[Mapping[str, str]] = {
         "batch_normalization": "becomes a product and a sum of constants where its statistics are constant",
         "eltwise": "a scalar constant becomes an activation's parameter",
-        "reduce": "the logarithm of a sum of exponentials becomes its steps",
+        "reduce": "the logarithm of a sum, of exponentials too, becomes its steps",
         "matmul": "of a tensor that is flattened for it: one of the tensor itself",
         "shuffle": "channels to pixels: a transpose between reshapes",
         "slice": "those that hold every pixel, joined for a convolution, become a space to depth",

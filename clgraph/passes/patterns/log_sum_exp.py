@@ -1,8 +1,9 @@
-"""Logarithms of sums of exponentials, a rule of ``decompose`` on CPUs: their steps run over vectors, fused."""
+"""Logarithms of sums, of exponentials too, rules of ``decompose`` on CPUs: their steps run over vectors, fused."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from clgraph.core.dtype import DType, largest
 from clgraph.graph.node import Node, Value
@@ -11,6 +12,7 @@ from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reduce import Reduce
+from clgraph.passes.rewriting import supersede
 
 
 def spread_log_sum_exp(program: Program, node: Node) -> bool:
@@ -41,3 +43,15 @@ def spread_log_sum_exp(program: Program, node: Node) -> bool:
     program.erase(node)
     made.name = name
     return True
+
+
+def spread_log_sum(program: Program, node: Node) -> bool:
+    """Compute ``log(sum(x))`` as a sum and its logarithm, of types that round a sum no more than the reduction does."""
+    p, x = node.primitive, node.inputs[0] if node.inputs else None
+    if not isinstance(p, Reduce) or p.function != "log_sum" or node.fused or x is None or x.constant is not None:
+        return False
+    if not p.reduced(x.layout.rank) or x.layout.dtype not in (DType.F32, DType.F64):
+        return False
+    total = program.insert(replace(p, function="sum"), [x], sources=[node], name=f"{node.name}/sum", before=node)
+    logarithm = program.insert(Activation("log"), [total.output], sources=[node], before=node)
+    return supersede(program, node, logarithm.output)

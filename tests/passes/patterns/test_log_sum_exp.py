@@ -1,4 +1,4 @@
-"""Logarithms of sums of exponentials as their steps: which are spread, and what they make of infinities and NaN."""
+"""Logarithms of sums, of exponentials too, as their steps: which are spread; what they make of infinities and NaN."""
 
 import numpy as np
 import pytest
@@ -32,9 +32,25 @@ def test_steps_make_what_the_reduction_does(axes, dtype, keepdims, rng) -> None:
     assert got.shape == want.shape
 
 
-def test_gpus_and_halves_keep_the_reduction() -> None:
+@pytest.mark.parametrize("keepdims", [True, False])
+def test_a_logarithm_of_a_sum_is_a_step_behind_it(keepdims, rng) -> None:
+    net = Net()
+    net.add("y", Reduce("log_sum", (1,), keepdims), net.input("x", (6, 9)))
+    program = net.program("y")
+    x = rng.uniform(0, 300, (6, 9)).astype(np.float32)
+    (want,) = run_reference(program, {"x": x}).values()
+    steps = list(run(program, Decompose(), context=Context(devices=CPU)))
+    assert [(n.primitive.kind, n.primitive.function) for n in steps] == [("reduce", "sum"), ("activation", "log")]
+    (got,) = run_reference(program, {"x": x}).values()
+    # A sum of nine and its logarithm, above 1, on both sides.
+    np.testing.assert_allclose(got, want, rtol=2 * 10 * np.finfo(np.float32).eps)
+    assert got.shape == want.shape
+
+
+@pytest.mark.parametrize("function", ["log_sum", "log_sum_exp"])
+def test_gpus_and_halves_keep_the_reduction(function) -> None:
     for dtype, devices in ((DType.F16, CPU), (DType.F32, {"gpu": DeviceInfo("gpu", "gpu")})):
         net = Net()
-        net.add("y", Reduce("log_sum_exp", (1,)), net.input("x", (6, 9), dtype))
+        net.add("y", Reduce(function, (1,)), net.input("x", (6, 9), dtype))
         program = run(net.program("y"), Decompose(), context=Context(devices=devices))
         assert [n.name for n in program] == ["y"]
