@@ -61,6 +61,8 @@ _MICROSOFT: Mapping[str, str] = {
     "GatherBlockQuantized": "T1 Tind T2 T1? -> T2 | bits:i block_size:i gather_axis:i quantize_axis:i",
     "GatherND": "T Tind -> T",
     "Gelu": "T -> T",
+    "GreedySearch": "I I I? T? I? I? I? -> I | decoder:g! decoder_start_token_id:i encoder:g eos_token_id:i! "
+    "init_decoder:g model_type:i no_repeat_ngram_size:i pad_token_id:i! vocab_size:i",
     "GridSample": "T1 T1 -> T2 | align_corners:i mode:s padding_mode:s",
     "GroupNorm": "T M M -> T | activation:i! channels_last:i epsilon:f groups:i!",
     "GroupQueryAttention": "T T? T? T_CACHE? T_CACHE? M M T? T? tensor(int64)? T? T? T_KV_SCALE? T_KV_SCALE? T? T? M? "
@@ -134,6 +136,7 @@ _KINDS = {
     "f": AttributeProto.FLOAT,
     "i": AttributeProto.INT,
     "s": AttributeProto.STRING,
+    "g": AttributeProto.GRAPH,
     "F": AttributeProto.FLOATS,
     "I": AttributeProto.INTS,
     "S": AttributeProto.STRINGS,
