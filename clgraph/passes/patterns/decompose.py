@@ -67,7 +67,7 @@ class Decompose(Pass):
     * The constant of a commutative operator is its second input; so is the one that is broadcast.
     * A function of one tensor and one scalar constant is an activation: ``max(x, 0)`` is relu, ``x * c + d`` linear.
       A division stays one unless the divisor is a power of two, because the reciprocal would round again. A cube is a
-      product of the square, as in ONNX Runtime.
+      product of the square, as in ONNX Runtime, a square of integers a product.
     * Channels become pixels by a transpose between reshapes (``pixel_shuffle``).
     * A transposed convolution with few outputs whose windows do not overlap is a convolution, and such a transpose.
     * On CPUs a transposed convolution with few outputs whose windows overlap is a convolution, and a transpose
@@ -167,6 +167,8 @@ def _eltwise(program: Program, node: Node) -> bool:
     if function == "pow" and _is_cube(a, b, node.output):
         square = program.insert(Activation("square"), [a], sources=[node], name=f"{node.name}/square", before=node)
         return _put(program, node, Eltwise("mul"), [square.output, a])
+    if function == "pow" and _is_square_of_integers(a, b, node.output):
+        return _put(program, node, Eltwise("mul"), [a, a])
     smaller = b.constant is None and a.layout.shape != shape and b.layout.shape == shape
     if function in _COMMUTE and (smaller or (a.constant is not None and b.constant is None)):
         return _put(program, node, _activation(function, b, a, 1, shape) or node.primitive, [b, a])
@@ -178,6 +180,12 @@ def _eltwise(program: Program, node: Node) -> bool:
 def _is_cube(a: Value, b: Value, y: Value) -> bool:
     """Whether a power is a cube that lists of post-operations serve; of doubles it is one step as it is."""
     return a.constant is None and scalar(b) == 3 and a.layout == y.layout and y.layout.dtype != DType.F64
+
+
+def _is_square_of_integers(a: Value, b: Value, y: Value) -> bool:
+    """Whether a power of integers is a product of two, which wraps around alike."""
+    whole = not a.layout.dtype.floating and not b.layout.dtype.floating
+    return whole and a.layout == y.layout and b.constant is not None and bool(np.all(b.constant == 2))
 
 
 def _put(program: Program, node: Node, primitive: Activation | Eltwise, inputs: list[Value]) -> bool:

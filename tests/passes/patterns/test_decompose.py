@@ -11,6 +11,7 @@ from clgraph.ops.fill import Fill
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context
 from clgraph.passes.patterns.decompose import Decompose
+from clgraph.passes.reference import run_reference
 from tests.support.programs import ADD, Net, lines, primitives, run
 
 
@@ -114,6 +115,19 @@ def test_a_cube_is_a_product_but_for_doubles() -> None:
         net = Net()
         net.add("y", Eltwise("pow"), net.input("x", (2, 5), dtype), net.constant("c", np.array(3, dtype)))
         assert primitives(run(net.program("y"), Decompose())) == expected
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint32])
+def test_a_square_of_integers_is_a_product_that_wraps_around_alike(dtype) -> None:
+    limits = np.iinfo(dtype)
+    x = np.array([[limits.min, limits.max, 0, 1, limits.max // 2 + 1, 7]], dtype)
+    net = Net()
+    net.add("y", Eltwise("pow"), net.input("x", x.shape, dtype), net.constant("c", np.array(2, np.int32)))
+    net.add("z", Eltwise("pow"), "x", net.constant("d", np.array(3, np.int32)))
+    program = net.program("y", "z")
+    want = run_reference(program, {"x": x})["y"]
+    assert primitives(run(program, Decompose())) == [Eltwise("mul"), Eltwise("pow")]
+    np.testing.assert_array_equal(run_reference(program, {"x": x})["y"], want)
 
 
 def test_integers_are_left_alone() -> None:
