@@ -23,6 +23,7 @@ from tests.support.members import Feeds, Tally, compare, opened, random_members
 from tests.support.models import image, light_model, light_names, with_batch
 from tests.support.open_branches import random_branching_model
 from tests.support.open_graphs import random_picture_model, random_text_model
+from tests.support.open_volumes import random_volume_model
 from tests.support.random_nets import joined, networks
 from tests.support.zoo import ZOO, zoo_names
 
@@ -61,6 +62,11 @@ def _texts(count: int) -> Iterator[Case]:
 def _pictures(count: int) -> Iterator[Case]:
     for seed in range(count):
         yield f"picture {seed}", random_picture_model(seed), {"x": image((2, 8, 24, 20))}
+
+
+def _volumes(count: int) -> Iterator[Case]:
+    for seed in range(count):
+        yield f"volume {seed}", random_volume_model(seed), {"x": image((2, 4, 9, 10, 6))}
 
 
 def _halves(count: int) -> Iterator[Case]:
@@ -122,15 +128,16 @@ SOURCES: Mapping[str, Callable[[int], Iterator[Case]]] = {
     "quantised": _quantised,
     "texts": _texts,
     "pictures": _pictures,
+    "volumes": _volumes,
     "halves": _halves,
     "branches": _branches,
     "nets": _nets,
     "nodes": _nodes,
     "graphs": _made,
 }
-"""Small models of the zoo, those of the onnx package, quantised ones; random models of texts and pictures, the
-same in float16, and pictures where sizes decide what is computed, nets of the hypothesis strategies, single nodes of
-the onnx package's tests, and graphs of ``tools/fuzz``."""
+"""Small models of the zoo, those of the onnx package, quantised ones; random models of texts, pictures and volumes, the
+first two in float16, and pictures where sizes decide what is computed, nets of the hypothesis strategies, single nodes
+of the onnx package's tests, and graphs of ``tools/fuzz``."""
 
 
 def tally_of(
