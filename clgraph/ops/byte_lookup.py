@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,12 +20,13 @@ from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 
 ENTRIES = 256
+BYTES = frozenset({DType.I8, DType.U8})
 
 
 @primitive
 @frozen
 class ByteLookup(Primitive):
-    """``y = table[x]``. Inputs: x in U8, a table of 256 U8."""
+    """``y = table[x]`` by the bits of x. Inputs: x in U8 or I8, a table of 256 U8 or I8, the type of y."""
 
     kind: ClassVar[str] = "byte_lookup"
     holds_sizes: ClassVar[bool] = False
@@ -32,19 +34,19 @@ class ByteLookup(Primitive):
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, entries = inputs
-        if x.dtype != DType.U8 or (entries.dtype, entries.shape) != (DType.U8, (ENTRIES,)):
-            raise ShapeError(f"requires u8 and a table of {ENTRIES} u8, not {x} and {entries}")
-        return (x.plain(),)
+        if x.dtype not in BYTES or entries.dtype not in BYTES or entries.shape != (ENTRIES,):
+            raise ShapeError(f"requires bytes and a table of {ENTRIES} bytes, not {x} and {entries}")
+        return (replace(x.plain(), dtype=entries.dtype),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, entries = inputs
-        return (np.asarray(entries[x]),)
+        return (np.asarray(entries[x.view(np.uint8)]),)
 
     def as_post(self, slot: int) -> PostOperation | None:
         return None if slot else PostOperation("lookup")
 
 
-@implements(ByteLookup, name="byte_lookup.ref", serves=Serves(dtypes=frozenset({DType.U8}), formats=True), general=True)
+@implements(ByteLookup, name="byte_lookup.ref", serves=Serves(dtypes=BYTES, mixed=True, formats=True), general=True)
 class ByteLookupRef(General[ByteLookup]):
     """One work-item an element, axes in any order."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clgraph.core.dtype import DType
 from clgraph.core.format import feature_blocked
 from clgraph.implementations.cpu.byte_moves import (
     between_formats,
@@ -15,12 +14,12 @@ from clgraph.implementations.cpu.byte_moves import (
     rows_refusal,
 )
 from clgraph.implementations.cpu.byte_products import BYTE_TILE
-from clgraph.ops.byte_lookup import ByteLookup
+from clgraph.ops.byte_lookup import BYTES, ByteLookup
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 
-_SERVES = replace(BYTE_TILE, dtypes=frozenset({DType.U8}), fuses=frozenset())
+_SERVES = replace(BYTE_TILE, dtypes=BYTES, fuses=frozenset())
 
 
 @implements(ByteLookup, name="byte_lookup.fsv16", serves=_SERVES)

@@ -249,3 +249,15 @@ def test_integers_that_are_needed_stay_and_a_note_says_why(make, reason: str) ->
     net = Quantised()
     assert "quantize" in net.made(*make(net))
     assert re.search(reason, net.notes), net.notes
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [(DType.U8, 100), (DType.I8, -3)])
+def test_activations_between_integers_are_a_table(dtype: DType, zero: int) -> None:
+    net = Quantised(dtype, zero)
+    net.input("i", (1, 3, 4, 4), dtype)
+    net.quantize("q", net.add("s", Activation("sigmoid"), net.add("n", RELU, net.dequantize("d", "i"))))
+    assert net.made("q") == ["byte_lookup"]
+    net = Quantised(dtype, zero)
+    net.input("i", (1, 3, 4, 4), dtype)
+    net.quantize("q", net.add("s", RELU, net.dequantize("d", "i")))
+    assert "byte_lookup" not in net.made("q", "s")
