@@ -32,6 +32,8 @@ _FOREIGN: Mapping[str, str] = {
 _MICROSOFT: Mapping[str, str] = {
     "Attention": "T T T? M? T? T? M? -> T T? | do_rotary:i mask_filter_value:f num_heads:i! "
     "past_present_share_buffer:i qkv_hidden_sizes:I rotary_embedding_dim:i scale:f unidirectional:i",
+    "BeamSearch": "F I I? I I T? T? M? M? I? I? I? -> I T? T? | decoder:g! decoder_start_token_id:i early_stopping:i "
+    "encoder:g eos_token_id:i! init_decoder:g model_type:i no_repeat_ngram_size:i pad_token_id:i! vocab_size:i",
     "BiasAdd": "T T T -> T",
     "BiasGelu": "T T -> T",
     "BiasSplitGelu": "T T -> T",

@@ -1,4 +1,4 @@
-"""GreedySearch over a small decoder, against ONNX Runtime."""
+"""GreedySearch and BeamSearch over a small decoder, against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.support.onnx_case import onnxruntime_outputs
 WORDS, WIDTH, HEADS = 20, 8, 2
 NAMES = ("input_ids", "max_length", "min_length", "repetition_penalty", "vocab_mask", "prefix_vocab_mask",
          "attention_mask")  # fmt: skip
+BEAMS = (*NAMES[:3], "num_beams", "num_return_sequences", "length_penalty", *NAMES[3:])
 INT = TensorProto.INT32
 
 
@@ -42,18 +43,21 @@ def decoder(**renamed):
 
 
 def search(feeds, *, body=None, **attributes):
-    """Return a model of one search that reads *feeds*."""
-    reads = [name if name in feeds else "" for name in NAMES]
+    """Return a model of one search that reads *feeds*: over beams where they say how many."""
+    beams = "num_beams" in feeds
+    reads = [name if name in feeds else "" for name in (BEAMS if beams else NAMES)]
     while not reads[-1]:
         reads.pop()
     sizes = {"decoder": body or decoder(), "eos_token_id": 3, "pad_token_id": 0} | attributes
-    node = helper.make_node("GreedySearch", reads, ["sequences"], name="node", domain="com.microsoft", **sizes)
+    results = ["sequences", "sequences_scores"] if beams else ["sequences"]
+    op_type = "BeamSearch" if beams else "GreedySearch"
+    node = helper.make_node(op_type, reads, results, name="node", domain="com.microsoft", **sizes)
     shapes = {"input_ids": ["b", "s"], "attention_mask": ["b", "s"], "prefix_vocab_mask": ["b", WORDS]}
-    types = {"repetition_penalty": TensorProto.FLOAT}
+    types = dict.fromkeys(("repetition_penalty", "length_penalty", "sequences_scores"), TensorProto.FLOAT)
     inputs = [helper.make_tensor_value_info(n, types.get(n, INT), shapes.get(n, [len(feeds[n])])) for n in reads if n]
-    result = helper.make_tensor_value_info("sequences", INT, ["b", "n"])
+    made = [helper.make_tensor_value_info(name, types.get(name, INT), None) for name in results]
     table = np.random.default_rng(1).standard_normal((WORDS, WIDTH)).astype(np.float32)
-    graph = helper.make_graph([node], "g", inputs, [result], [numpy_helper.from_array(table, "what")])
+    graph = helper.make_graph([node], "g", inputs, made, [numpy_helper.from_array(table, "what")])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
@@ -92,6 +96,21 @@ def test_words_are_onnxruntimes(rng):
         same_as_far_as_texts_go(interpret(load_onnx(made), feeds)["sequences"], want, pad)
 
 
+def test_texts_of_beams_are_onnxruntimes(rng):
+    for case in range(12):
+        end, pad = rng.choice(WORDS, 2, replace=False).tolist()
+        feeds, beams = drawn(rng, case, pad), 1 + case % 4
+        more = {"min_length": [2 * (case % 3)], "num_beams": [beams], "num_return_sequences": [1 + case // 2 % beams]}
+        feeds |= {name: np.array(value, np.int32) for name, value in more.items()}
+        feeds["length_penalty"] = np.array([(1, 0.5, 2)[case // 2 % 3]], np.float32)
+        attributes = {"no_repeat_ngram_size": case % 3, "early_stopping": case // 3 % 2}
+        made = search(feeds, **attributes, eos_token_id=end, pad_token_id=pad)
+        texts, scores = onnxruntime_outputs(made, feeds)
+        got = interpret(load_onnx(made), feeds)
+        np.testing.assert_array_equal(got["sequences"], texts)
+        np.testing.assert_allclose(got["sequences_scores"], scores, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.opencl
 def test_a_device_finds_the_words(rng):
     feeds = drawn(rng, 1, 0)
@@ -115,5 +134,8 @@ def test_what_is_not_there_is_refused_by_name():
     ):
         with pytest.raises(UnsupportedError, match=what):
             load_onnx(search(feeds, **more))
+    beams = feeds | {"num_beams": np.array([2], np.int32), "num_return_sequences": np.array([3], np.int32)}
+    with pytest.raises(ShapeError, match="num_return_sequences is 3, and there are 2 beams"):
+        interpret(load_onnx(search(beams)), beams | {"max_length": np.array([5], np.int32)})
     with pytest.raises((ShapeError, InputError), match="no room for more: max_length is 3"):
         interpret(load_onnx(search(feeds)), feeds)
