@@ -21,10 +21,12 @@ from clgraph.core.frozen import mutable
 from clgraph.errors import UnsupportedError
 from clgraph.graph.host_types import kind_of
 from clgraph.graph.interpret import ControlFlow, check_kinds, interpret
+from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.stages.host_plan import HostPlans
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
+from clgraph.model.stages.sizes import fits, passed_on
 from clgraph.model.stages.split import Piece, split
 from clgraph.model.tensor import Tensor
 from clgraph.network.cancelling import Cancellation
@@ -41,6 +43,9 @@ a program packs them once.
 
 MakeModel = Callable[[Topology], Model]
 """Makes an ordinary model of a topology."""
+
+Sizes = Callable[[], Mapping[str, Signature]]
+"""Tells types and shapes of values; asked when a piece is compiled behind others."""
 
 
 class _TooMuch(BaseException):
@@ -75,22 +80,31 @@ class PieceRunner:
     """
 
     def __init__(
-        self, piece: Piece, make: MakeModel, *, always: bool, strict: bool, tensors: bool, preferences: Preferences
+        self,
+        piece: Piece,
+        make: MakeModel,
+        *,
+        always: bool,
+        strict: bool,
+        tensors: bool,
+        preferences: Preferences,
+        sizes: Sizes,
     ) -> None:
         """Take a piece.
 
         Args:
             always: Compile it, whatever its size.
+            sizes: Tells what shapes earlier pieces make, as far as they are known.
             strict: Refuse what the host would have to compute.
             tensors: Leave results of the device there.
             preferences: Where its layers are to run; a piece with a device among them is always compiled.
         """
         preferences.check(piece)
         self.piece = piece
-        self._make, self._tensors, self._wishes = make, tensors, preferences
+        self._make, self._tensors, self._wishes, self._sizes = make, tensors, preferences, sizes
         self._always = always or strict or (piece.compilable and preferences.name_device(piece))
         self._heavy = piece.compilable and sum(a.nbytes for a in piece.topology.constants.values()) > HOST_CONSTANTS
-        self._models: dict[tuple[DType, ...], Model] = {}
+        self._models: dict[tuple[tuple[DType, ...], bool], Model] = {}
         self._bodies: dict[int, StageRunner] = {}
         self._most = float("inf")
         self._plans = HostPlans(piece.topology)
@@ -200,7 +214,9 @@ class PieceRunner:
     ) -> dict[str, Any]:
         self.on_host = False
         self._refuse_host_values(feeds)
-        model = self.latest = self._model(tuple(DType.of(a.dtype) for a in feeds.values()))
+        known = {name: s for name, s in self._sizes().items() if name in feeds}
+        dtypes = tuple(DType.of(a.dtype) for a in feeds.values())
+        model = self.latest = self._model(dtypes, known if fits(known, feeds) else {})
         if isinstance(watch, StageClock):
             start = time.perf_counter() - watch.begin
             watch.commands += [replace(c, start=c.start + start) for c in model.profile(feeds).commands]
@@ -225,15 +241,21 @@ class PieceRunner:
         """Return the model of a piece that is always compiled and reads inputs of declared types; else ``None``."""
         dtypes = tuple(s.dtype for s in self.piece.topology.inputs.values() if s.dtype is not None)
         whole = len(dtypes) == len(self.piece.topology.inputs)
-        return self._model(dtypes) if self._always and whole else None
+        return self._model(dtypes, {}) if self._always and whole else None
 
-    def _model(self, dtypes: tuple[DType, ...]) -> Model:
-        """Return the model for inputs of *dtypes*, which a piece without declared ones learns from its first run."""
-        if dtypes not in self._models:
+    def _model(self, dtypes: tuple[DType, ...], known: Mapping[str, Signature]) -> Model:
+        """Return the model for inputs of *dtypes*, which a piece without declared ones learns from its first run.
+
+        Args:
+            known: Inputs whose shapes are those that earlier pieces are known to make.
+        """
+        key = dtypes, bool(known)
+        if key not in self._models:
             topology = self.piece.topology
             pairs = zip(topology.inputs.values(), dtypes, strict=True)
-            self._models[dtypes] = self._make(replace(topology, inputs={s.name: replace(s, dtype=d) for s, d in pairs}))
-        return self._models[dtypes]
+            inputs = {s.name: replace(known.get(s.name, s), dtype=d) for s, d in pairs}
+            self._models[key] = self._make(replace(topology, inputs=inputs))
+        return self._models[key]
 
 
 class StageRunner:
@@ -265,16 +287,20 @@ class StageRunner:
             label: What dumps call a body.
         """
         self.topology = topology
+        pieces = split(topology, body=not whole, label=label)
+        first = [piece.compilable and set(piece.topology.inputs) <= set(topology.inputs) for piece in pieces]
+        self._sizes: Mapping[str, Signature] | None = None
         self.pieces = tuple(
             PieceRunner(
                 piece,
                 make,
-                always=whole and piece.compilable and set(piece.topology.inputs) <= set(topology.inputs),
+                always=whole and is_first,
                 strict=strict,
                 tensors=tensors,
                 preferences=preferences,
+                sizes=dict if is_first else self._passed_on,
             )
-            for piece in split(topology, body=not whole, label=label)
+            for piece, is_first in zip(pieces, first, strict=True)
         )
 
     def run(
@@ -301,8 +327,15 @@ class StageRunner:
 
     def take_over(self, other: StageRunner) -> None:
         """Clone what *other* has compiled of the same topology."""
+        self._sizes = other._sizes
         for mine, theirs in zip(self.pieces, other.pieces, strict=True):
             mine.take_over(theirs)
+
+    def _passed_on(self) -> Mapping[str, Signature]:
+        """Return what is known of the shapes that the pieces make, found out once."""
+        if self._sizes is None:
+            self._sizes = passed_on([runner.piece for runner in self.pieces])
+        return self._sizes
 
 
 def handed_out(value: Any) -> Any:
