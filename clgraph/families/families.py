@@ -110,11 +110,14 @@ class Families:
                 self._families.move_to_end(schema)
                 return self._read(schema)
             self._refusals.move_to_end(schema)
-            reasons.append(f"{schema}: {self._refusals[schema]}")
+            reasons.append((str(schema), self._refusals[schema]))
         for reason in reasons[1:]:
-            _log.info("nor %s", reason)
-        reason = reasons[0] if reasons else "no size is free"
-        raise BindingError(textwrap.shorten(reason, LONGEST_REASON, placeholder=" ..."))
+            _log.info("nor %s: %s", *reason)
+        if not reasons:
+            raise BindingError("no size is free")
+        # Of a hundred inputs the reason is still to be read.
+        inputs, why = (textwrap.shorten(text, LONGEST_REASON // 2, placeholder=" ...") for text in reasons[0])
+        raise BindingError(f"{inputs}: {why}")
 
     def covers(self, signatures: Iterable[Signature], shapes: Sequence[Shape], known: Mapping[str, Array]) -> bool:
         """Whether there is a family of *shapes*, or nothing left to try: binding them asks nothing of the topology."""

@@ -21,6 +21,7 @@ from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.pad import Pad
 from clgraph.ops.reshape import Reshape
+from clgraph.ops.resize import Resize
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
 from clgraph.passes.chosen import choice_of
@@ -147,9 +148,9 @@ class _Finder:
         return None
 
     def _held(self, node: Node) -> Axes | None:
-        """Return the order of axes that a built slice or pad of this name is held in, where it is one."""
+        """Return the order of axes that a built slice, pad or resize of this name is held in, where it is one."""
         built = self._built.nodes.get(node.name)
-        if built is None or not isinstance(built.primitive, Slice | Pad) or len(built.shapes[0]) > MOST_AXES:
+        if built is None or not isinstance(built.primitive, Slice | Pad | Resize) or len(built.shapes[0]) > MOST_AXES:
             return None
         shape, read = built.shapes[0], node.inputs[0].layout.shape
         orders = (axes for axes in permutations(range(len(shape))) if held(shape, axes) == read)

@@ -67,13 +67,10 @@ def share(program: Program, context: Context, pairs: list[Pair]) -> list[Node]:
     """Put values into the buffers of others as the representative has them; return the nodes that have to run instead.
 
     Raises:
-        BindingError: The parts of a concat do not lie where vectors can be written.
+        BindingError: The parts of a concat are not apart, or need zeros around them that it has no place for.
     """
     shared = [(taken.node, node) for taken, node in pairs if taken.in_place]
-    for _, node in reversed(shared):
-        if isinstance(node.primitive, Concat):
-            _join(node, context)
-    lost = []
+    lost = [node for _, node in reversed(shared) if isinstance(node.primitive, Concat) and not _join(node, context)]
     for old, node in shared:
         if isinstance(node.primitive, Concat):
             continue
@@ -88,23 +85,28 @@ def share(program: Program, context: Context, pairs: list[Pair]) -> list[Node]:
     return lost
 
 
-def _join(node: Node, context: Context) -> None:
+def _join(node: Node, context: Context) -> bool:
+    """Let the parts of a concat lie in its result, and say whether they begin where vectors can be written."""
     whole, joined = node.output, joins(node)
     if joined is None:
         raise BindingError(f"the parts of {node.name!r} are not apart")
     halo = whole.layout.halos
     for value in node.inputs:
         halo = widest(halo, value.layout.halos)
-    if halo != whole.layout.halos:
-        if whole.buffer is not None:
-            raise BindingError(f"{whole.name!r} would need wider zeros around it than what it is a part of")
-        whole.layout = whole.layout.with_halo(halo)
-    buffer = _buffer(whole)
+    if halo != whole.layout.halos and whole.buffer is not None:
+        raise BindingError(f"{whole.name!r} would need wider zeros around it than what it is a part of")
+    layout, places = whole.layout.with_halo(halo), []
     for value, start in zip(node.inputs, joined[1], strict=True):
-        part = part_of(whole.layout, joined[0], start, value.layout.shape)
+        part = part_of(layout, joined[0], start, value.layout.shape)
         if part is None or (whole.offset + part[1]) % unit_of(context.device(node)):
-            raise BindingError(f"{value.name!r} does not begin where a vector does in {whole.name!r}")
-        value.layout, value.buffer, value.offset = part[0], buffer, whole.offset + part[1]
+            return False
+        places.append((value, *part))
+    if halo != whole.layout.halos:
+        whole.layout = layout
+    buffer = _buffer(whole)
+    for value, of_part, offset in places:
+        value.layout, value.buffer, value.offset = of_part, buffer, whole.offset + offset
+    return True
 
 
 def _cut(node: Node, context: Context) -> bool:

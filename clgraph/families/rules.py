@@ -86,7 +86,7 @@ class Rule:
 
 
 def held_in(primitive: Primitive, axes: Axes) -> Primitive:
-    """Return what a slice or pad is on an input that is held in the order *axes*."""
+    """Return what a slice, pad or resize is on an input that is held in the order *axes*."""
     made = primitive.permuted(axes, ())
     if made is None:
         raise BindingError(f"{primitive} is made for no other order of its axes")

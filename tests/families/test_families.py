@@ -377,3 +377,19 @@ def test_a_result_that_sizes_alone_decide_is_that_of_the_shape(results: str, bou
         wanted = clgraph.compile(source, "host").run(feeds)["s"]
         np.testing.assert_array_equal(model.run(feeds)["s"], wanted)
         assert note(model).startswith("bound" if bound else "compiled whole")
+
+
+def test_parts_that_no_longer_begin_where_vectors_do_are_copied_into_their_concat(device: str) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Abs", ["x"], ["b"]),
+        helper.make_node("Concat", ["a", "b"], ["c"], axis=0),
+        helper.make_node("Neg", ["c"], ["y"]),
+    ]
+    model = clgraph.compile(open_model(nodes, {"x": (FLOAT, ("n",))}), device)
+    for n, copied in ((64, False), (37, True)):
+        x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
+        y = model.run({"x": x})["y"]
+        np.testing.assert_array_equal(y, -np.concatenate([np.maximum(x, 0), np.abs(x)]))
+        assert note(model).startswith("bound in")
+        assert ("view copied" in note(model)) == copied

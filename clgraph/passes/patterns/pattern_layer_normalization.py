@@ -57,8 +57,8 @@ def _normalized(centred: Value, deviation: Value, node: Node) -> Match | None:
     nodes = [*inverse, mean.producer, sub, again, squared.producer, variance, *epsilon.nodes, root, node]
     scale, nodes = _following(nodes, "mul", x)
     bias, nodes = _following(nodes, "add", x) if scale is not None else (None, nodes)
-    shape, dtype = x.layout.shape[axis:], x.layout.dtype.numpy
-    factor = scale or Value(f"{node.name}/ones", x.layout.with_shape(shape), constant=np.ones(shape, dtype))
+    one = np.ones(1, x.layout.dtype.numpy)
+    factor = scale or Value(f"{node.name}/one", x.layout.with_shape(one.shape), constant=one)
     function = LayerNormalization(axis, epsilon.terms.get(0, 0.0))
     return Match(tuple(dict.fromkeys(nodes)), function, (x, factor, *([] if bias is None else [bias])))
 
