@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
+from clgraph.implementations.cpu.geometry import LANES
 from clgraph.selector.implementation import Formats, Serves
 from clgraph.selector.post import FUSABLE, NOTING
 from clgraph.selector.query import Query
@@ -32,6 +34,12 @@ Weights = Callable[[Query[Any]], Mapping[int, Format]]
 def square(values: tuple[int, ...]) -> tuple[int, int]:
     """Return (y, x) of a value an axis; 1 for the missing y of one spatial axis."""
     return (values[0], values[1]) if len(values) == 2 else (1, values[0])
+
+
+@cache
+def packed_blocks(rank: int, nb: int) -> Format:
+    """Return the format of weights for *nb* blocks of output channels at a time."""
+    return Format(tuple(range(rank)), ((1, LANES), (0, LANES * nb)))
 
 
 def weights_refusal(q: Query[Any], what: str) -> str | None:

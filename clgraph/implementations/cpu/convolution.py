@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from math import prod
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered, remembered_by
-from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats
+from clgraph.implementations.cpu.blocked import NOTING_TILE, packed_blocks, packing_refusal, square, wanted_formats
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.implementations.cpu.convolution_weights import FETCHED_WEIGHTS, weight_distance, weights_waited
 from clgraph.implementations.cpu.cost import (
@@ -108,9 +108,9 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
 
 
 def _flat(q: Query[Convolution]) -> bool:
-    """Whether a kernel of one element, a constant, takes planes as single rows: nothing lies between their rows."""
+    """Whether planes are single rows to a kernel of one element: nothing lies between their rows."""
     p = q.primitive
-    plain = 1 in q.constant and prod(q.inputs[1].shape[2:]) == 1 and prod(p.strides) == 1 and not any(map(any, p.pads))
+    plain = prod(q.inputs[1].shape[2:]) == 1 and prod(p.strides) == 1 and not any(map(any, p.pads))
     return plain and planes(q.inputs[0]).one_row and flat_planes(q, planes(q.outputs[0]))
 
 
@@ -120,12 +120,6 @@ def flat_planes(q: Query[Convolution], y: Planes) -> bool:
         return False
     operands = [operand_pitches(q.inputs[s], q.outputs[0]) for s in q.post_slots]
     return y.height > 1 and all(row == pixel * y.width for _, _, row, pixel, _ in operands)
-
-
-@cache
-def _packed(rank: int, nb: int) -> Format:
-    """Return the format of weights for *nb* blocks of output channels at a time."""
-    return Format(tuple(range(rank)), ((1, LANES), (0, LANES * nb)))
 
 
 @frozen
@@ -180,18 +174,20 @@ def _shape(q: Query[Convolution]) -> ConvolutionSizes:
 
 
 def _geometry(q: Query[Convolution]) -> tuple[object, ...]:
-    return q.primitive, q.inputs[0].shape, q.inputs[1].shape, q.outputs[0].shape, _flat(q), q.device
+    w = q.inputs[1]
+    return q.primitive, q.inputs[0].shape, w.shape, w.format, q.outputs[0].shape, _flat(q), q.device
 
 
 @remembered_by(_geometry)
 def _cheapest(q: Query[Convolution]) -> ConvolutionSizes:
-    """Return the sizes with the cheapest block, wherever the tensors lie: asked for ten times a convolution."""
+    """Return the sizes with the cheapest block, wherever the tensors lie: of weights that are packed, as they are."""
     x, y = planes(q.inputs[0]), planes(q.outputs[0])
     w, groups, flat = q.inputs[1].shape, q.primitive.groups, _flat(q)
     blocks = -(-(w[0] // groups) // LANES)
     stride = square(q.primitive.strides)
     width = y.height * y.width if flat else y.width
     found = blocks_of(q.device.simd, BLOCKED, stride[1], width, blocks, w[1] * prod(w[2:]), whole=groups > 1)
+    found = tuple(b for b in found if q.inputs[1].format == packed_blocks(len(w), b.nb)) or found
     skips = not (flat or q.primitive.apart)
     shares = [present_share(q, -(-y.width // block.chunks)) if skips else 1.0 for block in found]
     sized = partial(ConvolutionSizes, x, y, flat, groups, w[1], blocks, square(w[2:]), stride)
@@ -312,7 +308,7 @@ class ConvFsv16(Implementation[Convolution]):
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
-        packed = _packed(q.inputs[1].rank, _shape(q).block.nb)
+        packed = packed_blocks(q.inputs[1].rank, _shape(q).block.nb)
         return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
 
     @classmethod
