@@ -129,8 +129,11 @@ def test_on_an_out_of_order_queue_tiles_are_run_one_by_one_and_the_note_says_so(
 
 @pytest.fixture
 def stuck(engine, monkeypatch):
-    """A network whose waits are short, and the function that makes its first step one that never ends."""
-    short = functools.partialmethod(tiles.TileExecutor.bind, spins=10_000)
+    """A network whose waits are short, and the function that makes its first step one that never ends.
+
+    They are about 0.1 s: a worker that other processes keep from running for some milliseconds is waited for.
+    """
+    short = functools.partialmethod(tiles.TileExecutor.bind, spins=2_000_000)
     monkeypatch.setattr(tiles.TileExecutor, "bind", short)
     network = Network(chain(engine.info, [ScaleTile] * 5), {engine.info.name: engine})
     (segment,) = [c.work for c in network._subgraphs[0].launches]
