@@ -8,6 +8,7 @@ to compile it for them would take longer by far.
 from __future__ import annotations
 
 import functools
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from clgraph.core.frozen import mutable
 from clgraph.errors import UnsupportedError
 from clgraph.graph.host_types import kind_of
 from clgraph.graph.interpret import ControlFlow, check_kinds, interpret
+from clgraph.graph.refusals import one_line
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
@@ -40,6 +42,8 @@ HOST_CONSTANTS = 1 << 20
 """Bytes of constants in a piece up to which the host computes it: the references of products convert them in each run,
 a program packs them once.
 """
+
+_log = logging.getLogger(__name__)
 
 MakeModel = Callable[[Topology], Model]
 """Makes an ordinary model of a topology."""
@@ -160,25 +164,31 @@ class PieceRunner:
                 raise _TooMuch
 
         arrays = {name: array_of(a) for name, a in feeds.items()}
-        results = self._by_plan(arrays) if self.piece.compilable else None
+        results, failure = self._by_plan(arrays) if self.piece.compilable else (None, None)
         if results is None:
             body = functools.partial(self._run_body, watch=watch, cancellation=cancellation)
             results = interpret(self.piece.topology, arrays, spend, body)
+            if failure is not None:
+                _log.warning(
+                    "%s: its plan failed, and its layers are computed without: %s", self.piece.topology.label, failure
+                )
         self.latest, self.on_host = None, True
         if isinstance(watch, StageClock) and (self.piece.compilable or not self._bodies):
             end = time.perf_counter()
             watch.commands.append(_host_time(self.piece, start - watch.begin, end - start, self.operations))
         return results
 
-    def _by_plan(self, arrays: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the results by a plan; ``None`` where there is none, or it fails: ``interpret`` says why and where."""
+    def _by_plan(self, arrays: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
+        """Return the results by a plan, if there is one, and what it raised: ``interpret`` names the layer, or none."""
         plan = self._plans.find(arrays)
+        if plan is None:
+            return None, None
         try:
-            results = None if plan is None else plan.run(list(arrays.values()))
-        except Exception:  # references may raise of any class
-            return None
-        self.operations = 0.0 if plan is None else plan.operations
-        return results
+            results = plan.run(list(arrays.values()))
+        except Exception as error:  # references may raise of any class
+            return None, one_line(error)
+        self.operations = plan.operations
+        return results, None
 
     def _run_body(
         self,

@@ -87,3 +87,15 @@ def test_a_stage_says_what_does_not_fit_whether_it_has_a_plan_or_not(device: str
         np.testing.assert_array_equal(model.run(feeds)["y"], feeds["table"].reshape(2, 2))
         with pytest.raises(ShapeError, match="shaped"):
             model.run(feeds | {"table": feeds["table"][:3]})
+
+
+@pytest.mark.opencl
+def test_a_plan_that_fails_where_the_layers_do_not_is_said(device: str, monkeypatch, caplog) -> None:
+    t = Topology()
+    places = t.add("places", NonZero(), t.input("x", (4,)))
+    t.output("y", t.add("twice", Eltwise("add"), places, places))
+    model, x = clgraph.compile(t, device), np.array([0, 1, 0, 2], np.float32)
+    monkeypatch.setattr("clgraph.model.stages.host_plan.HostPlan.run", lambda *_: 1 / 0)
+    for _ in range(2):
+        np.testing.assert_array_equal(model.run({"x": x})["y"], [[2, 6]])
+    assert "its plan failed" in caplog.text
