@@ -57,15 +57,18 @@ class PropagateConstants(Pass):
         wanted = leaving(constant_nodes, program)
         missing = [v for v in wanted if not _found(program, context.packed, v, recipes)]
         first = {recipes.get(v, v): v for v in reversed(missing)}
-        parts = list(batches(_needed(constant_nodes, first.values()), self.batch_bytes))
+        needed = _needed(constant_nodes, first.values())
+        count, parts = len(constant_nodes), list(batches(needed, self.batch_bytes))
+        computed = set(needed)
+        others = [node for node in constant_nodes if node not in computed]
+        # The parts alone hold their nodes: weights that a batch has read are gone before the next takes memory.
+        del constant_nodes, needed, computed
         for batch in counted("constants", parts, lambda part: f"{len(part)} nodes"):
             results = _on_host(batch, program) if context.execute is None else _on_device(batch, program, context)
             for value, data in results:
                 kept = context.packed.remember(recipes.get(value), data)
                 program.rewire(value, Value(value.name, value.layout, constant=kept))
-            read = dict.fromkeys(v for node in batch for v in node.inputs)
-            for constant in (v.constant for v in read if v.constant is not None):
-                release(constant)
+            _leave(program, batch)
         for value in missing:
             _found(program, context.packed, value, recipes)
         notes = ["dry run: constants were computed by the references on the host"] if context.execute is None else []
@@ -73,9 +76,9 @@ class PropagateConstants(Pass):
             notes.append(f"{shared} of {len(wanted)} constants were there from another program of the model")
         if wanted and notes:
             program.notes[self.name] = "; ".join(notes)
-        for node in reversed(constant_nodes):
+        for node in reversed(others):
             program.erase(node)
-        return len(constant_nodes) + share_equal_constants(program)
+        return count + share_equal_constants(program)
 
     def describe(self, kind: str) -> str:
         return "runs once, on the device, where everything it reads is constant"
@@ -104,6 +107,15 @@ def _found(program: Program, packed: PackedWeights, value: Value, recipes: Mappi
     if found is not None and (value.uses or program.is_output(value)):
         program.rewire(value, Value(value.name, value.layout, constant=found))
     return found is not None
+
+
+def _leave(program: Program, batch: list[Node]) -> None:
+    """Erase the nodes of *batch*, whose results are there, and let go of what they have read."""
+    read = dict.fromkeys(v for node in batch for v in node.inputs)
+    for constant in (v.constant for v in read if v.constant is not None):
+        release(constant)
+    while batch:
+        program.erase(batch.pop())
 
 
 def _needed(nodes: Sequence[Node], results: Iterable[Value]) -> list[Node]:

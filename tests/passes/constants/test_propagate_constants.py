@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,12 +11,14 @@ import pytest
 from clgraph.core.layout import pack, unpack
 from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Buffer
+from clgraph.graph.node import Node
 from clgraph.graph.program import Program
 from clgraph.ops.reshape import Reshape
 from clgraph.passes.base import Context
 from clgraph.passes.constants import propagate_constants
 from clgraph.passes.constants.propagate_constants import PropagateConstants, share_equal_constants
 from clgraph.passes.kernels.post_optimize_weights import PostOptimizeWeights
+from clgraph.passes.rewriting import constant_part
 from clgraph.passes.selection import in_place
 from tests.support.programs import ADD, RELU, Net, run_until
 
@@ -123,10 +126,11 @@ def test_large_constant_parts_go_in_batches_and_each_gives_back_what_it_has_read
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[object] = []
+    packing: list[weakref.ref[Node]] = []
     monkeypatch.setattr(propagate_constants, "release", lambda array: seen.append("raw"))
 
     def execute(part: Program, feeds):
-        seen.append("run")
+        seen.append(sum(node() is not None for node in packing))
         return {name: np.zeros(v.layout.shape, np.float32) for name, v in part.outputs}
 
     net = Net()
@@ -136,8 +140,9 @@ def test_large_constant_parts_go_in_batches_and_each_gives_back_what_it_has_read
     net.add("sum", RELU, h)
     program = _selected(net)
     PostOptimizeWeights().run(program, Context())
+    packing += map(weakref.ref, constant_part(program))
     PropagateConstants(batch_bytes=2000).run(program, Context(execute=execute))
-    assert seen == ["run", "raw", "raw"] * 3
+    assert seen == [6, "raw", "raw", 4, "raw", "raw", 2, "raw", "raw"]
 
 
 def test_equal_constants_become_one() -> None:
