@@ -8,6 +8,8 @@ from typing import Any
 from clgraph.onnxruntime.devices import OrtMemoryInfo
 from clgraph.onnxruntime.hardware import HOST_MEMORY
 from clgraph.onnxruntime.options import say_once
+from clgraph.onnxruntime.providers import CPU
+from clgraph.onnxruntime.values import OrtValueVector
 
 _METHODS = {
     "_inputs_meta": "get_inputs",
@@ -16,6 +18,7 @@ _METHODS = {
     "_overridable_initializers": "get_overridable_initializers",
     "_provider_options": "get_provider_options",
     "_providers": "get_providers",
+    "_profiling_start_time_ns": "get_profiling_start_time_ns",
     "_sess_options": "get_session_options",
     "inputs_meta": "get_inputs",
     "model_meta": "get_modelmeta",
@@ -31,6 +34,8 @@ class Session:
 
     _source: str | bytes
     _enable_fallback: bool = True
+    _fallback_providers = (CPU,)
+    _read_config_from_model = False
 
     def get_inputs(self) -> Sequence[Any]:
         """Return the inputs that have to be fed."""
@@ -103,6 +108,8 @@ class Inner:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
-    def run_with_ort_values(self, feeds: Mapping[str, Any], names: Sequence[str], options: Any = None) -> list[Any]:
+    def run_with_ort_values(
+        self, feeds: Mapping[str, Any], names: Sequence[str], options: Any = None
+    ) -> OrtValueVector:
         """Return the results of a run."""
-        return self._session.run_with_ort_values(names, feeds, options)
+        return OrtValueVector(self._session.run_with_ort_values(names, feeds, options))

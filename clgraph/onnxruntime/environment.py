@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from clgraph.core.version import __version__ as own_version
@@ -45,9 +46,39 @@ def set_default_logger_verbosity(verbosity: int) -> None:
     """Return at once: there is one level of debugging."""
 
 
+class _Teller(logging.Handler):
+    """Tells a program's function what is logged."""
+
+    def __init__(self, callback: Callable[[int, str, str, str, str], object]) -> None:
+        super().__init__()
+        self._callback = callback
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Call the function; what it raises is printed, as of any handler."""
+        severity = next((s for s, level in enumerate(_LEVELS) if record.levelno <= level), len(_LEVELS) - 1)
+        place = f"{record.filename}:{record.lineno} {record.funcName}"
+        try:
+            self._callback(severity, "clgraph", record.name, place, record.getMessage())
+        except Exception:  # the program's own
+            self.handleError(record)
+
+
 def set_default_logger_callback(callback: Any, severity: int = 2) -> None:
-    """Log that messages go to Python's logging."""
-    say_once("set_default_logger_callback: messages go to the logger 'clgraph.onnxruntime'")
+    """Let *callback* be told messages from a *severity* on, or none any more if it is ``None``.
+
+    It takes the severity, a category, the logger's name, a place in the code, and the text.
+
+    Raises:
+        RefusedError: It cannot be called, or there is no such severity.
+    """
+    if callback is not None and not callable(callback):
+        raise RefusedError(f"a callback is a function or None, not {callback!r}")
+    if callback is not None:
+        set_default_logger_severity(severity)
+    for handler in [h for h in log.handlers if isinstance(h, _Teller)]:
+        log.removeHandler(handler)
+    if callback is not None:
+        log.addHandler(_Teller(callback))
 
 
 def enable_telemetry_events() -> None:

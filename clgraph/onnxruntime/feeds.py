@@ -88,6 +88,8 @@ def _host_value(given: Any, signature: Signature) -> Any:
     if onnx_type(signature) != STRINGS:
         return given
     array = given if isinstance(given, np.ndarray) else np.asarray(given, object)
+    if array.dtype.kind == "V" and array.dtype.names is None:
+        array = np.ascontiguousarray(array).view(f"S{array.itemsize}")
     if array.dtype.kind not in "OSTU":
         raise _unexpected(array, signature)
     if array.dtype.kind == "O":

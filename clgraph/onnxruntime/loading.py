@@ -22,6 +22,17 @@ from clgraph.onnxruntime.statuses import NotImplemented as NotHere
 _ORT_FORMAT = b"ORTM"
 """At byte 4 of a file in ONNX Runtime's own format."""
 
+_LOCATION = b"location"
+"""In every model that has data beside it."""
+
+_FOLDER = "session.model_external_initializers_file_folder_path"
+"""The entry of a configuration that says where the data beside a model of bytes lies, by default where we are."""
+
+_DATA, _SMALLEST = (
+    f"session.optimized_model_external_initializers_{what}" for what in ("file_name", "min_size_in_bytes")
+)
+"""The entries that have initialisers written to a file beside ``optimized_model_filepath``, from a size on."""
+
 
 def checked_source(source: Any) -> str | bytes:
     """Return a path or the bytes of a file.
@@ -63,9 +74,12 @@ def compiled(source: str | bytes, options: SessionOptions, provided: Provided, f
     """
     if options.cancelled:
         raise ModelLoadCanceled("the options say so: set_load_cancellation_flag(False) takes that back")
-    given: Any = _replaced(source, options) if options.initializers or options.external or options.files else source
+    beside = isinstance(source, bytes) and _LOCATION in source
+    given: Any = source
+    if options.initializers or options.external or options.files or beside:
+        given = _replaced(source, options)
     if options.optimized_model_filepath:
-        _write(given, options.optimized_model_filepath)
+        _write(given, options)
     threads = options.intra_op_num_threads if options.intra_op_num_threads > 0 else None
     model = compile_model(
         given,
@@ -141,8 +155,8 @@ def _replaced(source: str | bytes, options: SessionOptions) -> onnx.ModelProto:
     try:
         for tensor in model.graph.initializer:
             _take_from_files(tensor, options.files)
-        if isinstance(source, str):
-            onnx.load_external_data_for_model(model, str(Path(source).parent))
+        folder = options.entry(_FOLDER) if isinstance(source, bytes) else str(Path(source).parent)
+        onnx.load_external_data_for_model(model, folder or ".")
     except OptionError:
         raise
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
@@ -164,12 +178,18 @@ def _take_from_files(tensor: onnx.TensorProto, files: Mapping[str, memoryview]) 
     tensor.ClearField("data_location")
 
 
-def _write(source: Any, path: str) -> None:
+def _write(source: Any, options: SessionOptions) -> None:
     """Write the model as it is: what clgraph makes of it is not an ONNX model."""
+    path, data = options.optimized_model_filepath, options.entry(_DATA)
     if path.lower().endswith(".ort"):
         raise NotHere(f"{path}: files in ONNX Runtime's own format are not written: end the name in .onnx")
     say_once(f"{path} holds the model as it was read: what clgraph compiles is not an ONNX model")
     try:
-        onnx.save(onnx.load(source) if isinstance(source, str) else _outline(source), path)
+        model = onnx.load(source) if isinstance(source, str) else _outline(source)
+        if data:
+            smallest = int(options.entry(_SMALLEST) or 1024)
+            onnx.external_data_helper.convert_model_to_external_data(model, location=data, size_threshold=smallest)
+            Path(path).parent.joinpath(data).unlink(missing_ok=True)  # onnx does not write over a file
+        onnx.save(model, path)
     except (OSError, ValueError) as error:
         raise OptionError(f"optimized_model_filepath: {path} cannot be written: {error}") from error

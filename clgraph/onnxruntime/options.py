@@ -116,9 +116,14 @@ class SessionOptions(Typed):
         found: str = self._config.get(key)
         return found
 
+    def entry(self, key: str) -> str:
+        """Return an entry, empty where there is none."""
+        found: str = self._config.entries.get(key, "")
+        return found
+
     def asks_for(self, key: str) -> bool:
         """Return whether an entry is ``"1"``."""
-        return bool(self._config.entries.get(key) == "1")
+        return self.entry(key) == "1"
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Let the open dimension called *name* have *size*."""

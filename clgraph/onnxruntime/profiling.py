@@ -11,6 +11,7 @@ from typing import Any
 
 from clgraph.errors import OptionError
 from clgraph.model.model import Model
+from clgraph.onnxruntime.described import OrtEpAssignedSubgraph
 from clgraph.onnxruntime.statuses import statuses
 
 
@@ -29,24 +30,37 @@ class Trace:
         """Add what has been done since *start*, in nanoseconds of ``time.monotonic_ns``."""
         self._add(name, category, (start - self._begin) / 1e3, (time.monotonic_ns() - start) / 1e3)
 
-    def profile(self, model: Model, feeds: Mapping[str, Any]) -> None:
-        """Run once more, with the clock on each node, and add their times."""
+    def profile(self, model: Model, feeds: Mapping[str, Any], graph: OrtEpAssignedSubgraph) -> None:
+        """Run once more, with the clock on each step, and add their times.
+
+        A step that computes several nodes of *graph* is listed as the first of them.
+        """
         start = (time.monotonic_ns() - self._begin) / 1e3
         with statuses():
             commands = model.profile(feeds).commands
-        for node in commands:
-            details = {"op_name": node.kind, "provider": node.placement, "kernel": node.implementation}
-            self._add(f"{node.node}_kernel_time", "Node", start + node.start * 1e6, node.seconds * 1e6, details)
+        known = {node.name: (number, node.op_type) for number, node in enumerate(graph.nodes) if node.name}
+        for step in commands:
+            number, operator = next((known[name] for name in step.origin if name in known), (-1, step.kind))
+            details = {
+                "op_name": operator,
+                "provider": graph.ep_name,
+                "node_index": str(number),
+                "nodes": list(step.origin),
+                "kernel": step.implementation,
+                "device": step.placement,
+            }
+            self._add(f"{step.node}_kernel_time", "Node", start + step.start * 1e6, step.seconds * 1e6, details)
 
     def _add(self, name: str, category: str, start: float, length: float, details: Any = None) -> None:
-        times = {"ts": round(start, 1), "dur": round(length, 1)}
+        times = {"ts": round(start), "dur": round(length)}
         where = {"pid": os.getpid(), "tid": 0, "ph": "X"}
         self._events.append({"cat": category, **where, "name": name, **times, "args": details or {}})
 
     def write(self) -> str:
-        """Write the file and return its name; raises ``OptionError`` where it cannot be written."""
+        """Write the file, an event a line, and return its name; raises ``OptionError`` where it cannot be written."""
+        events = ",\n".join(map(json.dumps, self._events))
         try:
-            self._path.write_text(json.dumps(self._events), encoding="utf-8")
+            self._path.write_text(f"[\n{events}\n]\n", encoding="utf-8")
         except OSError as error:
             raise OptionError(f"the profile cannot be written to {self._path}: {error}") from error
         return str(self._path)

@@ -8,6 +8,7 @@ from typing import Any
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
+from clgraph.onnxruntime.statuses import RefusedError
 from clgraph.settings import settings
 
 CPU, OWN = "CPUExecutionProvider", "ClgraphExecutionProvider"
@@ -94,6 +95,17 @@ def provided(providers: Any = None, provider_options: Any = None) -> Provided:
     wished = settings().device
     device = own.pop("device", wished if wished != "auto" or OWN in found else "cpu")
     return Provided({**found, CPU: found.get(CPU, {})}, device, own)
+
+
+def check_known(providers: Any) -> None:
+    """Refuse names that :data:`ALL` does not have, if *providers* are a list of names or of pairs with one.
+
+    Raises:
+        RefusedError: There is no such provider (a ``RuntimeError``).
+    """
+    for name, _ in _named(providers, None) or []:
+        if name not in ALL:
+            raise RefusedError(f"Unknown Provider Type: {name}")
 
 
 def check_and_normalize_provider_args(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,9 +17,9 @@ from clgraph.onnxruntime.described import ModelMetadata, NodeArg, OrtEpAssignedS
 from clgraph.onnxruntime.feeds import Feeds
 from clgraph.onnxruntime.hardware import OrtEpDevice, device_of
 from clgraph.onnxruntime.loading import checked_source, compiled
-from clgraph.onnxruntime.options import ASSIGNMENT, RunOptions, SessionOptions, say_once
+from clgraph.onnxruntime.options import ASSIGNMENT, RunOptions, SessionOptions, log, say_once
 from clgraph.onnxruntime.profiling import Trace
-from clgraph.onnxruntime.providers import Provided, provided, provided_or_cpu
+from clgraph.onnxruntime.providers import Provided, check_known, provided, provided_or_cpu
 from clgraph.onnxruntime.selecting import selected
 from clgraph.onnxruntime.statuses import Fail, InvalidArgument, MismatchError, StatusError, plainly, statuses
 from clgraph.onnxruntime.values import OrtValue, OrtValueVector
@@ -58,6 +59,7 @@ class InferenceSession(Session):
         if sess_options is not None and not isinstance(sess_options, SessionOptions):
             raise MismatchError(f"sess_options are SessionOptions, not {type(sess_options).__name__}")
         self._source = checked_source(path_or_bytes)
+        self._sess_options_initial = sess_options
         self._options = SessionOptions() if sess_options is None else sess_options.held()
         self._options.say_unused()
         self._enable_fallback = int(ignored.pop("enable_fallback", 1)) == 1
@@ -65,6 +67,7 @@ class InferenceSession(Session):
             say_once(f"InferenceSession({name}=...): no meaning in clgraph")
         self._queue = RunQueue("clgraph-onnxruntime")
         self._trace = Trace(self._options.profile_file_prefix) if self._options.enable_profiling else None
+        self._closing = None if self._trace is None else weakref.finalize(self, self._trace.write)
         self._opened = time.monotonic_ns()
         if not providers and self._options.has_providers():
             providers, provider_options = list(self._wished().items()), None
@@ -84,7 +87,9 @@ class InferenceSession(Session):
         Raises:
             OptionError: They are no names, pairs of name and options, or as many options as names (a ``ValueError``).
             StatusError: As the constructor.
+            RefusedError: There is no such provider, here or elsewhere (a ``RuntimeError``).
         """
+        check_known(providers)
         self._compile(provided(providers, provider_options))
 
     def _compile(self, asked: Provided) -> None:
@@ -93,6 +98,7 @@ class InferenceSession(Session):
         with statuses(loading=True):
             self._model = compiled(self._source, self._options, self._provided)
         self._describe()
+        log.info("session for %s, compiled in %.0f ms", ", ".join(asked.options), (time.monotonic_ns() - start) / 1e6)
         if self._trace is not None:
             self._trace.note("session_initialization", "Session", start)
 
@@ -139,7 +145,7 @@ class InferenceSession(Session):
         results = self._run(names, input_feed, run_options)
         if self._trace is not None:
             self._trace.note("model_run", "Session", start)
-            self._trace.profile(self._model, self._feeds.taken(input_feed))
+            self._trace.profile(self._model, self._feeds.taken(input_feed), self._assigned())
         return [results[name] for name in names]
 
     def _wanted(self, output_names: Sequence[str] | None) -> list[str]:
@@ -276,7 +282,10 @@ class InferenceSession(Session):
         """
         if not self._options.asks_for(ASSIGNMENT):
             raise Fail(f'session configuration {ASSIGNMENT} must be "1" to tell which provider has which nodes')
-        return [assigned(next(iter(self._provided.options)), self._source)]
+        return [self._assigned()]
+
+    def _assigned(self) -> OrtEpAssignedSubgraph:
+        return assigned(next(iter(self._provided.options)), self._source)
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return what the model's file says of itself."""
@@ -310,9 +319,12 @@ class InferenceSession(Session):
         return self._opened
 
     def end_profiling(self) -> str:
-        """Write the trace, and return the name of its file; empty where nothing was to be profiled."""
-        trace, self._trace = self._trace, None
-        return "" if trace is None else trace.write()
+        """Write the trace, and return the name of its file; empty where nothing was to be profiled.
+
+        A session that ends without this call writes it then.
+        """
+        self._trace, closing, self._closing = None, self._closing, None
+        return "" if closing is None else str(closing())
 
     @property
     def model(self) -> Model:

@@ -46,6 +46,13 @@ class SparseCsrView:
         return self.starts
 
 
+def _read_only(array: Array) -> Array:
+    """Return the same memory, which a program shall not write to."""
+    seen = array.view()
+    seen.flags.writeable = False
+    return seen
+
+
 class SparseTensor:
     """A tensor in the host's memory of which the elements that are not 0 are kept."""
 
@@ -63,7 +70,7 @@ class SparseTensor:
     def _made(cls, shape: Any, values: Any, view: SparseCooView | SparseCsrView, device: OrtDevice) -> Self:
         check_host(device, "a sparse tensor")
         made = cls.__new__(cls)
-        made._shape, made._values, made._view = tuple(int(d) for d in shape), np.asarray(values), view
+        made._shape, made._values, made._view = tuple(int(d) for d in shape), _read_only(np.asarray(values)), view
         return made
 
     @classmethod
@@ -74,7 +81,7 @@ class SparseTensor:
             RefusedError: There are not as many places as values, or coordinates are not of a matrix (a
                 ``RuntimeError``).
         """
-        places = np.asarray(coo_indices, np.int64)
+        places = _read_only(np.asarray(coo_indices, np.int64))
         made = cls._made(dense_shape, values, SparseCooView(places), ort_device)
         if places.shape != (made._values.size,) and (places.shape != (made._values.size, 2) or len(made._shape) != 2):
             raise RefusedError(
@@ -91,7 +98,8 @@ class SparseTensor:
         Raises:
             RefusedError: The columns are not as many as the values, or the rows' beginnings not one more than rows.
         """
-        view = SparseCsrView(np.asarray(inner_indices, np.int64), np.asarray(outer_indices, np.int64))
+        columns, starts = (_read_only(np.asarray(at, np.int64)) for at in (inner_indices, outer_indices))
+        view = SparseCsrView(columns, starts)
         made = cls._made(dense_shape, values, view, ort_device)
         if len(made._shape) != 2 or view.columns.size != made._values.size:
             raise RefusedError(f"{view.columns.size} columns for {made._values.size} values in {list(made._shape)}")
@@ -106,7 +114,7 @@ class SparseTensor:
 
     def values(self) -> Array:
         """Return the elements that are kept."""
-        return self._values
+        return self._values.astype(object) if self._values.dtype.kind in "SU" else self._values
 
     def dense_shape(self) -> list[int]:
         """Return the sizes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 from pathlib import Path
@@ -102,6 +103,57 @@ def test_free_dimensions_and_initialisers_are_replaced() -> None:
     made.add_initializer("w", ours.OrtValue.ortvalue_from_numpy(np.full(4, 9, np.float32)))
     session = ours.InferenceSession(overridable().SerializeToString(), made, providers=HOST)
     np.testing.assert_array_equal(session.run(None, {"x": np.zeros(4, np.float32)})[0], np.full((2, 2), 9))
+
+
+def test_data_beside_a_model_of_bytes_lies_where_we_are_or_the_options_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def elsewhere(ort: Any) -> Any:
+        made = ort.SessionOptions()
+        made.add_session_config_entry("session.model_external_initializers_file_folder_path", str(tmp_path))
+        return made
+
+    def written(ort: Any) -> Any:
+        made = ort.SessionOptions()
+        made.optimized_model_filepath = str(tmp_path / ort.__name__ / "written.onnx")
+        for key, text in (("file_name", "written.bin"), ("min_size_in_bytes", "16")):
+            made.add_session_config_entry(f"session.optimized_model_external_initializers_{key}", text)
+        return made
+
+    path, feeds = tmp_path / "model.onnx", {"x": np.ones((1, 3), np.float32)}
+    onnx.save(onnx.load_from_string(inferred()), path, save_as_external_data=True, location="data", size_threshold=0)
+    (tmp_path / "below").mkdir()
+    for folder, options in ((tmp_path, lambda ort: None), (tmp_path / "below", elsewhere)):
+        monkeypatch.chdir(folder)
+        for session in both(path.read_bytes(), options):
+            np.testing.assert_array_equal(session.run(None, feeds)[0], np.full((1, 5), 3))
+    with pytest.raises(statuses.StatusError, match="cannot be read"):
+        ours.InferenceSession(path.read_bytes(), providers=HOST)
+    for ort in (onnxruntime, ours):
+        (tmp_path / ort.__name__).mkdir()
+    for _ in range(2):
+        both(str(path), written)
+    for ort in (onnxruntime, ours):
+        folder = tmp_path / ort.__name__
+        assert (folder / "written.bin").stat().st_size >= 3 * 5 * 4
+        found = ours.InferenceSession(str(folder / "written.onnx"), providers=HOST).run(None, feeds)[0]
+        np.testing.assert_array_equal(found, np.full((1, 5), 3))
+
+
+def test_a_function_is_told_what_is_logged_until_it_is_taken_back() -> None:
+    told: list[Any] = []
+    level = ours.options.log.level
+    try:
+        ours.set_default_logger_callback(lambda *told_of: told.append(told_of), severity=0)
+        ours.InferenceSession(identity(), providers=HOST)
+        assert told
+        assert all([type(item) for item in told_of] == [int, str, str, str, str] for told_of in told)
+        before = len(told)
+        ours.set_default_logger_callback(None)
+        ours.InferenceSession(identity(), providers=HOST)
+        assert len(told) == before
+    finally:
+        ours.options.log.setLevel(level)
 
 
 def test_data_beside_the_model_comes_from_memory_or_values(tmp_path: Path) -> None:
@@ -244,11 +296,21 @@ def test_the_cpu_provider_runs_on_an_opencl_cpu_and_writes_a_trace(tmp_path: Pat
     own = ours.InferenceSession(model.SerializeToString(), options, providers=CPU)
     assert own.get_providers() == CPU
     own.run(None, {"x": np.ones((1, 3, 10, 10), np.float32)})
-    events = json.loads(Path(own.end_profiling()).read_text())
+    lines = Path(own.end_profiling()).read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("[", "]")
+    events = json.loads("".join(lines))
     assert {"session_initialization", "model_run"} <= {e["name"] for e in events}
-    assert any(e["cat"] == "Node" and e["dur"] > 0 for e in events)
+    nodes = [e for e in events if e["cat"] == "Node"]
+    kinds = {node.op_type for node in model.graph.node}
+    assert nodes
+    assert all(e["args"]["op_name"] in kinds and e["args"]["provider"] == CPU[0] for e in nodes)
     assert own.end_profiling() == ""
     assert onnx.load(options.optimized_model_filepath) == model
+    options.profile_file_prefix, options.optimized_model_filepath = str(tmp_path / "left"), ""
+    left = ours.InferenceSession(identity(), options, providers=HOST)
+    del left
+    gc.collect()
+    assert len(list(tmp_path.glob("left*.json"))) == 1
 
 
 def test_providers_are_taken_in_every_form() -> None:
