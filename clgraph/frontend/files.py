@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
@@ -53,34 +53,38 @@ def _checked(model: onnx.ModelProto, folder: Path | None, label: str) -> tuple[o
     return model, folder, label
 
 
-def _texts(model: onnx.ModelProto) -> Iterator[object]:
-    """Yield every name in *model*; protobuf hands out bytes for text that it cannot decode."""
-    yield from (entry.domain for entry in model.opset_import)
-    yield from (text for entry in model.metadata_props for text in (entry.key, entry.value))
-    yield from _graph_texts(model.graph)
+def _texts(model: onnx.ModelProto) -> list[object]:
+    """Return every name in *model*; protobuf hands out bytes for text that it cannot decode."""
+    found: list[object] = [entry.domain for entry in model.opset_import]
+    for entry in model.metadata_props:
+        found += (entry.key, entry.value)
+    _add_graph_texts(model.graph, found)
     for function in model.functions:
-        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
-        yield from _node_texts(function.node)
+        found += (function.name, function.domain, function.overload, *function.input, *function.output)
+        _add_node_texts(function.node, found)
+    return found
 
 
-def _graph_texts(graph: onnx.GraphProto) -> Iterator[object]:
+def _add_graph_texts(graph: onnx.GraphProto, found: list[object]) -> None:
     for value in (*graph.input, *graph.output):
-        yield value.name
-        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+        found.append(value.name)
+        found += [dim.dim_param for dim in value.type.tensor_type.shape.dim]
     for tensor in graph.initializer:
-        yield tensor.name
-        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
-    yield from _node_texts(graph.node)
+        found.append(tensor.name)
+        for entry in tensor.external_data:
+            found += (entry.key, entry.value)
+    _add_node_texts(graph.node, found)
 
 
-def _node_texts(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
+def _add_node_texts(nodes: Iterable[onnx.NodeProto], found: list[object]) -> None:
     for node in nodes:
-        yield from (node.name, node.op_type, node.domain, node.overload, *node.input[:], *node.output[:])
-        yield from (text for entry in node.metadata_props[:] for text in (entry.key, entry.value))
+        found += (node.name, node.op_type, node.domain, node.overload, *node.input[:], *node.output[:])
+        for entry in node.metadata_props[:]:
+            found += (entry.key, entry.value)
         for attribute in node.attribute[:]:
-            yield from (attribute.name, attribute.ref_attr_name)
+            found += (attribute.name, attribute.ref_attr_name)
             for body in bodies_of(attribute):
-                yield from _graph_texts(body)
+                _add_graph_texts(body, found)
 
 
 def _path(source: str | os.PathLike[str]) -> Path:

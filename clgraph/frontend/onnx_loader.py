@@ -118,7 +118,7 @@ class GraphLoader:
             if is_constant(proto):
                 self.data[proto.output[0]] = self.read_constant(proto, name)
                 continue
-            label = replace(label, name=name)
+            label = label if name == label.name else replace(label, name=name)
             try:
                 if (expanded := self.expand_node(proto, label, importers)) is None:
                     nodes.append(self.import_node(proto, label, importers, read))

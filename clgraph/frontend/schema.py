@@ -25,20 +25,24 @@ class Importers:
         """Remember the operator sets, and what tells of their operators: onnx by default."""
         self._opsets, self._schemas = opsets, schemas or Schemas()
         self._versions: dict[tuple[str, str], int | None] = {}
+        self._importers: dict[tuple[str, str], Importer | None] = {}
         self._signatures: dict[tuple[str, str], Signature] = {}
         self._others: dict[tuple[tuple[str, int], ...], Importers] = {}
 
     def version(self, op_type: str, domain: str) -> int | None:
         """Return the schema version in force, ``None`` where neither onnx nor a plugin knows the operator."""
-        key = (domain_of(domain), op_type)
+        key = (domain, op_type)
         if key not in self._versions:
-            self._versions[key] = self._find(*key)
+            self._versions[key] = self._find(domain_of(domain), op_type)
         return self._versions[key]
 
     def get(self, op_type: str, domain: str) -> Importer | None:
         """Return the importer, ``None`` where the version in force has none."""
-        version = self.version(op_type, domain)
-        return None if version is None else IMPORTERS.get((domain_of(domain), op_type, version))
+        key = (domain, op_type)
+        if key not in self._importers:
+            version = self.version(op_type, domain)
+            self._importers[key] = None if version is None else IMPORTERS.get((domain_of(domain), op_type, version))
+        return self._importers[key]
 
     def signature(self, op_type: str, domain: str) -> Signature | None:
         """Return what onnx says of the operator in the version in force, ``None`` where it does not know it."""

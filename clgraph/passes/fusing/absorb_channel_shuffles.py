@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clgraph.graph.node import Node
 from clgraph.graph.program import Milestone, Program
@@ -20,6 +19,9 @@ from clgraph.passes.fusing.convolution_groups import best_merge, merge, merged_s
 from clgraph.passes.fusing.weight_scaling import constant_of, has_plain_weights
 from clgraph.passes.rewriting import apart, bypass, read_outside, substitute
 from clgraph.passes.selection import proposals
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class AbsorbChannelShuffles(Pass):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
@@ -15,6 +15,9 @@ from clgraph.passes.base import Context
 from clgraph.passes.fusing.weight_scaling import constant_of
 from clgraph.passes.rewriting import substitute
 from clgraph.passes.selection import proposals
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 CHANNELS = 16
 """Channels of a block on every CPU device."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clgraph.core.frozen import frozen
 from clgraph.core.mapped import release
@@ -20,7 +20,10 @@ from clgraph.passes.packed_weights import PackedWeights
 from clgraph.passes.rewriting import apart, substitute
 from clgraph.selector.post import FLOAT_MAX
 
-Vector = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
 
 
 @frozen

@@ -6,10 +6,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import DeviceMemoryError
@@ -18,6 +17,12 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.memory.sharing import UNIT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Conflicts = dict[Buffer, tuple[int, NDArray[np.bool_] | None]]
+    """The number of each buffer and, where it has conflicts, a flag by number."""
 
 _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
     lambda b: (-b.nbytes, b.first),
@@ -31,9 +36,6 @@ _PLACED = 1 << 14
 
 FEW = 200
 """Up to this many buffers are placed one against the other, without arrays."""
-
-Conflicts = dict[Buffer, tuple[int, NDArray[np.bool_] | None]]
-"""The number of each buffer and, where it has conflicts, a flag by number."""
 
 
 @frozen
