@@ -11,6 +11,7 @@ from clgraph.core.cache_folder import cache_folder
 from clgraph.errors import ModelError, OptionError
 from clgraph.graph.signature import Dimension
 from clgraph.graph.topology import Topology
+from clgraph.graph.unrolling import unroll
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
@@ -50,7 +51,8 @@ def read_source(
     source = source.with_shapes(shapes) if shapes else source
     # What reads elements to tell a shape cannot be bound, and would keep a model that needs it for nothing from it.
     idle = any(layer.primitive.data_dependent for layer in source.layers) and len(source.needed()) < len(source.layers)
-    return source.pruned() if idle else source
+    source = source.pruned() if idle else source
+    return unroll(source)
 
 
 def images_of(preprocess: object) -> dict[str, Preprocess]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,9 @@ from clgraph.graph.topology import Topology, inlined
 
 Spend = Callable[[float], None]
 """Told the arithmetic of every layer before it is computed; what it raises ends the run."""
+
+FindKnown = Callable[[Collection[int]], Mapping[int, Array]]
+"""Returns those of the inputs in slots whose elements are known before a run."""
 
 RunBody = Callable[[Topology, Mapping[str, Array]], dict[str, Array]]
 """Runs a topology on arrays by name and returns its outputs by name."""
@@ -101,6 +104,10 @@ class ControlFlow(DataDependent):
     @abstractmethod
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
         """Compute the outputs, the bodies with *run*."""
+
+    def unrolled(self, find: FindKnown) -> Topology | None:
+        """Return the layers that stand for it whatever is fed, ``None``: itself. They take its last inputs."""
+        return None
 
     def result_types(self) -> Sequence[str | None]:
         """Return the types of the results as ONNX spells them, where the bodies tell them: as the first body's."""

@@ -13,10 +13,11 @@ from clgraph.errors import ShapeError
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.host_types import STRINGS
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.interpret import ControlFlow, RunBody
+from clgraph.graph.interpret import ControlFlow, FindKnown, RunBody
 from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.random_numbers import RANDOM_KEY, folded
 from clgraph.graph.topology import Topology
+from clgraph.graph.unrolling import UNROLLED_LAYERS
 
 
 @primitive
@@ -71,6 +72,24 @@ class Loop(ControlFlow):
             *state,
             *(self._stacked(s, name, d) for s, (name, _), d in zip(stacks, outputs, self.scanned, strict=True)),
         )
+
+    def unrolled(self, find: FindKnown) -> Topology | None:
+        from clgraph.ops.loop_trips import LoopBody
+
+        body = LoopBody.of(self.body, self.carried)
+        deciding = body.deciding()
+        if deciding is None or RANDOM_KEY in self.body.inputs:
+            return None
+        start = self.counted + self.conditional
+        slots = {name: start + i for i, name in enumerate((*body.carried, *body.around)) if name in deciding.inputs}
+        known = find([*range(start), *slots.values()])
+        if len(known) < start + len(slots):
+            return None
+        first = {name: known[slot] for name, slot in slots.items()}
+        first[body.condition] = known[start - 1] if self.conditional else np.array(True)
+        trips = int(np.ravel(known[0])[0]) if self.counted else None
+        count = body.count(deciding, first, trips, UNROLLED_LAYERS // max(1, len(self.body.layers)))
+        return body.written_out(count) if count else None
 
     def _stacked(self, stack: Sequence[Array], name: str, dtype: DType | None) -> Array:
         if stack:

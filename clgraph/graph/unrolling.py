@@ -1,0 +1,125 @@
+"""Loops written out as layers where constants alone decide how many trips they make: LLVM's full unrolling.
+
+A loop is control flow: it cuts a model into stages, and each trip runs a program of its own, or references on the host.
+Written out it is a part of the program like any other. What is the same in every trip stands there once (loop-invariant
+code motion); counters are computed while shapes are bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from clgraph.errors import ClgraphError
+from clgraph.graph.interpret import ControlFlow, compute
+from clgraph.graph.known_values import VALUE_ELEMENTS
+from clgraph.graph.layer import Layer
+from clgraph.graph.primitive import Array
+from clgraph.graph.signature import Signature
+from clgraph.graph.topology import Topology
+
+UNROLLED_LAYERS = 4096
+"""Layers that a loop is written out to at most: each costs the passes some tenths of a millisecond."""
+
+
+def unroll(topology: Topology) -> Topology:
+    """Return *topology* with the layers of its loops in their place, as far as constants tell their trips."""
+    if not any(isinstance(layer.primitive, ControlFlow) for layer in topology.layers):
+        return topology
+    constants, layers = dict(topology.constants), list[Layer]()
+    same: dict[str, str] = {}
+    for layer in topology.layers:
+        layer = replace(layer, inputs=tuple(same.get(name, name) for name in layer.inputs))
+        body = None
+        if isinstance(layer.primitive, ControlFlow):
+            reads = layer.inputs
+
+            def find(slots: Collection[int], reads: Sequence[str] = reads) -> Mapping[int, Array]:
+                known = known_values([reads[slot] for slot in slots], layers, constants, topology.inputs)
+                return {slot: known[reads[slot]] for slot in slots if reads[slot] in known}
+
+            body = layer.primitive.unrolled(find)
+        if body is None:
+            layers.append(layer)
+        else:
+            same.update(_splice(layer, body, layers, constants))
+    if len(layers) == len(topology.layers):
+        return topology
+    outputs = [(name, same.get(value, value)) for name, value in topology.outputs]
+    made = {*topology.inputs, *constants, *(name for layer in layers for name in layer.outputs)}
+    return replace(topology, constants=constants, layers=layers, outputs=outputs, _made=made)
+
+
+def known_values(
+    wanted: Sequence[str],
+    layers: Sequence[Layer],
+    constants: Mapping[str, Array],
+    inputs: Mapping[str, Signature],
+) -> dict[str, Array]:
+    """Return what constants and declared sizes tell of *wanted*, by name: small arrays."""
+    needed = needed_for(wanted, layers)
+    read = {*wanted, *(name for layer in needed for name in layer.inputs)}
+    found: dict[str, Array] = {name: constants[name] for name in read if name in constants}
+    for layer in needed:
+        arguments: list[Array | None] = [found.get(name) for name in layer.inputs]
+        if layer.primitive.shapes_only:
+            arguments = [
+                _of_shape(inputs.get(name)) if a is None else a for a, name in zip(arguments, layer.inputs, strict=True)
+            ]
+        large = any(a is None or a.size > VALUE_ELEMENTS for a in arguments) and not layer.primitive.shapes_only
+        if large or layer.primitive.data_dependent or any(a is None for a in arguments):
+            continue
+        try:
+            results = compute(layer.primitive, arguments)
+        except ClgraphError:
+            continue
+        small = zip(layer.outputs, results, strict=False)
+        found.update((name, array) for name, array in small if array.size <= VALUE_ELEMENTS)
+    return found
+
+
+def _of_shape(signature: Signature | None) -> Array | None:
+    """Return an array of the declared shape, which takes no memory."""
+    if signature is None or signature.dtype is None or not signature.is_fixed:
+        return None
+    shape = [d for d in signature.shape or () if isinstance(d, int)]
+    return np.broadcast_to(np.zeros((), signature.dtype.numpy), shape)
+
+
+def needed_for(wanted: Collection[str], layers: Sequence[Layer]) -> list[Layer]:
+    """Return those of *layers* that make what is *wanted*, in their order."""
+    read, kept = set(wanted), list[Layer]()
+    for layer in reversed(layers):
+        if not read.isdisjoint(layer.outputs):
+            kept.append(layer)
+            read.update(layer.inputs)
+    return kept[::-1]
+
+
+def _splice(layer: Layer, body: Topology, layers: list[Layer], constants: dict[str, Array]) -> dict[str, str]:
+    """Append the layers of *body* in place of *layer*; return which of its results are another value, by name.
+
+    The inputs of *body* are the layer's last ones.
+    """
+    names = dict(zip(body.inputs, layer.inputs[len(layer.inputs) - len(body.inputs) :], strict=True))
+    for name, array in body.constants.items():
+        names[name] = f"{layer.name}/{name}"
+        constants[names[name]] = array
+    made = {name for inner in body.layers for name in inner.outputs}
+    results = list(zip(layer.outputs, (name for _, name in body.outputs), strict=False))
+    wanted = {name: outer for outer, name in reversed(results) if name in made}
+    for inner in body.layers:
+        names.update((name, wanted.get(name, f"{layer.name}/{name}")) for name in inner.outputs)
+        layers.append(
+            Layer(
+                f"{layer.name}/{inner.name}",
+                inner.primitive,
+                tuple(names[name] for name in inner.inputs),
+                tuple(names[name] for name in inner.outputs),
+                tuple(dict.fromkeys((*layer.origin, *inner.origin))),
+                inner.annotation or layer.annotation,
+            )
+        )
+    return {outer: names[name] for outer, name in results if names[name] != outer}
