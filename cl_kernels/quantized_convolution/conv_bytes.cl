@@ -21,6 +21,7 @@
 // chunks, row_chunks, chunk_width, ticket_chunks, ticket_groups, spans, batch_tickets, channel_major   as in conv_fsv16.cl
 // widths, ids_0, ids_1      as in conv_fsv16.cl
 // weight_group              bytes of one group's weights
+// fetched                   bytes of the next group's that a word of a chunk prefetches; 0: none
 // mode, first .. high       as in micro_bytes.cl;  itemsize: bytes of an element of the result
 // entries                   256 bytes, which the bytes of the result are the places of
 // listed, last              1: bytes of what the list of post-operations leaves of floats, nearest(v / last) + zero
@@ -119,6 +120,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
       start = starts;
     }
     write_scales(numbers, scales, block, nb, mode, end);
+    __global const char* ahead = d->fetched && g + 1 < last_group ? wp + d->weight_group : wp;
     for (int chunk = first_chunk, done = first_x; chunk < last_chunk; chunk++) {
       const int y = chunk / row_chunks, part = chunk - y * row_chunks;
       const int x1 = chunk_start(part + 1, row_chunks, d->chunk_width, width);
@@ -129,7 +131,8 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
         micro_bytes(id, in + (long)(y * d->stride_y - above) * in_y + (long)(x - left_x) * stride_x, wp, start, scales,
                     res ? res + (long)y * d->res_y + (long)x * d->res_x : 0, apart ? beside : to, nb, d->words,
                     d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y, bytes * d->dilation_x, stride_x,
-                    apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, mode, end);
+                    apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, mode, end, ahead,
+                    ahead == wp ? 0 : d->fetched);
         for (int b = 0; posts && b < nb; b++) {
           __global float* row = apart ? (__global float*)beside + b * 256 : (__global float*)to + (long)b * d->out_c;
           post_row(post, posts, banks, row, n, block + b, y, x, wide, block + b == d->blocks - 1 ? d->lanes : 16, 1);
@@ -149,6 +152,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
                       (long)d->out_x * size, size * (block + b == d->blocks - 1 && !d->spread ? d->lanes : 16), size * 16);
         x += wide;
       }
+      if (ahead != wp) ahead += d->fetched * d->words * d->kernel_y * d->kernel_x;
       // Several chunks at once: one is little more than the four vectors that are looked up together.
       if (!looks_up || d->out_x != 16 || (x1 - done < 64 && chunk + 1 < last_chunk && part + 1 < row_chunks)) continue;
       for (int b = 0; b < nb; b++) {

@@ -8,6 +8,7 @@
 // ip, wp       the window of the first pixel; weights, whose channels that are missing are zeros: words of n channels, n
 //              bytes or 16-bit numbers, BLOCK_WORDS of a block of a pixel (vnni.clh)
 // scales       numbers of each channel, BLOCK_SCALES a block: see write_scales
+// ahead, fetched   the cache line at `ahead` is prefetched for each word of four bytes, `fetched` bytes further on
 // blocks       of the NB those that there are; nothing is read or written for the others but their weights
 // words        of a pixel of all input channels;  kernel_y, kernel_x: of the window
 // in_c, in_y, in_x   bytes from one block of channels, window row, window column of the input to the next
@@ -63,7 +64,7 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
                                  __global const uchar* restrict res, __global uchar* restrict op, const int blocks, const int words, const int kernel_y,
                                  const int kernel_x, const int in_c, const int in_y, const int in_x, const int stride,
                                  const int out_c, const int out_x, const int res_c, const int res_x, const int mode,
-                                 __global const byte_end* end) {
+                                 __global const byte_end* end, __global const char* ahead, const int fetched) {
   int16 acc[NB][UR];
   #pragma unroll
   for (int b = 0; b < NB; b++) {
@@ -81,7 +82,10 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
     for (int ky = 0; ky < kernel_y; ky++, row += in_y) {
       __global const uchar* at = row;
       #pragma unroll 1
-      for (int k = single ? min(run, words - c) : run; k > 0; k--, at += further, wp += NB * 64) ADD_WORDS(at, wp);
+      for (int k = single ? min(run, words - c) : run; k > 0; k--, at += further, wp += NB * 64, ahead += fetched) {
+        FETCH(ahead);
+        ADD_WORDS(at, wp);
+      }
     }
   }
 #else
@@ -154,6 +158,6 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
 __kernel void micro_bytes_alone(__global const uchar* in, __global const char* w, __global const int* start,
                                 __global const float* scales, __global uchar* out, __global const byte_end* end) {
   micro_bytes(in, w, start, scales, 0, out, NB, BLOCK_WORDS, 3, 3, 2048, 1024, 4 * BLOCK_WORDS, S * 4 * BLOCK_WORDS, 1024, 16,
-              0, 16, 1, end);
+              0, 16, 1, end, w, 0);
 }
 #endif

@@ -25,6 +25,7 @@ from clgraph.implementations.cpu.byte_end_fields import (
     four_times,
 )
 from clgraph.implementations.cpu.byte_ends import end_of, listed_of, lookup_of, operand_refs, written
+from clgraph.implementations.cpu.convolution_weights import fetched_a_step
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.fused_operations import blocked_posts, operand_pitches
 from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, Planes, pixel_rows, planes
@@ -129,6 +130,7 @@ class ConvBytesDesc(ByteEnd, EndOperands, Descriptor):
     mode: Int
     itemsize: Int
     spread: Int
+    fetched: Int
     listed: Int
     last: Float
 
@@ -326,6 +328,7 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         ids_0=table.low,
         ids_1=table.high,
         weight_group=s.group_bytes,
+        fetched=fetched_a_step(4 * LANES * s.block.nb, t.chunks.each, s.group_bytes * s.groups),
         in_n=x.n,
         in_g=x.c * in_blocks,
         in_c=x.c,

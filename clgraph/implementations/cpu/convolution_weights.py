@@ -26,3 +26,12 @@ def weights_waited(device: DeviceInfo, group_bytes: int, groups: int, chunks: in
 def weight_distance(group: int, chunks: int) -> int:
     """Return how far behind the weights of a *group*, in floats as they are, those lie that its *chunks* fetch."""
     return group if chunks > 1 else min(group, FETCHED_AHEAD // 4)
+
+
+def fetched_a_step(nbytes: int, chunks: int, total: int) -> int:
+    """Return the bytes of the next group's weights that a step of *nbytes* fetches in each chunk, a cache line at most.
+
+    0 where the chunks of a ticket are too few, or weights of *total* bytes stay in a core's cache.
+    """
+    each = -(-nbytes // chunks)
+    return each if each <= 64 and total > FETCHED_WEIGHTS else 0

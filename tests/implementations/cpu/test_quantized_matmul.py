@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.quantized_matmul import QuantizedMatMulBytes
 from clgraph.ops.quantized_matmul import QuantizedMatMul
+from clgraph.selector.query import DeviceInfo
 from tests.implementations.cpu.test_quantized_convolution import ENDS, check
 from tests.support.features import needs
+from tests.support.run_tiles import pose, with_weights
 
 
 @pytest.mark.opencl
@@ -28,3 +32,26 @@ def test_products_of_bytes_are_exact_and_end_as_they_are_told(engine, transposed
         scale = (rng.uniform(0.8, 1.2, n) * 100 / (5400 * np.sqrt(k))).astype(np.float32)
         arrays = [a, b if transposed else np.ascontiguousarray(b.T), start, scale, rng.uniform(-20, 20, n).astype("f4")]
         check(engine, QuantizedMatMulBytes, QuantizedMatMul(transposed), arrays, end, rng)
+
+
+def test_weights_of_the_next_group_are_fetched_ahead_where_they_are_many():
+    def fetched(rows: int, depth: int, columns: int) -> tuple[int, int]:
+        numbers = [Layout(t, (columns,)) for t in (DType.I32, DType.F32, DType.F32)]
+        inputs = [Layout(DType.U8, (1, rows, depth)), Layout(DType.I8, (depth, columns)), *numbers]
+        q = pose(
+            DeviceInfo(simd=16),
+            QuantizedMatMulBytes,
+            QuantizedMatMul(),
+            inputs,
+            arity=5,
+            packed=False,
+            constant=(1, 2, 3, 4),
+        )
+        d = QuantizedMatMulBytes.plan(with_weights(QuantizedMatMulBytes, q)).steps[0].descriptor
+        return d.fetched, d.fetched * d.ticket_chunks * d.words - d.weight_group
+
+    each, beyond = fetched(128, 384, 1536)
+    assert 0 < each <= 64
+    assert beyond >= 0
+    assert fetched(128, 64, 64)[0] == 0
+    assert fetched(1, 384, 1536)[0] == 0
