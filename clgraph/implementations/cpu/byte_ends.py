@@ -33,6 +33,7 @@ from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.noted_extreme import NoteExtreme
 from clgraph.ops.quantize import Quantize
+from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.ops.sum_extremes import SumExtremes
 from clgraph.selector.descriptor import NULL, Ref
@@ -285,7 +286,8 @@ def _of_all(q: Query[Any], step: Fused) -> bool:
 
 def _of_channels(q: Query[Any], step: Fused, function: str) -> bool:
     """Whether *step* does *function* with a number a channel, which lie side by side in whole blocks."""
-    if step.primitive != Eltwise(function):
+    adds = function == "add" and isinstance(step.primitive, QuantizedSum)
+    if not adds and step.primitive != Eltwise(function):
         return False
     (slot,), y = step.operands, q.outputs[0]
     operand = q.inputs[slot]

@@ -58,7 +58,7 @@ ENDS = {
     "floats of a sum of bytes": [Fused(DequantizeAdd(0.3, 90), (5,)), Fused(Activation("relu"))],
     "floats of channels and a sum of bytes, rounded": [
         Fused(Activation("fake_quantize", 0.4, -128.0)),
-        Fused(Eltwise("add"), (5,)),
+        Fused(QuantizedSum((0.4, 0.3, 0.5), (0, 3, -28)), (5,)),
         Fused(Activation("fake_quantize", 0.5, -100.0)),
         Fused(DequantizeAdd(0.3, 90), (6,)),
         Fused(Activation("fake_quantize", 0.753, -100.0)),
@@ -124,8 +124,13 @@ def check(engine, implementation, primitive, arrays, end, rng):
         elif f.operands:
             shape = _channels(primitive, out) if "channels" in end else out
             shape = () if "one number" in end and f.primitive == Eltwise("mul") else shape
-            arrays.append(np.asarray(rng.uniform(0.5, 1.5, shape), np.float32))
-    of_channels = [f.operands[0] for f in fused if "channels" in end and isinstance(f.primitive, Eltwise)]
+            drawn = rng.uniform(0.5, 1.5, shape)
+            if isinstance(f.primitive, QuantizedSum):
+                drawn = np.rint(drawn / f.primitive.scales[1]) * f.primitive.scales[1]
+            arrays.append(np.asarray(drawn, np.float32))
+    of_channels = [
+        f.operands[0] for f in fused if "channels" in end and isinstance(f.primitive, Eltwise | QuantizedSum)
+    ]
     q = pose(
         engine.info,
         implementation,
@@ -181,6 +186,16 @@ def test_packed_numbers_of_channels_are_applied_to_the_sums_as_plain_ones_are():
     for found in (end_of(q), end_of(packed)):
         assert isinstance(found, End)
         assert (found.mode, found.taken, found.by_after, found.plus_after) == (TWICE, 7, 6, 7)
+
+
+def test_a_sum_on_known_steps_with_a_number_a_channel_is_no_list():
+    primitive, arrays = draw(np.random.default_rng(0), 32, 32, 1, (1, 1))
+    fused = ENDS["floats of channels and a sum of bytes, rounded"][:3]
+    arrays.append(np.ones((1, 32, 1, 1), np.float32))
+    how = {"arity": 5, "packed": False, "fused": fused, "constant": (1, 2, 3, 4, 5)}
+    found = end_of(pose(DeviceInfo(), QuantizedConvolutionBytes, primitive, [Layout.of(a) for a in arrays], **how))
+    assert isinstance(found, End)
+    assert (found.taken, found.plus) == (3, 5)
 
 
 def check_lookup(engine, implementation, primitive, arrays, arity, rounded, rng, fused):
