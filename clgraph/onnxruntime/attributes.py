@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from clgraph.onnxruntime.statuses import MismatchError, RefusedError
 
 _LONGEST_KEY = 1024
 """Characters of a configuration entry's name, as ``onnxruntime_c_api.h`` has it."""
+
+
+def _attribute(name: str) -> property:
+    def value(options: Typed) -> Any:
+        return options._values[name]
+
+    return property(value)
 
 
 class Typed:
@@ -21,10 +28,14 @@ class Typed:
     def __init__(self) -> None:
         object.__setattr__(self, "_values", dict(self.defaults))
 
-    def __getattr__(self, name: str) -> Any:
-        if name in self.defaults:
-            return self._values[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init_subclass__(cls) -> None:
+        """Let the class have the attributes, too, which programs ask it for."""
+        for name in cls.defaults:
+            setattr(cls, name, _attribute(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.defaults:
@@ -39,9 +50,6 @@ class Typed:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise MismatchError(f"cannot pickle or copy {type(self).__name__!r}: make another and set what it differs in")
-
-    def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *self.defaults})
 
 
 class Entries:

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
 from clgraph.compilation.entry import compile_model
+from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError, OptionError
 from clgraph.model.model import Model
 from clgraph.onnxruntime.options import SessionOptions, log, say_once
@@ -60,17 +61,59 @@ def _is_ort(path: str) -> bool:
         return False  # who reads the model says what is wrong
 
 
-def compiled(source: str | bytes, options: SessionOptions, provided: Provided, fed: tuple[str, ...] = ()) -> Model:
-    """Return the model of a session.
+@frozen
+class Recipe:
+    """What a session's model is compiled of.
+
+    Attributes:
+        fed: Inputs that are to be fed although the model has values for them.
+        by_name, by_denotation: Sizes of open dimensions.
+    """
+
+    source: str | bytes | onnx.ModelProto
+    provided: Provided
+    threads: int | None
+    fed: tuple[str, ...]
+    by_name: Mapping[str, int]
+    by_denotation: Mapping[str, int]
+
+    def made(self) -> Model:
+        """Return the model; raises ``ClgraphError`` as :func:`clgraph.compile`."""
+        model = compile_model(
+            self.source,
+            self.provided.device,
+            shapes=_shapes_of(self.source, self.fed) if self.fed else None,
+            threads=self.threads,
+            config=self.provided.config,
+        )
+        if not (self.by_name or self.by_denotation):
+            return model
+        denoted = _denotations(self.source) if self.by_denotation else {}
+        sizes = {
+            s.name: [self._size(d, denoted.get((s.name, axis))) for axis, d in enumerate(s.shape)]
+            for s in model.inputs
+            if s.shape is not None
+        }
+        return model.reshape(sizes)
+
+    def _size(self, dimension: int | str | None, denotation: str | None) -> int | str | None:
+        if isinstance(dimension, int):
+            return dimension
+        found = self.by_name.get(dimension or "", self.by_denotation.get(denotation or "", -1))
+        return dimension if found < 0 else found
+
+
+def recipe_of(source: str | bytes, options: SessionOptions, provided: Provided, fed: tuple[str, ...] = ()) -> Recipe:
+    """Return what the model of a session is compiled of.
 
     Args:
         fed: Inputs that are to be fed although the model has values for them.
 
     Raises:
-        ClgraphError: As :func:`clgraph.compile`.
         ModelLoadCanceled: The options say so.
         OptionError: The model has no external initialiser that is replaced, or the file that the model is to be
             written to cannot be.
+        ModelError: There is no model whose initialisers could be replaced, or data beside it cannot be read.
     """
     if options.cancelled:
         raise ModelLoadCanceled("the options say so: set_load_cancellation_flag(False) takes that back")
@@ -81,29 +124,7 @@ def compiled(source: str | bytes, options: SessionOptions, provided: Provided, f
     if options.optimized_model_filepath:
         _write(given, options)
     threads = options.intra_op_num_threads if options.intra_op_num_threads > 0 else None
-    model = compile_model(
-        given,
-        provided.device,
-        shapes=_shapes_of(given, fed) if fed else None,
-        threads=threads,
-        config=provided.config,
-    )
-    if not (options.by_name or options.by_denotation):
-        return model
-    denoted = _denotations(given) if options.by_denotation else {}
-    sizes = {
-        s.name: [_size(d, denoted.get((s.name, axis)), options) for axis, d in enumerate(s.shape)]
-        for s in model.inputs
-        if s.shape is not None
-    }
-    return model.reshape(sizes)
-
-
-def _size(dimension: int | str | None, denotation: str | None, options: SessionOptions) -> int | str | None:
-    if isinstance(dimension, int):
-        return dimension
-    found = options.by_name.get(dimension or "", options.by_denotation.get(denotation or "", -1))
-    return dimension if found < 0 else found
+    return Recipe(given, provided, threads, fed, options.by_name, options.by_denotation)
 
 
 def _outline(source: Any) -> onnx.ModelProto:

@@ -15,8 +15,9 @@ from clgraph.onnxruntime.base import Session
 from clgraph.onnxruntime.binding import IOBinding
 from clgraph.onnxruntime.described import ModelMetadata, NodeArg, OrtEpAssignedSubgraph, assigned, output_args
 from clgraph.onnxruntime.feeds import Feeds
+from clgraph.onnxruntime.forked import FORKING, HOST, elsewhere, made
 from clgraph.onnxruntime.hardware import OrtEpDevice, device_of
-from clgraph.onnxruntime.loading import checked_source, compiled
+from clgraph.onnxruntime.loading import checked_source, recipe_of
 from clgraph.onnxruntime.options import ASSIGNMENT, RunOptions, SessionOptions, log, say_once
 from clgraph.onnxruntime.profiling import Trace
 from clgraph.onnxruntime.providers import Provided, check_known, provided, provided_or_cpu
@@ -30,6 +31,8 @@ Callback = Callable[[list[Any], Any, str], object]
 
 class InferenceSession(Session):
     """A model, compiled for a device. Calls from several threads are served one after the other."""
+
+    _model: Model
 
     def __init__(
         self,
@@ -73,6 +76,16 @@ class InferenceSession(Session):
             providers, provider_options = list(self._wished().items()), None
         asked = provided_or_cpu if self._enable_fallback else provided
         self._compile(asked(providers, provider_options))
+        FORKING.add(self)
+
+    def leave(self) -> None:
+        """Let another process run the model: this one was forked, and has not the threads of OpenCL's drivers."""
+        if self._provided.device != HOST:
+            if self._closing is not None:
+                self._closing.detach()
+            self._trace = self._closing = None
+            self._model = elsewhere(self._model, lambda: recipe_of(self._source, self._options, self._provided))
+            self._others.clear()
 
     def _wished(self) -> Mapping[str, Mapping[str, str]]:
         """Return the options, by name, of the providers that the session's options have or select."""
@@ -96,7 +109,7 @@ class InferenceSession(Session):
         start = time.monotonic_ns()
         self._provided = asked
         with statuses(loading=True):
-            self._model = compiled(self._source, self._options, self._provided)
+            self._model = made(recipe_of(self._source, self._options, self._provided))
         self._describe()
         log.info("session for %s, compiled in %.0f ms", ", ".join(asked.options), (time.monotonic_ns() - start) / 1e6)
         if self._trace is not None:
@@ -189,7 +202,8 @@ class InferenceSession(Session):
             return self._model
         if deciding not in self._others:
             with statuses(loading=True):
-                self._others[deciding] = compiled(self._source, self._options, self._provided, tuple(sorted(deciding)))
+                recipe = recipe_of(self._source, self._options, self._provided, tuple(sorted(deciding)))
+                self._others[deciding] = made(recipe)
         return self._others[deciding]
 
     def run_async(

@@ -58,9 +58,14 @@ def own() -> None:
     _OWNER.known = True
 
 
+def is_left() -> bool:
+    """Whether this process was forked after OpenCL was used."""
+    return _OWNER.left
+
+
 def check_process() -> None:
     """Raise ``DeviceError`` in a process that was forked after OpenCL was used; a command would wait for ever there."""
-    if _OWNER.left:
+    if is_left():
         raise DeviceError(
             "OpenCL was used before this process was forked, and the threads of its drivers do not survive that: start "
             "it with the 'spawn' method (multiprocessing.get_context('spawn')), or fork before the first use"

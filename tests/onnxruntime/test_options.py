@@ -25,6 +25,7 @@ def test_attributes_and_defaults_are_onnxruntimes() -> None:
     for name in ("SessionOptions", "RunOptions"):
         theirs, own = (plain(getattr(module, name)()) for module in (onnxruntime, ours))
         assert {n: own[n] for n in theirs} == theirs
+        assert all(isinstance(getattr(getattr(ours, name), n), property) for n in getattr(ours, name).defaults)
 
 
 def test_misspelt_options_and_other_types_are_errors() -> None:

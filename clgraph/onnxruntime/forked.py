@@ -1,0 +1,163 @@
+"""Sessions of processes that were forked after OpenCL was used: their models run in another process, started afresh.
+
+The threads of OpenCL's drivers do not survive a fork. There is one such process for all sessions of a forked one; it is
+told what their models are compiled of, and the feeds of every run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, cast
+
+from clgraph.errors import ClgraphError, DeviceError
+from clgraph.model.model import Model
+from clgraph.network.cancelling import Cancellation
+from clgraph.onnxruntime.loading import Recipe
+from clgraph.onnxruntime.options import log
+from clgraph.onnxruntime.statuses import StatusError
+from clgraph.runtime.process import is_left
+
+HOST = "host"
+"""The device that every process can use."""
+
+
+class Forking(Protocol):
+    """What is told that its process was forked after OpenCL was used."""
+
+    def leave(self) -> None:
+        """Let another process run the model."""
+
+
+FORKING: weakref.WeakSet[Forking] = weakref.WeakSet()
+"""What there is to be told."""
+
+
+def _leave() -> None:
+    if is_left():
+        for session in list(FORKING):
+            session.leave()
+
+
+os.register_at_fork(after_in_child=_leave)
+
+
+def made(recipe: Recipe) -> Model:
+    """Return the model of a session, compiled here where that can be; raises as :meth:`Recipe.made`."""
+    if not is_left() or recipe.provided.device == HOST:
+        return recipe.made()
+    told = replace(recipe, provided=replace(recipe.provided, device=HOST, config={})).made()
+    return elsewhere(told, lambda: recipe)
+
+
+def elsewhere(model: Model, recipe: Callable[[], Recipe]) -> Model:
+    """Return *model*, whose runs are another process's, which compiles it of *recipe*."""
+    return cast("Model", _Elsewhere(model, recipe))
+
+
+class _Elsewhere:
+    """A model of which another process makes the runs."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, model: Model, recipe: Callable[[], Recipe]) -> None:
+        self._model, self._recipe, self._number = model, recipe, next(self._numbers)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def run_quickly(self, feeds: Mapping[str, Any]) -> None:
+        """Return ``None``: no run is made here."""
+
+    def run(
+        self, feeds: Mapping[str, Any], outputs: Any = None, cancellation: Cancellation | None = None
+    ) -> dict[str, Any]:
+        """Return the results by name; a run that has begun is not ended by *cancellation*.
+
+        Raises:
+            DeviceError: The other process has ended.
+        """
+        if cancellation is not None:
+            cancellation.check()
+        found = _process().run(self, self._number, self._recipe, feeds, outputs)
+        for name, place in outputs.items() if isinstance(outputs, Mapping) else ():
+            if place is not None:
+                place[...], found[name] = found[name], place
+        return found
+
+
+class _Process:
+    """The other process. Calls from several threads are answered one after the other."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self._lock = threading.Lock()
+        self._known: set[int] = set()
+        self._gone: list[int] = []
+        self._asked, theirs = multiprocessing.Pipe()
+        path = [p for p in sys.path if isinstance(p, str)]
+        code = f"import sys\nsys.path[:] = {path!r}\nfrom clgraph.onnxruntime.forked import answer\n"
+        command = [sys.executable, "-c", f"{code}answer({theirs.fileno()})"]
+        log.warning(
+            "OpenCL was used before process %s was forked: its sessions run in another process, which costs copies of "
+            "feeds and results; start processes with the 'spawn' method, or create sessions in them only",
+            self.owner,
+        )
+        subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True)
+        theirs.close()
+
+    def run(
+        self, model: _Elsewhere, number: int, recipe: Callable[[], Recipe], feeds: Mapping[str, Any], outputs: Any
+    ) -> dict[str, Any]:
+        with self._lock:
+            new = None if number in self._known else recipe()
+            try:
+                self._asked.send((self._gone, number, new, dict(feeds), outputs))
+                self._gone.clear()
+                known, error, found = self._asked.recv()
+            except (EOFError, OSError) as ended:
+                raise DeviceError("the process that ran the sessions of this forked one has ended") from ended
+            if known and new is not None:
+                self._known.add(number)
+                weakref.finalize(model, self._gone.append, number)
+        if error is not None:
+            raise error(found)
+        return cast("dict[str, Any]", found)
+
+
+_STARTED: list[_Process] = []
+
+
+def _process() -> _Process:
+    if not _STARTED or _STARTED[-1].owner != os.getpid():
+        _STARTED[:] = [_Process()]
+    return _STARTED[-1]
+
+
+def answer(descriptor: int) -> None:
+    """Compile and run models for the process at the other end of a pipe, until it ends."""
+    asked, models = Connection(descriptor), dict[int, Model]()
+    while True:
+        try:
+            gone, number, recipe, feeds, outputs = asked.recv()
+        except EOFError:
+            return
+        for other in gone:
+            models.pop(other, None)
+        error: type[ClgraphError] | None = None
+        found: Any
+        try:
+            if recipe is not None:
+                models[number] = recipe.made()
+            found = models[number].run(feeds, outputs=outputs)
+        except ClgraphError as raised:
+            error, found = type(raised), raised.message if isinstance(raised, StatusError) else str(raised)
+        asked.send((number in models, error, found))
