@@ -20,6 +20,7 @@ from clgraph.ops.matmul import MatMul
 from clgraph.ops.post_transform import post_transform_of, transform
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
 from clgraph.ops.tree_ensemble import class_labels, label_of
 
 
@@ -66,9 +67,17 @@ class LinearClassifier(Composite):
 
 
 def _products(c: Composition) -> str:
-    """Add the layers that compute ``x @ w.T + b``; return their result."""
+    """Add the layers that compute ``x @ w.T + b``; return their result.
+
+    Of weights for more features than x has the first are read, x's features a target, as by ONNX Runtime.
+    """
     x, weights, bias = c.inputs
     shape = c.layout(x).shape
+    targets, known = c.layout(weights).shape
+    if shape[-1] < known:
+        flat = c.add(Reshape((targets * known,), zero_is_zero=True), weights)
+        read = c.add(Slice((0,), (targets * shape[-1],)), flat)
+        weights = c.add(Reshape((targets, shape[-1]), zero_is_zero=True), read)
     x = c.add(Reorder(DType.F32), x)
     if len(shape) == 1:
         x = c.add(Reshape((1, *shape), zero_is_zero=True), x)

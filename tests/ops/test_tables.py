@@ -184,11 +184,12 @@ def test_linear_models_are_products(transform: str) -> None:
     random = np.random.default_rng(3)
     for targets in (1, 3):
         weights = {"coefficients": drawn(random, targets, 3), "intercepts": drawn(random, targets)}
-        check("LinearRegressor", {"x": NUMBERS}, {"y": FLOAT}, targets=targets, post_transform=transform, **weights)
+        for x in (NUMBERS, NUMBERS[:, :2]):
+            check("LinearRegressor", {"x": x}, {"y": FLOAT}, targets=targets, post_transform=transform, **weights)
     for classes, products in ((2, 1), (2, 2), (4, 4)):
         weights = {"coefficients": drawn(random, products, 3), "intercepts": drawn(random, products)}
         labels, outputs = labels_of(classes, products % 2)
-        for x in (NUMBERS, WHOLE):
+        for x in (NUMBERS, WHOLE, NUMBERS[:, :2]):
             check("LinearClassifier", {"x": x}, outputs, post_transform=transform, **labels, **weights)
 
 
