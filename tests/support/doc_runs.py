@@ -87,7 +87,8 @@ class Reader:
 
     def _python(self, block: Block, text: str) -> str:
         code = compile(text, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
+        kept = unittest.mock.patch.dict(os.environ, _kept(text))
+        with contextlib.redirect_stdout(io.StringIO()) as printed, kept:
             ended = eval(code, self.names)
             if inspect.iscoroutine(ended):
                 asyncio.run(ended)
@@ -144,8 +145,8 @@ class Reader:
 
 
 def _kept(text: str) -> dict[str, str]:
-    """Return the variables of a command, by which the demo's networks are compiled once for all pages."""
-    return {"CLGRAPH_MODEL_CACHE": str(MODEL_CACHE)} if "clgraph demo" in text else {}
+    """Return the variables of a command or of code, by which the demo's networks are compiled once for all pages."""
+    return {"CLGRAPH_MODEL_CACHE": str(MODEL_CACHE)} if re.search(r"clgraph demo|fetch_model\(", text) else {}
 
 
 def _here(block: Block, words: list[str], status: int, into: str | None) -> str:
