@@ -11,7 +11,7 @@
 // size_0 .. size_5            sizes of the axes of y that the coordinates are for;  place_0 .. place_5: elements from one to the next
 // coordinate                  indices from one coordinate to the next;  depth: how many there are
 // wide                        indices of 8 bytes, else 4
-// itemsize, type              bytes of an element; what sums and the like are computed in (element_types.clh): float, double, int, long
+// itemsize, type              bytes of an element; of sums and the like (element_types.clh): float, double, an integer
 // operation                   0 the update, 1 sum, 2 product, 3 greatest, 4 least
 // count_1 .. count_3, steps, width    sizes
 // piece, row_pieces           elements of a piece, pieces of a line;  pieces, ticket_pieces: in all, of a ticket
@@ -22,6 +22,13 @@
 
 #define EACH(T, e) \
   { \
+    if (neighbours) { \
+      for (int i = 0; i < n; i++) { \
+        const T new = x[i], old = y[i]; \
+        y[i] = (e); \
+      } \
+      return; \
+    } \
     for (int i = 0; i < n; i++) { \
       if (at && at[i] < 0) continue; \
       __global T* to = y + (at ? i * out + at[i] : i * out); \
@@ -52,8 +59,9 @@ PUT(ulong)
 #define JOIN(T, SUM, PRODUCT) \
   NOINLINE static void join_##T(const int operation, __global const char* updates, const long in, __global const int* at, \
                                 __global char* target, const long out, const int n) { \
-    __global const T* x = (__global const T*)updates; \
-    __global T* y = (__global T*)target; \
+    __global const T* restrict x = (__global const T*)updates; \
+    __global T* restrict y = (__global T*)target; \
+    const int neighbours = !at && in == 1 && out == 1; \
     switch (operation) { \
       case 1: EACH(T, SUM) \
       case 2: EACH(T, PRODUCT) \
@@ -64,6 +72,10 @@ PUT(ulong)
 JOIN(float, old + new, old * new)
 JOIN(int, (int)((uint)old + (uint)new), (int)((uint)old * (uint)new))
 JOIN(long, (long)((ulong)old + (ulong)new), (long)((ulong)old * (ulong)new))
+JOIN(char, (char)(old + new), (char)(old * new))
+JOIN(uchar, (uchar)(old + new), (uchar)(old * new))
+JOIN(short, (short)(old + new), (short)(old * new))
+JOIN(ushort, (ushort)(old + new), (ushort)((uint)old * (uint)new))
 #ifdef cl_khr_fp64
 JOIN(double, old + new, old * new)
 #endif
@@ -78,6 +90,10 @@ static void put(__global const put_elements_desc* d, __global const char* update
   else if (d->type == TYPE_F32) join_float(operation, updates, in, at, target, out, n);
   else if (d->type == TYPE_I32) join_int(operation, updates, in, at, target, out, n);
   else if (d->type == TYPE_I64) join_long(operation, updates, in, at, target, out, n);
+  else if (d->type == TYPE_I8) join_char(operation, updates, in, at, target, out, n);
+  else if (d->type == TYPE_U8) join_uchar(operation, updates, in, at, target, out, n);
+  else if (d->type == TYPE_I16) join_short(operation, updates, in, at, target, out, n);
+  else if (d->type == TYPE_U16) join_ushort(operation, updates, in, at, target, out, n);
 #ifdef cl_khr_fp64
   else join_double(operation, updates, in, at, target, out, n);
 #endif

@@ -8,8 +8,9 @@ from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
+from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.coordinates import MOST, CoordinateFields, Coordinates
-from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
+from clgraph.implementations.cpu.cost import runs, step_seconds
 from clgraph.implementations.cpu.elements import TYPES
 from clgraph.implementations.cpu.geometry import count_refusal
 from clgraph.implementations.cpu.move_elements import Move, move_seconds, move_tile
@@ -18,7 +19,7 @@ from clgraph.ops.scatter import CODES
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation
 from clgraph.selector.plan import Plan, Tile
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 LINES = 4
 """Axes of lines."""
@@ -26,7 +27,7 @@ LINES = 4
 PIECE = 2048
 """Elements of a line's width, or steps where that is one, whose places are found together."""
 
-JOINED = frozenset({DType.F32, DType.F64, DType.I32, DType.I64})
+JOINED = frozenset({DType.F32, DType.F64, DType.I64, DType.I32, DType.I16, DType.I8, DType.U16, DType.U8})
 """Types of sums, products and extrema."""
 
 STEP = 1.5
@@ -124,53 +125,65 @@ class PutElements(Implementation[Any]):
 
     @classmethod
     def cost(cls, q: Query[Any]) -> float:
-        puts, x = cls.puts(q), q.inputs[0].dtype
-        moved = 2.0 * q.inputs[2].nbytes + q.inputs[1].nbytes
-        work = puts.pieces * _piece_seconds(q, puts)
-        return move_seconds(_copy(q), x.itemsize, q.device) + step_seconds(
-            q.device, work, moved, _tickets(q, puts).count
-        )
+        puts, x, indices = cls.puts(q), q.inputs[0].dtype, q.inputs[1]
+        return move_seconds(_copy(q), x.itemsize, q.device) + put_seconds(puts, x, indices, q.device)
 
     @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
-        puts, x, tickets = cls.puts(q), q.inputs[0].dtype, _tickets(q, cls.puts(q))
-        lines = (*[Axis(1, (0, 0, 0))] * (LINES - len(puts.lines)), *puts.lines)
-        named = [*((str(i), axis) for i, axis in enumerate(lines)), ("step", puts.steps), ("x", puts.width)]
-        desc = PutElementsDesc(
-            index=Ref("in1"),
-            updates=Ref("in2"),
-            out=Ref("out0"),
-            **{f"index_{name}": axis.pitches[0] for name, axis in named},
-            **{f"from_{name}": axis.pitches[1] for name, axis in named},
-            **{f"to_{name}": axis.pitches[2] for name, axis in named if name != "step"},
-            **puts.place.values(q.inputs[1]),
-            itemsize=x.itemsize,
-            type=TYPES[x] if x in JOINED else 0,
-            operation=CODES[q.primitive.reduction],
-            **{f"count_{i}": lines[i].size for i in range(1, LINES)},
-            steps=puts.steps.size,
-            width=puts.width.size,
-            piece=PIECE,
-            row_pieces=-(-puts.width.size // PIECE),
-            pieces=puts.pieces,
-            ticket_pieces=tickets.each,
-        )
-        tile = Tile("put_elements", desc, tickets.count, scratch=4 * PIECE)
-        return Plan((move_tile(_copy(q), x.itemsize, q.device), tile))
+        x, places = q.inputs[0].dtype, (Ref("in1"), q.inputs[1])
+        put = put_tile(cls.puts(q), places, Ref("in2"), x, q.device, CODES[q.primitive.reduction])
+        return Plan((move_tile(_copy(q), x.itemsize, q.device), put))
 
 
 def _copy(q: Query[Any]) -> Move:
     return Move(Ref("in0"), Ref("out0"), (Axis(q.inputs[0].count, (1, 1)),))
 
 
-def _piece_seconds(q: Query[Any], puts: Puts) -> float:
-    unit, count = q.device.costs.unit, min(puts.width.size, PIECE)
-    each = 2 * q.inputs[0].dtype.itemsize * unit("move.byte")
+def put_seconds(puts: Puts, dtype: DType, indices: Layout, device: DeviceInfo) -> float:
+    """Estimate the step of *puts*, of elements of *dtype*."""
+    each, count = _piece_seconds(puts, dtype.itemsize, device), prod(a.size for a in puts.lines)
+    moved = 2.0 * dtype.itemsize * count * puts.steps.size * puts.width.size + indices.nbytes
+    return step_seconds(device, puts.pieces * each, moved, runs(puts.pieces, each, device).count)
+
+
+def put_tile(
+    puts: Puts, places: tuple[Ref, Layout], updates: Ref, dtype: DType, device: DeviceInfo, operation: int = 0
+) -> Tile:
+    """Return the tile of *puts*, of elements of *dtype*.
+
+    Args:
+        places: The indices.
+        operation: How an update joins what is there, one of ``CODES``.
+    """
+    tickets = runs(puts.pieces, _piece_seconds(puts, dtype.itemsize, device), device)
+    lines = (*[Axis(1, (0, 0, 0))] * (LINES - len(puts.lines)), *puts.lines)
+    named = [*((str(i), axis) for i, axis in enumerate(lines)), ("step", puts.steps), ("x", puts.width)]
+    desc = PutElementsDesc(
+        index=places[0],
+        updates=updates,
+        out=Ref("out0"),
+        **{f"index_{name}": axis.pitches[0] for name, axis in named},
+        **{f"from_{name}": axis.pitches[1] for name, axis in named},
+        **{f"to_{name}": axis.pitches[2] for name, axis in named if name != "step"},
+        **puts.place.values(places[1]),
+        itemsize=dtype.itemsize,
+        type=TYPES[dtype] if dtype in JOINED else 0,
+        operation=operation,
+        **{f"count_{i}": lines[i].size for i in range(1, LINES)},
+        steps=puts.steps.size,
+        width=puts.width.size,
+        piece=PIECE,
+        row_pieces=-(-puts.width.size // PIECE),
+        pieces=puts.pieces,
+        ticket_pieces=tickets.each,
+    )
+    return Tile("put_elements", desc, tickets.count, scratch=4 * PIECE)
+
+
+def _piece_seconds(puts: Puts, itemsize: int, device: DeviceInfo) -> float:
+    unit, count = device.costs.unit, min(puts.width.size, PIECE)
+    each = 2 * itemsize * unit("move.byte")
     if puts.width.size == 1:
         return STEP * unit("move.row") + puts.steps.size * (each + PLACE * unit("move.element"))
     each += PLACE * unit("move.element") if puts.width.pitches[0] else 0.0
     return puts.steps.size * (STEP * unit("move.row") + count * each)
-
-
-def _tickets(q: Query[Any], puts: Puts) -> TicketRanges:
-    return runs(puts.pieces, _piece_seconds(q, puts), q.device)

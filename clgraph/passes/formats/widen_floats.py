@@ -28,8 +28,9 @@ _WEIGHTS = 1
 
 _MOVES = frozenset(
     {
-        *("concat", "expand", "gather", "gather_elements", "gather_nd", "pad", "repeat", "reshape", "reverse_sequence"),
-        *("scatter_elements", "scatter_nd", "shuffle", "slice", "split", "transpose", "where"),
+        *("concat", "expand", "gather", "gather_elements", "gather_nd", "max_unpool", "pad", "repeat", "reshape"),
+        *("reverse_sequence", "scatter_elements", "scatter_nd", "shuffle", "slice", "split", "tensor_scatter"),
+        *("transpose", "where"),
     }
 )
 """Kinds that read elements and write the same; scatters where nothing is added up."""

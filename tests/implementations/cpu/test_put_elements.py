@@ -29,8 +29,11 @@ CASES = (
 
 
 def _draws(dtype, ends):
-    # Whole numbers so small that sums of all updates are exact; products may become 0 or wrap.
-    small = lambda rng, of: rng.integers(0, 3, of).astype(dtype.numpy)  # noqa: E731
+    # Floats so small and whole that sums of all updates are exact; integers of their whole range, which wrap.
+    kind = dtype.numpy
+    low, high = (np.iinfo(kind).min, np.iinfo(kind).max) if kind.kind in "iu" else (0, 2)
+    numbers = np.int64 if kind.kind == "f" or kind.kind == "V" else kind
+    small = lambda rng, of: rng.integers(low, high, of, numbers, endpoint=True).astype(kind)  # noqa: E731
     ends = np.array(ends if len(ends) > 1 else ends[0])
     return {0: small, 1: lambda rng, of: rng.integers(-ends, ends, of), 2: small}
 
