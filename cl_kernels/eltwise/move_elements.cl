@@ -9,7 +9,10 @@
 // itemsize                    bytes of an element: 1, 2, 4 or 8
 // count_1 .. count_4, width   sizes of the axes behind the first
 // piece, row_pieces           elements of a piece, pieces of a row;  pieces, ticket_pieces: in all, of a ticket
-#include "tile.clh"
+// narrow                      1: rows are so short that those along the axis in front are moved together, element by element
+#include "copy_bytes.clh"
+
+#define TOGETHER 512  // rows that are moved together: what lies between their elements stays in the first-level cache
 
 #define MOVE(T) \
   NOINLINE static void move_##T(__global const char* from, const long in, __global char* to, const long out, const int n) { \
@@ -28,6 +31,19 @@
       for (int i = 0; i < n; i++) y[i] = x[i * in]; \
     } \
   }
+#define NARROW(T) \
+  NOINLINE static void narrow_##T(__global const char* from, const long in_row, const long in, __global char* to, \
+                                  const long out_row, const long out, const int rows, const int n) { \
+    for (int j = 0; j < n; j++) { \
+      __global const T* restrict x = (__global const T*)from + j * in; \
+      __global T* restrict y = (__global T*)to + j * out; \
+      for (int r = 0; r < rows; r++) y[r * out_row] = x[r * in_row]; \
+    } \
+  }
+NARROW(uchar)
+NARROW(ushort)
+NARROW(uint)
+NARROW(ulong)
 MOVE(uchar)
 MOVE(ushort)
 MOVE(uint)
@@ -57,11 +73,26 @@ static void move_elements(__global const move_elements_desc* d, __global char** 
   __global char* target = AT(char, banks, d->out);
   const int itemsize = d->itemsize;
   const long step = d->inp == CLGRAPH_NULL ? 0 : itemsize;
-  for (int p = first; p < last; p++) {
+  for (int p = first; p < last;) {
     const int x = part * d->piece, n = min(d->piece, d->width - x);
     __global const char* a = source + (from + x * in) * step;
     __global char* b = target + (to + x * out) * itemsize;
-    if (itemsize == 4)
+    int done = 1;
+    if (d->narrow) {
+      const long in_row = d->inp == CLGRAPH_NULL ? 0 : d->in_4, out_row = d->out_4;
+      done = min(min(last - p, d->count_4 - at_4), TOGETHER);
+      if (itemsize == 4)
+        narrow_uint(a, in_row, in, b, out_row, out, done, n);
+      else if (itemsize == 8)
+        narrow_ulong(a, in_row, in, b, out_row, out, done, n);
+      else if (itemsize == 2)
+        narrow_ushort(a, in_row, in, b, out_row, out, done, n);
+      else
+        narrow_uchar(a, in_row, in, b, out_row, out, done, n);
+      at_4 += done - 1, from += (done - 1) * d->in_4, to += (done - 1) * d->out_4;
+    } else if (in == 1 && out == 1)
+      copy_bytes(a, b, (long)n * itemsize);
+    else if (itemsize == 4)
       move_uint(a, in, b, out, n);
     else if (itemsize == 8)
       move_ulong(a, in, b, out, n);
@@ -69,6 +100,7 @@ static void move_elements(__global const move_elements_desc* d, __global char** 
       move_ushort(a, in, b, out, n);
     else
       move_uchar(a, in, b, out, n);
+    p += done;
     if (++part < d->row_pieces) continue;
     part = 0;
 #define NEXT(k, more) \
@@ -82,3 +114,4 @@ static void move_elements(__global const move_elements_desc* d, __global char** 
   }
 }
 #undef AXIS
+#undef NARROW

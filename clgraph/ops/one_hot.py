@@ -14,8 +14,10 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.expand import Expand
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
+from clgraph.ops.scatter import ScatterElements
 from clgraph.ops.slice import Slice
 from clgraph.ops.where import Where
 
@@ -25,7 +27,8 @@ from clgraph.ops.where import Where
 class OneHot(Composite):
     """Along a new *axis*, the second of two values where its place is the index, else the first.
 
-    Inputs: indices, the size of the axis (one element), the values (off, on). An index below 0 counts from the back.
+    Inputs: indices, the size of the axis (one element), the values (off, on). An index below 0 counts from the back;
+    one that is outside then leaves its row at the first value.
     """
 
     axis: int = -1
@@ -41,17 +44,17 @@ class OneHot(Composite):
         axis = positive_axis(self.axis, len(shape) + 1)
         if c.layout(indices).dtype != DType.I64:
             indices = c.add(Reorder(DType.I64), indices)
-        whole = c.add(Eltwise("mod"), indices, c.constant(np.array(depth, np.int64)))
+        off, on = (c.add(Reshape(()), c.add(Slice((i,), (i + 1,)), values)) for i in (0, 1))
+        everywhere = c.add(Expand((*shape[:axis], depth, *shape[axis:])), off)
+        if not depth:
+            return (everywhere,)
         inside = c.add(Eltwise("less"), indices, c.constant(np.array(depth, np.int64)))
         reaching = c.add(Eltwise("greater_equal"), indices, c.constant(np.array(-depth, np.int64)))
         valid = c.add(Eltwise("and"), inside, reaching)
-        spread = (*shape[:axis], 1, *shape[axis:])
-        place = c.add(
-            Reshape(spread, zero_is_zero=True), c.add(Where(), valid, whole, c.constant(np.array(-1, np.int64)))
-        )
-        places = np.arange(depth, dtype=np.int64).reshape(-1, *(1,) * (len(shape) - axis))
-        off, on = (c.add(Reshape(()), c.add(Slice((i,), (i + 1,)), values)) for i in (0, 1))
-        return (c.add(Where(), c.add(Eltwise("equal"), place, c.constant(places)), on, off),)
+        spread = Reshape((*shape[:axis], 1, *shape[axis:]), zero_is_zero=True)
+        places = c.add(spread, c.add(Where(), valid, indices, c.constant(np.array(0, np.int64))))
+        given = c.add(spread, c.add(Where(), valid, on, off))
+        return (c.add(ScatterElements(axis), everywhere, places, given),)
 
 
 @onnx("OneHot", since=(9, 11, 28))

@@ -8,11 +8,13 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.ops.col2im import Col2Im
 from clgraph.ops.determinant import Determinant
-from clgraph.ops.max_pool_indices import MaxUnpool
+from clgraph.ops.max_pool_indices import MaxPoolIndices, MaxUnpool
+from clgraph.ops.pooling import Pooling
 from clgraph.ops.reverse_sequence import ReverseSequence
 from clgraph.ops.scatter import TensorScatter
 from tests.support.check_op import check_op
 from tests.support.features import needs
+from tests.support.of_a_kind import on_a_cpu
 
 pytestmark = pytest.mark.opencl
 
@@ -67,6 +69,22 @@ def test_updates_go_into_a_cache_from_each_place_on(engine, dtype):
             assert found == dict.fromkeys(("tensor_scatter.ref", *_tiles(engine, "tensor_scatter.rows")), 0.0)
 
 
+def _ties(rng, of):
+    return rng.choice(np.float32([-np.inf, -1, 0, 0, 2, np.inf, np.nan]), of)
+
+
+@pytest.mark.parametrize("by_column", [False, True])
+def test_maxima_are_found_where_they_stand(engine, by_column):
+    on_a_cpu(engine)
+    for shape, p in (
+        ((2, 3, 7, 45), Pooling("max", (2, 2), (2, 2), (1, 1), ((0, 0), (0, 0)))),
+        ((1, 2, 9, 8), Pooling("max", (3, 2), (2, 3), (1, 2), ((1, 1), (0, 1)), ceil_mode=True)),
+        ((2, 1, 21), Pooling("max", (4,), (1,), (2,), ((3, 0),))),
+    ):
+        found = check_op(engine, MaxPoolIndices(p, by_column), shape, draw={0: _ties}, families=("normal",))
+        assert found == {"max_pool_indices.rows": 0.0}
+
+
 @pytest.mark.parametrize("dtype", MOVED, ids=str)
 def test_maxima_go_back_to_their_places(engine, dtype):
     for shape, kernel in (((2, 3, 4, 5), (2, 2)), ((1, 2, 7), (3,))):
@@ -88,13 +106,15 @@ def test_windows_are_added_up_at_their_places(engine, dtype):
     for p, shape in (
         (Col2Im((5, 6), (3, 2), (1, 2), (1, 1), ((1, 1), (0, 0))), (2, 4 * 6, 5 * 3)),
         (Col2Im((5,), (3,), (2,), (2,), ((1, 1),)), (1, 2 * 3, 2)),
+        (Col2Im((7, 41), (3, 3), (1, 1), (1, 2), ((0, 2), (3, 1))), (1, 2 * 9, 7 * 41)),
         (Col2Im((3, 3, 4), (2, 1, 2), (1, 1, 1), (1, 1, 3), ((0, 0),) * 3), (1, 4, 2 * 3 * 1)),
     ):
         # As many sums as a window has elements; halves round once more at the end.
         more = 2.0**13 if dtype == DType.F16 else 0
         size = lambda x, p=p: p.reference(np.abs(x))[0]  # noqa: E731
-        found = check_op(engine, p, shape, dtype=dtype, ulps=6 + more, scale=size, families=("normal", "equal"))
-        assert list(found) == ["col2im.ref"]
+        found = check_op(engine, p, shape, dtype=dtype, ulps=9 + more, scale=size, families=("normal", "equal"))
+        tiles = _tiles(engine, "col2im.rows") if dtype == DType.F32 and len(p.image) < 3 else ()
+        assert set(found) == {"col2im.ref", *tiles}
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)

@@ -30,6 +30,10 @@ ROW = 0.5
 """What going to the next row takes, in rows of ``copy_rows``, which divides for each: 9 of 20 ns (Zen 4)."""
 
 
+NARROW = 8
+"""Elements of rows that are moved together with those beside them: up to here that takes less than a loop for each."""
+
+
 @descriptor("move_elements", any_alignment=True)
 class MoveElementsDesc(NestFields, Descriptor):
     """Fields as in ``move_elements.cl``."""
@@ -50,6 +54,7 @@ class MoveElementsDesc(NestFields, Descriptor):
     out_4: Long
     out_5: Long
     itemsize: Int
+    narrow: Int
 
 
 @frozen
@@ -106,7 +111,14 @@ def _nest(move: Move) -> Nest:
     return Nest.of(move.axes, PIECE)
 
 
+def _narrow(nest: Nest) -> bool:
+    return nest.width.size <= NARROW < nest.axes[-2].size
+
+
 def _piece_seconds(nest: Nest, itemsize: int, device: DeviceInfo) -> float:
+    if _narrow(nest):
+        each = 2 * itemsize * device.costs.unit("move.byte") + device.costs.unit("move.element")
+        return nest.width.size * each
     spread = sum(pitch not in (0, 1) for pitch in nest.width.pitches)
     one = 2 * itemsize * device.costs.unit("move.byte") + spread * device.costs.unit("move.element")
     return ROW * device.costs.unit("move.row") + min(nest.width.size, PIECE) * one
@@ -130,6 +142,7 @@ def move_tile(move: Move, itemsize: int, device: DeviceInfo) -> Tile:
         **nest.pitches("in", 0),
         **nest.pitches("out", 1),
         itemsize=itemsize,
+        narrow=int(_narrow(nest)),
         **nest.sizes(tickets),
     )
     return Tile("move_elements", desc, tickets.count, scratch=64)
