@@ -180,7 +180,7 @@ def refuse(*args: object, **named: object) -> NoReturn:
 def without_drivers(patch: pytest.MonkeyPatch) -> None:
     """Let a test see no OpenCL device: what ``-m "not opencl"`` runs is to pass where no driver is installed."""
     from clgraph.engines import opening
-    from clgraph.runtime import device, driver, opencl, wheel
+    from clgraph.runtime import device, driver, handles, opencl, wheel
     from clgraph.runtime.engine import Engine
 
     patch.setattr(Engine, "__init__", refuse)
@@ -188,7 +188,7 @@ def without_drivers(patch: pytest.MonkeyPatch) -> None:
     # pyopencl's constants are there; what drivers need of the environment is left for tests that have drivers.
     patch.setattr(driver, "load", opencl.load)
     patch.setattr(opening, "loading", contextlib.nullcontext)
-    for module in (driver, wheel):
+    for module in (handles, wheel):
         patch.setattr(module, "decide", refuse)
     patch.setenv("OCL_ICD_VENDORS", NO_DRIVERS)
 

@@ -19,13 +19,11 @@ from clgraph.selector.general import (
     INTEGERS,
     REALS,
     General,
-    View,
     float_jit,
     launch,
     lines,
     post_arguments,
     post_views,
-    space,
     table,
     value_words,
     words,
@@ -35,6 +33,7 @@ from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE, post_codes
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 

@@ -17,10 +17,11 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, without
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.ops.reduce import reduced_shape
-from clgraph.selector.general import INTEGERS, REALS, General, View, float_jit, launch, space, table
+from clgraph.selector.general import INTEGERS, REALS, General, float_jit, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 
 @primitive

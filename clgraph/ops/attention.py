@@ -14,13 +14,10 @@ from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.selector.general import (
     REALS,
     General,
-    Space,
-    View,
     float_jit,
     launch,
     post_arguments,
     post_views,
-    space,
     table,
     words,
 )
@@ -28,6 +25,7 @@ from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space, View, space
 
 
 @primitive

@@ -16,19 +16,18 @@ from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.selector.general import (
     REALS,
     General,
-    View,
     accesses,
     float_jit,
     launch,
     post_arguments,
     post_views,
-    space,
     table,
 )
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 
 @primitive

@@ -15,10 +15,11 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.eltwise import Eltwise
-from clgraph.selector.general import General, View, move
+from clgraph.selector.general import General, move
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 
 @primitive

@@ -18,19 +18,17 @@ from clgraph.ops.block_records import Records
 from clgraph.selector.general import (
     FLOATS,
     General,
-    Space,
-    View,
     float_jit,
     launch,
     post_arguments,
     post_views,
-    space,
     table,
 )
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan, Table
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space, View, space
 
 
 @primitive

@@ -12,11 +12,12 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.selector.general import General, View, launch, table
+from clgraph.selector.general import General, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 BLOCKS = (32, 256)
 """Candidates that the reference compares with one another at once, least and most; between, half of what is kept."""

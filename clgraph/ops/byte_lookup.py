@@ -13,11 +13,12 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, PostOperation, Primitive, primitive
-from clgraph.selector.general import General, View, launch, space, table
+from clgraph.selector.general import General, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 ENTRIES = 256
 BYTES = frozenset({DType.I8, DType.U8})

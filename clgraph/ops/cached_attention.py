@@ -13,11 +13,12 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.selector.general import FLOATS, General, View, accesses, bits, launch, table
+from clgraph.selector.general import FLOATS, General, accesses, bits, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch, Plan, Table
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 QUERIES, KEYS, VALUES, LENGTHS, STATE = range(5)
 """The slots of the inputs that there always are."""

@@ -16,10 +16,11 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, ints, pairs, read_values, window_sizes
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
-from clgraph.selector.general import REALS, General, View, float_jit, launch, table
+from clgraph.selector.general import REALS, General, float_jit, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 
 @primitive

@@ -16,11 +16,20 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, check_kernel_shape, pairs, window_pads, window_sizes
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
-from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.general import (
+    REALS,
+    General,
+    float_jit,
+    launch,
+    post_arguments,
+    post_views,
+    table,
+)
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Argument, Launch, Plan, Table
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 APART = "weights of -0 that are not there"
 """What a convolution whose groups became one demands."""

@@ -12,9 +12,10 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.importing import OnnxNode
 from clgraph.graph.primitive import Array, Bound, Primitive
-from clgraph.selector.general import General, View, float_jit, launch, space, table
+from clgraph.selector.general import General, float_jit, launch, table
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 
 @frozen

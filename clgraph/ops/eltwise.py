@@ -22,13 +22,11 @@ from clgraph.selector.general import (
     INTEGERS,
     REALS,
     General,
-    View,
     float_jit,
     launch,
     lines,
     post_arguments,
     post_views,
-    space,
     table,
 )
 from clgraph.selector.implementation import Serves, implements
@@ -37,6 +35,7 @@ from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE, post_codes
 from clgraph.selector.query import Query
 from clgraph.selector.storage import loaded
+from clgraph.selector.views import View, space
 
 
 def _div(a: Array, b: Array) -> Array:

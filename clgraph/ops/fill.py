@@ -14,10 +14,11 @@ from clgraph.core.layout import Layout
 from clgraph.graph.attributes import known_ints
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
-from clgraph.selector.general import General, View, bits_jit, launch, space, table, value_words
+from clgraph.selector.general import General, bits_jit, launch, table, value_words
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 
 @primitive

@@ -16,21 +16,11 @@ from clgraph.graph.attributes import positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, without
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
-from clgraph.selector.general import (
-    WIDEST,
-    General,
-    Space,
-    View,
-    in_vectors,
-    lanes_of,
-    launch,
-    moved_jit,
-    space,
-    table,
-)
+from clgraph.selector.general import WIDEST, General, launch, moved_jit, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space, View, in_vectors, lanes_of, space
 
 
 @primitive

@@ -24,11 +24,12 @@ from clgraph.ops.matmul import MatMul, matrix_product
 from clgraph.ops.quantize import Dequantize
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
-from clgraph.selector.general import General, View, launch, space, table
+from clgraph.selector.general import General, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 BYTES = frozenset({DType.U8, DType.I8})
 EXACT = 2**24

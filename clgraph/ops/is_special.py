@@ -14,11 +14,12 @@ from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Permuted, Primitive, primitive
-from clgraph.selector.general import REALS, General, View, bits_jit, launch, lines, space, table, value_words
+from clgraph.selector.general import REALS, General, bits_jit, launch, lines, table, value_words
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 from clgraph.selector.storage import FEW_BITS
+from clgraph.selector.views import View, space
 
 
 @primitive

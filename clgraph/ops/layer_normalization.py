@@ -23,11 +23,20 @@ from clgraph.ops.cast_like import CastLike
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
-from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.general import (
+    REALS,
+    General,
+    float_jit,
+    launch,
+    post_arguments,
+    post_views,
+    table,
+)
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 
 @primitive

@@ -20,12 +20,10 @@ from clgraph.selector.general import (
     INTEGERS,
     REALS,
     General,
-    View,
     float_jit,
     launch,
     post_arguments,
     post_views,
-    space,
     table,
 )
 from clgraph.selector.implementation import Serves, implements
@@ -33,6 +31,7 @@ from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 
 @primitive

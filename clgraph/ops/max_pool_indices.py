@@ -17,10 +17,11 @@ from clgraph.graph.attributes import Pads, known_ints, pairs
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
 from clgraph.ops.pooling import Pooling, import_pooling
-from clgraph.selector.general import General, View, bits_jit, launch, space, table
+from clgraph.selector.general import General, bits_jit, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 
 @primitive

@@ -18,21 +18,11 @@ from clgraph.graph.attributes import Pads, ints, pairs, positive_axis, present, 
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.permute import Axes, held
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
-from clgraph.selector.general import (
-    WIDEST,
-    General,
-    Space,
-    View,
-    in_vectors,
-    lanes_of,
-    launch,
-    moved_jit,
-    table,
-    value_words,
-)
+from clgraph.selector.general import WIDEST, General, launch, moved_jit, table, value_words
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space, View, in_vectors, lanes_of
 
 _NUMPY: dict[str, Literal["edge", "reflect", "wrap"]] = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
 

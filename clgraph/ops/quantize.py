@@ -21,12 +21,10 @@ from clgraph.graph.primitive import Array, Bound, Permuted, PostOperation, Primi
 from clgraph.selector.general import (
     FLOATS,
     General,
-    View,
     accesses,
     launch,
     post_arguments,
     post_views,
-    space,
     table,
 )
 from clgraph.selector.implementation import Serves, implements
@@ -35,6 +33,7 @@ from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 from clgraph.selector.storage import computed_in, loaded, stored
+from clgraph.selector.views import View, space
 
 SMALL = frozenset(
     {*(DType.U8, DType.I8, DType.U16, DType.I16), *(DType.I4, DType.U4, DType.I2, DType.U2), *SATURATED, DType.F4E2M1}

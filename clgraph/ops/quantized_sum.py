@@ -16,19 +16,18 @@ from clgraph.graph.primitive import Array, Permuted, PostOperation, Primitive, p
 from clgraph.selector.general import (
     FLOATS,
     General,
-    View,
     float_jit,
     launch,
     lines,
     post_arguments,
     post_views,
-    space,
     table,
 )
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE, post_codes
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 _LEFT, _RIGHT, _SUM = range(3)
 

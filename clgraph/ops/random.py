@@ -27,11 +27,12 @@ from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
-from clgraph.selector.general import General, View, bits, launch, space, table
+from clgraph.selector.general import General, bits, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 WORDS = 4
 """Numbers that one counter of the generator makes."""

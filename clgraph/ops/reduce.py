@@ -22,13 +22,10 @@ from clgraph.selector.general import (
     INTEGERS,
     REALS,
     General,
-    Space,
-    View,
     float_jit,
     launch,
     post_arguments,
     post_views,
-    space,
     table,
 )
 from clgraph.selector.implementation import Formats, Serves, implements
@@ -36,6 +33,7 @@ from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space, View, space
 
 
 def _log_sum_exp(x: Array, **over: Any) -> Array:

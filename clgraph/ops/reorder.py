@@ -16,12 +16,13 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Permuted, Primitive, primitive
 from clgraph.ops.string_cast import StringCast
-from clgraph.selector.general import General, View, launch, move, space, table
+from clgraph.selector.general import General, launch, move, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 from clgraph.selector.storage import computed_in, loaded, stored
+from clgraph.selector.views import View, space
 
 STRING = 8
 """ONNX's number of the element type of strings."""

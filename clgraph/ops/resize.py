@@ -23,7 +23,6 @@ from clgraph.selector.general import (
     INTEGERS,
     REALS,
     General,
-    View,
     bits,
     bits_jit,
     float_jit,
@@ -37,6 +36,7 @@ from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan, Table
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 Taps = tuple[tuple[tuple[int, float], ...], ...]
 """For every output coordinate of an axis, the input coordinates it is made of with their weights."""

@@ -14,12 +14,21 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.general import (
+    REALS,
+    General,
+    float_jit,
+    launch,
+    post_arguments,
+    post_views,
+    table,
+)
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 from clgraph.selector.storage import loaded
+from clgraph.selector.views import View
 
 
 @primitive

@@ -14,12 +14,22 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
-from clgraph.selector.general import INTEGERS, REALS, General, View, bits_jit, float_jit, launch, move, space, table
+from clgraph.selector.general import (
+    INTEGERS,
+    REALS,
+    General,
+    bits_jit,
+    float_jit,
+    launch,
+    move,
+    table,
+)
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 from clgraph.selector.storage import stored
+from clgraph.selector.views import View, space
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {
     "add": np.add.at,

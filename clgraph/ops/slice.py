@@ -16,10 +16,11 @@ from clgraph.graph.attributes import ints, positive_axis, present, read_values
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, held
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
-from clgraph.selector.general import General, View, move
+from clgraph.selector.general import General, move
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 _INPUTS = ("starts", "ends", "axes", "steps")
 

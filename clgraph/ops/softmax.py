@@ -14,11 +14,20 @@ from clgraph.graph.attributes import positive_axes, positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
-from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.general import (
+    REALS,
+    General,
+    float_jit,
+    launch,
+    post_arguments,
+    post_views,
+    table,
+)
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 
 @primitive

@@ -18,19 +18,18 @@ from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.selector.general import (
     FLOATS,
     General,
-    View,
     bits,
     float_jit,
     launch,
     post_arguments,
     post_views,
-    space,
     table,
 )
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 BYTES = frozenset({DType.I8, DType.U8})
 

@@ -15,11 +15,12 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
-from clgraph.selector.general import INTEGERS, REALS, General, Space, View, float_jit, launch, space, table
+from clgraph.selector.general import INTEGERS, REALS, General, float_jit, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan, Table
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space, View, space
 
 
 @primitive

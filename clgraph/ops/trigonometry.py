@@ -12,10 +12,11 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.selector.general import REALS, General, View, float_jit, launch, space, table
+from clgraph.selector.general import REALS, General, float_jit, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 FUNCTIONS = {
     "tan": np.tan,

@@ -15,10 +15,11 @@ from clgraph.graph.broadcasting import broadcast
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Permuted, Primitive, primitive
-from clgraph.selector.general import General, View, bits_jit, launch, lines, space, table
+from clgraph.selector.general import General, bits_jit, launch, lines, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 
 @primitive

@@ -13,11 +13,12 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.selector.general import General, View, launch, table
+from clgraph.selector.general import General, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 LANES = 16
 """Output channels of a block, and what their number of inputs is filled up to a multiple of."""

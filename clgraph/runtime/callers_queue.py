@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 from clgraph.errors import DeviceError
-from clgraph.runtime import calling_thread, driver
+from clgraph.runtime import calling_thread, driver, handles
 
 
 class CallersQueue:
@@ -42,7 +42,7 @@ def adopt(context: Any = None, queue: Any = None) -> CallersQueue:
     Raises:
         DeviceError: They are none, do not belong together, have been released, or the context has several devices.
     """
-    driver.named_handles()  # the drivers are prepared before anything is asked of them
+    handles.named_handles()  # the drivers are prepared before anything is asked of them
     cl = driver.load()
     context = _object(cl, cl.Context, context, "context")
     queue = _object(cl, cl.CommandQueue, queue, "queue")
@@ -85,15 +85,15 @@ def _object(cl: Any, kind: type, given: Any, what: str) -> Any:
 
 
 def _only(context: Any) -> Any:
-    handles = context.get_info(driver.load().context_info.DEVICES)
-    if len(handles) != 1:
-        raise DeviceError(f"the context has {len(handles)} devices: give a queue on one of them")
-    return handles[0]
+    there = context.get_info(driver.load().context_info.DEVICES)
+    if len(there) != 1:
+        raise DeviceError(f"the context has {len(there)} devices: give a queue on one of them")
+    return there[0]
 
 
 def _name_of(handle: Any) -> str:
     """Return the name of the device, of the one that it is a part of, or that stands for the same cores."""
-    for name, known in driver.named_handles().items():
+    for name, known in handles.named_handles().items():
         if handle == known or calling_thread.stands_beside(handle, known):
             return name
     parent = handle.get_info(driver.load().device_info.PARENT_DEVICE)

@@ -77,7 +77,7 @@ class Subject:
     """A device to try.
 
     Attributes:
-        device: Its name, as :func:`clgraph.runtime.driver.named_handles` gives it.
+        device: Its name, as :func:`clgraph.runtime.handles.named_handles` gives it.
         driver: What tells the driver from others: the SHA-256 of its library, its version, the device's label.
     """
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clgraph.errors import DeviceError
-from clgraph.runtime import child, driver, process
+from clgraph.runtime import child, driver, handles, process
 from clgraph.runtime.instruction_sets import InstructionSet
 from clgraph.runtime.kernels import Kernel
 from clgraph.runtime.wheel import impose
@@ -54,16 +54,16 @@ class Canary:
     def __init__(self, handle: Any, record: InstructionSet, workers: int) -> None:
         """Build them for a ``pyopencl.Device``; raises the driver's error where that fails."""
         self.cl = driver.load()
-        self.thin = driver.kind(handle) != "cpu"
+        self.thin = handles.kind(handle) != "cpu"
         self.simd = 1 if self.thin else record.simd
-        self.further = sorted(_FURTHER.keys() & driver.features(handle, record))
+        self.further = sorted(_FURTHER.keys() & handles.features(handle, record))
         self.workers = handle.max_compute_units if self.thin else workers
         self.context = self.cl.Context([handle])
         self.queue = self.cl.CommandQueue(self.context)
         wanted = _THIN_READ_BYTES if self.thin else _READ_BYTES
         self.bytes = min(wanted, handle.max_mem_alloc_size // 4, handle.global_mem_size // 8)
         seen: set[str] = set()
-        pairs, self.fetches = "bf16" in self.further, driver.has_clang(handle)
+        pairs, self.fetches = "bf16" in self.further, handles.has_clang(handle)
         names = ["values", "products", "read", *self.further, *["bf16_products"] * pairs, *["stream"] * self.fetches]
         text = f"#define SIMD {self.simd}\n" + "".join(expand(f"canary/canary_{name}.cl", seen) for name in names)
         options = "-cl-std=CL1.2 -cl-mad-enable" + " -DCLGRAPH_PREFETCH" * self.fetches
@@ -294,11 +294,11 @@ def main() -> int:
     driver.choose_options(settings().with_(cache_dir=work["folder"]))
     cl = driver.load()
     try:
-        handle = driver.named_handles().get(work["device"])
+        handle = handles.named_handles().get(work["device"])
         if handle is None:
             print(json.dumps({"why": f"OpenCL shows no {work['device']} there", "lasts": False}))
             return 0
-        if driver.kind(handle) == "cpu":
+        if handles.kind(handle) == "cpu":
             child.limit_memory()
         impose(handle, record)
         canary = Canary(handle, record, work["workers"])

@@ -4,38 +4,19 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 import warnings
 from dataclasses import field, replace
-from platform import machine
 from typing import TYPE_CHECKING, Any
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import DeviceError
-from clgraph.runtime import driver
-from clgraph.runtime.cpus import usable_cores
+from clgraph.runtime import handles
+from clgraph.runtime.device_profile import profile_of
 from clgraph.runtime.instruction_sets import InstructionSet
-from clgraph.selector.costs import class_of, rated, shipped
 from clgraph.selector.query import VIRTUAL_DEVICES, DeviceInfo
 
 if TYPE_CHECKING:
     from clgraph.runtime.callers_queue import CallersQueue
-
-_ORDER_ACQ_REL, _SCOPE_DEVICE = 1 << 1, 1 << 5
-"""Bits of CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES."""
-_CAPABILITIES = (70, 75, 80, 86, 89, 90, 100)
-"""NVIDIA's compute capabilities, ten times the version, that are features."""
-_INTEL_MATRIX = "cl_intel_subgroup_matrix_multiply_accumulate"
-_MFMA = frozenset({"amd_matrix", "amd_mfma"})
-_AMD_UNITS = {
-    **dict.fromkeys(("908", "90a", "940", "941", "942", "950"), _MFMA),
-    "11": frozenset({"amd_matrix"}),
-    "12": frozenset({"amd_matrix", "amd_wmma12"}),
-}
-"""Features of AMD's matrix units, by the beginning of what its driver calls an architecture: gfx90a, gfx1100."""
-
-_FETCHING = 1.05
-"""How much faster a stream must be where it is fetched ahead: the instructions for it cost time where it is cached."""
 
 
 @frozen
@@ -56,7 +37,7 @@ class Device:
     notes: tuple[str, ...] = ()
     handle: Any = field(default=None, repr=False)
     refusal: str = ""
-    record: InstructionSet = driver.GPU
+    record: InstructionSet = handles.GPU
     callers: CallersQueue | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
@@ -98,7 +79,7 @@ def _virtual(info: DeviceInfo) -> Device:
 
 @functools.cache
 def _opencl_devices() -> list[Device]:
-    return [_describe(handle, name) for name, handle in driver.named_handles().items()]
+    return [_describe(handle, name) for name, handle in handles.named_handles().items()]
 
 
 def find_device(text: str = "auto") -> Device:
@@ -129,7 +110,7 @@ def find_device(text: str = "auto") -> Device:
     cpus = sorted((d for d in there if d.info.kind == "cpu"), key=lambda d: not d.info.name.startswith("pocl"))
     gpus = [d for d in there if d.info.kind == "gpu"]
     if wanted == "auto":
-        found = [*(d for d in gpus if d.refusal or driver.works(d.handle)), *cpus]
+        found = [*(d for d in gpus if d.refusal or handles.works(d.handle)), *cpus]
     elif wanted in ("cpu", "gpu"):
         found = cpus if wanted == "cpu" else gpus
     elif wanted.isdecimal():
@@ -173,8 +154,8 @@ def part_of(device: Device, part: str) -> Device:
     if not 1 <= number <= parts:
         raise DeviceError(f"{part!r} is not a part of a device; 1of2 is the first of two")
     units = device.info.compute_units // parts
-    handles = [] if device.handle is None or units < 1 else driver.parts_of(device.handle, units)
-    if len(handles) < parts:
+    cut = [] if device.handle is None or units < 1 else handles.parts_of(device.handle, units)
+    if len(cut) < parts:
         have = f"{device} has {device.info.compute_units} compute units"
         raise DeviceError(f"{have} and cannot be divided into {parts} parts")
     workers = max(1, min(units, device.info.workers // parts))
@@ -187,86 +168,13 @@ def part_of(device: Device, part: str) -> Device:
         flops=device.info.flops * share,
         bytes_per_second=device.info.bytes_per_second if rates is None else rates.bandwidth(workers),
     )
-    return replace(device, info=info, handle=handles[number - 1])
+    return replace(device, info=info, handle=cut[number - 1])
 
 
 def _describe(handle: Any, name: str) -> Device:
-    kind = driver.kind(handle)
-    extensions = frozenset(handle.extensions.split())
-    units = handle.max_compute_units
-    decided = driver.decision(name, handle)
-    record = decided.record
-    simd = record.simd
-    gigahertz = (handle.max_clock_frequency or 3000) / 1000
-    workers = min(units, usable_cores()) if kind == "cpu" else units
-    class_name = class_of(name, kind, handle.vendor, simd)
-    costs = shipped(class_name) if decided.rates is None else rated(class_name, decided.rates, workers)
-    flops = costs.flops(workers, gigahertz)
-    info = DeviceInfo(
-        name=name,
-        kind=kind,
-        vendor=handle.vendor,
-        driver=driver.identity(handle, record),
-        compute_units=units,
-        workers=workers,
-        simd=simd,
-        max_work_group=handle.max_work_group_size,
-        local_bytes=handle.local_mem_size,
-        max_alloc=handle.max_mem_alloc_size,
-        global_bytes=handle.global_mem_size,
-        extensions=extensions,
-        features=_features(
-            handle,
-            extensions,
-            host_memory=kind == "cpu" and name.startswith("pocl"),
-            clang=driver.has_clang(handle),
-        )
-        | driver.features(handle, record)
-        | frozenset({"fetch_ahead"} if decided.rates and decided.rates.fetching > _FETCHING else ()),
-        flops=flops,
-        bytes_per_second=costs.bandwidth(flops),
-        launch_seconds=costs.launch_seconds,
-        cores=workers,
-        rates=decided.rates,
-    )
-    notes = (*driver.notes(handle, record), *decided.notes)
-    return Device(info, handle.name, notes, handle, decided.refusal, record)
-
-
-def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool, clang: bool) -> frozenset[str]:
-    atomics = driver.atomic_capabilities(handle)
-    wide = _ORDER_ACQ_REL | _SCOPE_DEVICE
-    present = {
-        "fp64": "cl_khr_fp64" in extensions,
-        "fp16": "cl_khr_fp16" in extensions,
-        "acq_rel": atomics & wide == wide,
-        "opencl_c_30": handle.version.startswith("OpenCL 3"),
-        "subgroups": "cl_intel_subgroups" in extensions or driver.has_khronos_subgroups(handle, extensions),
-        "intel_subgroups": "cl_intel_subgroups" in extensions,
-        "emulated_local": driver.emulates_local_memory(handle),
-        "int_dot": "cl_khr_integer_dot_product" in extensions,
-        "host_memory": host_memory,
-        "yield": host_memory and sys.platform == "linux" and machine() == "x86_64",
-        "prefetch": clang,
-        "cycle_counter": clang and machine() in ("x86_64", "AMD64"),
-        "nvidia_ptx": "cl_nv_device_attribute_query" in extensions,
-        "intel_dpas": _INTEL_MATRIX in extensions,
-        # The smallest sub-group has 16 work-items where blocks are two-dimensional: Xe HPC, Xe2.
-        "intel_dpas16": {_INTEL_MATRIX, "cl_intel_subgroup_2d_block_io"} <= extensions,
-    }
-    features = {name for name, there in present.items() if there}
-    if "cl_amd_device_attribute_query" in extensions:
-        features |= _AMD_UNITS.get(_architecture(handle.name), frozenset())
-    if "nvidia_ptx" in features:
-        capability = driver.compute_capability(handle)
-        features |= {f"sm{known}" for known in _CAPABILITIES if capability >= known}
-    return frozenset(features)
-
-
-def _architecture(name: str) -> str:
-    """Return what tells AMD's architectures apart: 90a of gfx90a:sramecc+:xnack-, 11 of gfx1100; else nothing."""
-    found = re.match(r"gfx(9[0-9a-f]{2}|1[0-9])", name)
-    return found[1] if found else ""
+    decided = handles.decision(name, handle)
+    notes = (*handles.notes(handle, decided.record), *decided.notes)
+    return Device(profile_of(handle, name, decided), handle.name, notes, handle, decided.refusal, decided.record)
 
 
 def with_class(device: Device, wanted: str) -> Device:

@@ -1,4 +1,4 @@
-"""Loading OpenCL: what must happen before the first platform is touched, and what pyopencl can be asked."""
+"""Loading OpenCL: what must happen before the first platform is touched, and the files that PoCL compiles with."""
 
 from __future__ import annotations
 
@@ -7,45 +7,21 @@ import contextlib
 import ctypes
 import functools
 import os
-import re
 import threading
 import time
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from clgraph.core.log import Log
 from clgraph.core.part import folder_of
 from clgraph.errors import DeviceError
-from clgraph.runtime import calling_thread, intel, opencl, pocl, pocl_cache, pocl_headers, process
-from clgraph.runtime.canary import Decision, Subject, decide
-from clgraph.runtime.cpus import usable_cores
-from clgraph.runtime.identity import identity_of
-from clgraph.runtime.instruction_sets import InstructionSet, for_width
-from clgraph.runtime.process import chosen_options, own, pocl_was_loaded, served
-from clgraph.runtime.wheel import impose, is_wheel, pocl_folder, stamps, wheel, wheel_decision
+from clgraph.runtime import intel, opencl, pocl, pocl_cache, pocl_headers, process
+from clgraph.runtime.process import chosen_options, pocl_was_loaded
+from clgraph.runtime.wheel import is_wheel, pocl_folder, wheel, wheel_decision
 from clgraph.settings import Settings
 
 _log = Log(__name__)
-
-_PREFIXES = (
-    ("portable computing language", "pocl"),
-    ("intel", "intel"),
-    ("nvidia", "nvidia"),
-    ("amd", "amd"),
-    ("apple", "apple"),
-    ("rusticl", "rusticl"),
-    ("clover", "clover"),
-    ("qualcomm", "qualcomm"),
-    ("arm", "arm"),
-)
-GPU = InstructionSet("own", "", "", "", 1, frozenset(), frozenset())
-"""The record of GPUs: their drivers compile for what they are, and their work-items are thin."""
-
-_ATOMIC_MEMORY_CAPABILITIES = 0x1063
-_MAX_NUM_SUB_GROUPS = 0x105C
 
 
 def choose_options(options: Settings) -> None:
@@ -168,184 +144,3 @@ def _look_after(folder: Path, program: str | None) -> None:
     else:
         atexit.register(pocl_cache.seal, folder, since, [program])
         pocl_cache.check(folder, program)
-
-
-@functools.cache
-def named_handles() -> dict[str, Any]:
-    """Return every OpenCL device by its name (``pocl:0``), none where there is no driver.
-
-    In the order of the platforms, but the wheel's PoCL before another: one that is installed beside it renames nothing.
-    """
-    cl = load()
-    own()
-    try:
-        platforms = list(cl.get_platforms())
-    except cl.Error as error:
-        _log.info("no OpenCL platform: %s", error)
-        return {}
-    found: dict[str, Any] = {}
-    seen: Counter[str] = Counter()
-    for platform in _in_order(platforms):
-        prefix = prefix_of(platform.name, platform.vendor)
-        for handle in _devices_of(platform):
-            found[f"{prefix}:{seen[prefix]}"] = handle
-            seen[prefix] += 1
-    return found
-
-
-def _in_order(platforms: Sequence[Any]) -> list[Any]:
-    """Return *platforms* with the wheel's PoCL in the place of the first PoCL, and the others moved behind it."""
-    ours = [p for p in platforms if is_wheel(p)]
-    first = next((i for i, p in enumerate(platforms) if prefix_of(p.name, p.vendor) == "pocl"), 0)
-    return [*platforms[:first], *ours, *(p for p in platforms[first:] if p not in ours)]
-
-
-def prefix_of(platform: str, vendor: str) -> str:
-    """Return what names of devices begin with, from the names of their platform and its vendor."""
-    for text, prefix in _PREFIXES:
-        if re.search(rf"\b{text}\b", platform.lower()):
-            return prefix
-    for text, prefix in _PREFIXES:
-        if re.search(rf"\b{text}\b", vendor.lower()):
-            return prefix
-    return re.sub(r"\W+", "", platform.lower().split()[0]) if platform.split() else "opencl"
-
-
-def _devices_of(platform: Any) -> list[Any]:
-    try:
-        with calling_thread.offered(platform):
-            return calling_thread.set_apart(platform, list(platform.get_devices()))
-    except load().Error as error:
-        _log.warning("%s lists no device: %s", platform.name, error)
-        return []
-
-
-def kind(handle: Any) -> Literal["cpu", "gpu"]:
-    """Return the class of kernels that suits a ``pyopencl.Device``."""
-    return "cpu" if handle.type & load().device_type.CPU else "gpu"
-
-
-def has_clang(handle: Any) -> bool:
-    """Whether the compiler of a ``pyopencl.Device`` is clang and the device a CPU: its built-in functions are there."""
-    platform = handle.platform
-    return kind(handle) == "cpu" and prefix_of(platform.name, platform.vendor) in ("pocl", "intel")
-
-
-def has_khronos_subgroups(handle: Any, extensions: Collection[str]) -> bool:
-    """Whether the device has the sub-groups of Khronos' extension, or OpenCL 3's, which are the same."""
-    try:
-        return "cl_khr_subgroups" in extensions or (
-            handle.version.startswith("OpenCL 3") and handle.get_info(_MAX_NUM_SUB_GROUPS) > 0
-        )
-    except load().Error:
-        return False
-
-
-def emulates_local_memory(handle: Any) -> bool:
-    """Whether a GPU keeps local memory in ordinary memory, as many Mali and Adreno do."""
-    return kind(handle) == "gpu" and bool(handle.local_mem_type == load().device_local_mem_type.GLOBAL)
-
-
-def works(handle: Any) -> bool:
-    """Whether a context can be made on the device."""
-    cl = load()
-    try:
-        cl.Context([handle])
-    except cl.Error as error:
-        _log.info("%s makes no context: %s", handle.name, error)
-        return False
-    return True
-
-
-def part_of(handle: Any, units: int) -> Any:
-    """Return the sub-device of *units* compute units, the device itself where it cannot be divided.
-
-    For one unit that is the device beside it that runs in the calling thread, where there is one.
-    """
-    if units == 1 and (alone := calling_thread.beside(handle)) is not None:
-        return alone
-    cl = load()
-    by_counts = cl.device_partition_property.BY_COUNTS
-    if units >= handle.max_compute_units or by_counts not in handle.partition_properties:
-        return handle
-    try:
-        return handle.create_sub_devices([by_counts, units, cl.device_partition_property.BY_COUNTS_LIST_END])[0]
-    except cl.Error as error:
-        _log.info("%s cannot be divided: %s", handle.name, error)
-        return handle
-
-
-def parts_of(handle: Any, units: int) -> list[Any]:
-    """Return sub-devices of *units* compute units each, as many as there are; none where it cannot be divided."""
-    cl = load()
-    equally = cl.device_partition_property.EQUALLY
-    if equally not in handle.partition_properties:
-        return []
-    try:
-        return list(handle.create_sub_devices([equally, units]))
-    except cl.Error as error:
-        _log.info("%s cannot be divided: %s", handle.name, error)
-        return []
-
-
-def atomic_capabilities(handle: Any) -> int:
-    """Return CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES, 0 for a device that does not know the question."""
-    cl = load()
-    if not handle.version.startswith("OpenCL 3"):
-        return 0
-    try:
-        return int(handle.get_info(_ATOMIC_MEMORY_CAPABILITIES))
-    except cl.Error:
-        return 0
-
-
-def compute_capability(handle: Any) -> int:
-    """Return ten times the version of an NVIDIA GPU's instructions, 0 where the driver does not tell."""
-    try:
-        return int(handle.compute_capability_major_nv) * 10 + int(handle.compute_capability_minor_nv)
-    except (load().Error, AttributeError):
-        return 0
-
-
-def decision(name: str, handle: Any) -> Decision:
-    """Return what the device *handle*, called *name*, runs; it is tried where nobody has yet.
-
-    The wheel's PoCL is made to compile for the instruction set decided; other drivers compile for the CPU they find,
-    and for them it decides how wide the vectors of the kernels are.
-    """
-    if is_wheel(handle.platform):
-        found = wheel_decision()
-        try:
-            impose(handle, found.record)
-        except DeviceError as error:
-            return replace(found, refusal=found.refusal or str(error))
-        return found
-    records = (GPU,) if kind(handle) == "gpu" else for_width(handle.native_vector_width_float)
-    if (record := served()) is not None:
-        return Decision(record)
-    version = f"{handle.platform.version} {handle.driver_version} {handle.version} {handle.name}"
-    library = identity_of(handle.platform, stamps())
-    subject = Subject(name, f"{library} {version}", usable_cores())
-    return decide(subject, records, chosen_options().cache_dir / "canary")
-
-
-def identity(handle: Any, record: InstructionSet) -> str:
-    """Return what code compiled for a device depends on: its driver's versions and library, and the instruction set."""
-    library = identity_of(handle.platform, stamps())
-    return f"{handle.version} {handle.driver_version} {library[:16]} {record.identity}".strip()
-
-
-def features(handle: Any, record: InstructionSet) -> frozenset[str]:
-    """Return what kernels may use of *record*: inline assembly only where the driver is made to compile for it."""
-    return record.features if is_wheel(handle.platform) else record.features & {"fma"}
-
-
-def notes(handle: Any, record: InstructionSet) -> tuple[str, ...]:
-    """Return what a user should know of how the wheel's PoCL is used; nothing of other drivers."""
-    if not is_wheel(handle.platform):
-        return ()
-    name = pocl.reported_cpu(handle.version)
-    called = "does not know this CPU" if name == "generic" else f"calls this CPU {name}"
-    told = (f"LLVM 14 {called}: kernels are compiled for {record.cpu} ({record.name})",) * (name != record.cpu)
-    before = ("PoCL was loaded before clgraph and does not use clgraph's kernel cache",) * pocl_was_loaded()
-    return (*told, *before)

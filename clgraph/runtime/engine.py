@@ -13,7 +13,7 @@ import numpy as np
 from clgraph.core.log import Log
 from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.primitive import Array
-from clgraph.runtime import binaries, calling_thread, driver, memory, pocl_binary, process
+from clgraph.runtime import binaries, calling_thread, driver, handles, memory, pocl_binary, process
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.cpus import usable_cores
 from clgraph.runtime.device import Device, with_workers
@@ -71,7 +71,7 @@ class Engine:
             if device.callers is None:
                 # Tile functions are launched for as many workers as asked for; ordinary kernels would use every core.
                 if self.info.kind == "cpu":
-                    self._handle = driver.part_of(device.handle, self.info.workers)
+                    self._handle = handles.part_of(device.handle, self.info.workers)
                     if self.info.workers > 1 and not out_of_order:
                         self._beside = calling_thread.beside(device.handle)
                 self._context = self._cl.Context([h for h in (self._handle, self._beside) if h is not None])
@@ -340,11 +340,11 @@ class Engine:
         Raises:
             KernelBuildError: The text does not compile, has no such kernel, or the kernel takes other arguments.
         """
-        handles = [a.handle if isinstance(a, Memory) else a for a in args]
+        given = [a.handle if isinstance(a, Memory) else a for a in args]
         self.build(text, what or entry, library=library)
         try:
             try:
-                kernel = Kernel(self._cl, self._programs[text, library], entry, handles)
+                kernel = Kernel(self._cl, self._programs[text, library], entry, given)
             except self._cl.Error as error:
                 if error.args[0].code() != INVALID_KERNEL_NAME:
                     raise
@@ -352,7 +352,7 @@ class Engine:
                 _log.info("%s is built again: a program of it has no %s", what or entry, entry)
                 self._forget(text, library)
                 self.build(text, what or entry, library=library)
-                kernel = Kernel(self._cl, self._programs[text, library], entry, handles)
+                kernel = Kernel(self._cl, self._programs[text, library], entry, given)
         except (self._cl.Error, TypeError) as error:
             raise KernelBuildError(
                 f"kernel {what or entry}: {entry} does not take {len(args)} arguments: {error}"

@@ -1,4 +1,4 @@
-"""Base of general implementations: views of tensors, their tables, the run-time list of post-operations.
+"""Base of general implementations: launches, tables of views, the run-time list of post-operations.
 
 A general kernel serves every shape of one element type with few kernel texts: it counts coordinates over ``RANK`` axes,
 and a view per tensor (an origin and a pitch an axis, in a run-time table) gives their addresses. Transposing, slicing,
@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from math import gcd, prod
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import STORED, DType
 from clgraph.core.format import channels_last
-from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.selector.implementation import Formats, Implementation, P, roofline
 from clgraph.selector.jit import Jit
@@ -25,6 +24,7 @@ from clgraph.selector.plan import NO_POSTS, Argument, Launch, Table
 from clgraph.selector.post import post_codes
 from clgraph.selector.query import Query
 from clgraph.selector.storage import loaded, stored
+from clgraph.selector.views import Space, View, in_vectors, lanes_of, space
 
 GROUP = 64
 """Work-items of a work-group at most; a grid is rounded up to it and the kernel leaves out what is beyond."""
@@ -46,83 +46,6 @@ REALS = FLOATS | {DType.F64}
 """What general kernels compute with: doubles as such, on devices that have them."""
 INTEGERS = frozenset({DType.I64, DType.I32, DType.I16, DType.I8, DType.U64, DType.U32, DType.U16, DType.U8})
 _BITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong", 16: "uint4"}
-
-
-@frozen
-class View:
-    """Where coordinates lie in a tensor: element offset of the first, elements from one index to the next."""
-
-    origin: int
-    pitches: tuple[int, ...]
-
-    @staticmethod
-    def of(layout: Layout, shape: Shape | None = None) -> View:
-        """Return the view of a tensor without blocks, broadcast to *shape* from the right as NumPy does."""
-        if shape is None:
-            return View(layout.origin, layout.all_pitches)
-        missing = len(shape) - layout.rank
-        rows = zip(layout.shape, layout.all_pitches, shape[missing:], strict=True)
-        return View(layout.origin, (0,) * missing + tuple(0 if d == 1 and n != 1 else p for d, p, n in rows))
-
-    def along(self, axes: Sequence[int]) -> View:
-        """Return the same view with its axes in another order."""
-        return View(self.origin, tuple(self.pitches[a] for a in axes))
-
-    def ints(self) -> tuple[int, ...]:
-        """Return the view as a kernel reads it."""
-        return (self.origin, *self.pitches)
-
-
-@frozen
-class Space:
-    """The axes that a kernel counts, in groups (the rows, then what is in a row), and the views on them.
-
-    Attributes:
-        groups: How many axes each group has; at least one.
-    """
-
-    dims: tuple[int, ...]
-    groups: tuple[int, ...]
-    views: tuple[View, ...]
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Elements of each group."""
-        ends = [sum(self.groups[: i + 1]) for i in range(len(self.groups))]
-        return tuple(prod(self.dims[end - n : end]) for end, n in zip(ends, self.groups, strict=True))
-
-
-def space(dims: Shape, views: Sequence[View], groups: Sequence[Sequence[int]] | None = None) -> Space:
-    """Return the space of *dims* with axes merged that lie behind one another in every view.
-
-    Args:
-        groups: The axes in the order to count them; axes of different groups are not merged. One group of all by
-            default.
-    """
-    merged: list[int] = []
-    counts: list[int] = []
-    columns: list[list[int]] = []
-    for group in groups if groups is not None else [range(len(dims))]:
-        start = len(merged)
-        for axis in group:
-            pitches = [v.pitches[axis] for v in views]
-            if dims[axis] == 1:
-                continue
-            behind = len(merged) > start and all(
-                before == now * dims[axis] for before, now in zip(columns[-1], pitches, strict=True)
-            )
-            if behind:
-                merged[-1] *= dims[axis]
-                columns[-1] = pitches
-            else:
-                merged.append(dims[axis])
-                columns.append(pitches)
-        if len(merged) == start:
-            merged.append(1)
-            columns.append([0] * len(views))
-        counts.append(len(merged) - start)
-    found = tuple(View(v.origin, tuple(c[i] for c in columns)) for i, v in enumerate(views))
-    return Space(tuple(merged), tuple(counts), found)
 
 
 def post_views(q: Query[Any]) -> tuple[View, ...]:
@@ -230,23 +153,6 @@ def move(layout: Layout, source: tuple[str, View], target: tuple[str, View], dim
     s = in_vectors(s, lanes)
     jit = moved_jit(lanes * layout.dtype.itemsize, len(s.dims))
     return launch("move/move_ref", jit, s.counts[0], source[0], target[0], table(s.dims, *s.views))
-
-
-def lanes_of(dims: Shape, views: Sequence[View], most: int) -> int:
-    """Return how many elements, a power of two up to *most*, lie behind one another all along the last axis of *dims*.
-
-    They do so in every one of *views*, and start at multiples of their number everywhere.
-    """
-    starts = [n for v in views for n in (v.origin, *v.pitches[:-1])]
-    return 1 if any(v.pitches[-1] != 1 for v in views) else gcd(most, dims[-1], *starts)
-
-
-def in_vectors(s: Space, lanes: int) -> Space:
-    """Return *s* with *lanes* elements of the last axis as one, in counts and pitches; those of 1 lane are elements."""
-    if lanes == 1:
-        return s
-    views = [View(v.origin // lanes, (*(p // lanes for p in v.pitches[:-1]), 1)) for v in s.views]
-    return Space((*s.dims[:-1], s.dims[-1] // lanes), s.groups, tuple(views))
 
 
 class General(Implementation[P]):

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from clgraph.engines.opening import by_class
-from clgraph.runtime import canary, canary_child, child, driver
+from clgraph.runtime import canary, canary_child, child, handles
 from clgraph.runtime.canary import Decision, Subject, Verdict, decide, verdict
 from clgraph.runtime.canary_child import Canary, Run, measure, wrong
 from clgraph.runtime.child import Outcome
-from clgraph.runtime.driver import GPU
+from clgraph.runtime.handles import GPU
 from clgraph.runtime.instruction_sets import InstructionSet, instruction_sets, named, of_host
 from clgraph.runtime.pocl import LIBRARY_SHA256
 from clgraph.runtime.wheel import wheel
@@ -41,15 +41,15 @@ def tried(record: InstructionSet, folder: Path) -> Verdict:
 def test_inline_assembly_is_tried_only_where_kernels_use_it(engine, monkeypatch):
     if engine.info.kind != "cpu":
         pytest.skip("an instruction set is a CPU's")
-    monkeypatch.setattr(driver, "is_wheel", lambda platform: False)
+    monkeypatch.setattr(handles, "is_wheel", lambda platform: False)
     assert not Canary(engine.device.handle, named("avx512_bf16"), 1).further
 
 
 @pytest.fixture
 def thin(engine, monkeypatch):
     """The canary of a GPU, on the device of the tests, which few bytes are read on."""
-    monkeypatch.setattr(driver, "kind", lambda handle: "gpu")
-    monkeypatch.setattr(driver, "features", lambda handle, record: frozenset())
+    monkeypatch.setattr(handles, "kind", lambda handle: "gpu")
+    monkeypatch.setattr(handles, "features", lambda handle, record: frozenset())
     monkeypatch.setattr(canary_child, "_THIN_READ_BYTES", 8 << 20)
     return Canary(engine.device.handle, GPU, 1)
 

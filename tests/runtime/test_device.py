@@ -6,7 +6,7 @@ import pytest
 
 import clgraph
 from clgraph.errors import DeviceError
-from clgraph.runtime import device, driver
+from clgraph.runtime import device, device_profile, driver, handles
 from clgraph.runtime.device import HOST, Device, find_device, with_class, with_workers
 from clgraph.selector.costs import Rates
 from clgraph.selector.query import DeviceInfo
@@ -22,7 +22,7 @@ SECOND = Device(DeviceInfo(name="nvidia:1", kind="gpu"), "NVIDIA H200", (), "sec
 def there(monkeypatch):
     def use(*devices, working=True):
         monkeypatch.setattr(device, "devices", lambda: [*devices, HOST])
-        monkeypatch.setattr(device.driver, "works", lambda handle: working)
+        monkeypatch.setattr(device.handles, "works", lambda handle: working)
 
     return use
 
@@ -86,12 +86,12 @@ def test_threads_set_the_workers_of_a_cpu_and_nothing_else():
 
 
 def test_platforms_get_short_names():
-    assert driver.prefix_of("Portable Computing Language", "The pocl project") == "pocl"
-    assert driver.prefix_of("NVIDIA CUDA", "NVIDIA Corporation") == "nvidia"
-    assert driver.prefix_of("Intel(R) OpenCL", "Intel(R) Corporation") == "intel"
-    assert driver.prefix_of("AMD Accelerated Parallel Processing", "Advanced Micro Devices, Inc.") == "amd"
-    assert driver.prefix_of("ARM Platform", "ARM") == "arm"
-    assert driver.prefix_of("Oddware Compute", "Odd") == "oddware"
+    assert handles.prefix_of("Portable Computing Language", "The pocl project") == "pocl"
+    assert handles.prefix_of("NVIDIA CUDA", "NVIDIA Corporation") == "nvidia"
+    assert handles.prefix_of("Intel(R) OpenCL", "Intel(R) Corporation") == "intel"
+    assert handles.prefix_of("AMD Accelerated Parallel Processing", "Advanced Micro Devices, Inc.") == "amd"
+    assert handles.prefix_of("ARM Platform", "ARM") == "arm"
+    assert handles.prefix_of("Oddware Compute", "Odd") == "oddware"
 
 
 def test_a_model_on_the_host_asks_no_driver(monkeypatch):
@@ -100,7 +100,7 @@ def test_a_model_on_the_host_asks_no_driver(monkeypatch):
     def asked(*_):
         pytest.fail("a driver was asked")
 
-    for where, name in ((device, "_opencl_devices"), (driver, "named_handles"), (driver, "_prepare")):
+    for where, name in ((device, "_opencl_devices"), (handles, "named_handles"), (driver, "_prepare")):
         monkeypatch.setattr(where, name, functools.cache(asked))
     monkeypatch.setattr(driver.process, "CHOSEN", [])
     assert find_device(" Host") is HOST
@@ -126,10 +126,10 @@ def test_a_cpu_device_has_a_vector_width_that_kernels_are_written_for(engine):
 @pytest.mark.opencl
 def test_streams_are_fetched_ahead_where_the_canary_has_measured_that_it_helps(engine, monkeypatch):
     handle = engine.device.handle
-    decided = driver.decision(engine.info.name, handle)
+    decided = handles.decision(engine.info.name, handle)
 
     def declared(rates):
-        monkeypatch.setattr(driver, "decision", lambda name, handle: replace(decided, rates=rates))
+        monkeypatch.setattr(handles, "decision", lambda name, handle: replace(decided, rates=rates))
         return "fetch_ahead" in device._describe(handle, engine.info.name).info.features
 
     rates = Rates(1e11, ((1, 1e10),))
@@ -157,7 +157,9 @@ def test_compute_capabilities_are_features(major, minor, wanted):
     handle = SimpleNamespace(version="OpenCL 3.0 CUDA", get_info=lambda _: 0, **there)
     if major is not None:
         handle.compute_capability_major_nv, handle.compute_capability_minor_nv = major, minor
-    found = device._features(handle, frozenset({"cl_nv_device_attribute_query"}), host_memory=False, clang=False)
+    found = device_profile._features(
+        handle, frozenset({"cl_nv_device_attribute_query"}), host_memory=False, clang=False
+    )
     assert wanted | {"nvidia_ptx"} <= found
     assert ("sm90" in found) == (major == 9)
     assert ("sm80" in found) == (major == 9)
@@ -188,7 +190,7 @@ def test_matrix_units_are_features(name, extensions, wanted):
     cl = driver.load()
     there = {"type": cl.device_type.GPU, "local_mem_type": cl.device_local_mem_type.LOCAL, "name": name}
     handle = SimpleNamespace(version="OpenCL 1.2", get_info=lambda _: 0, **there)
-    found = device._features(handle, frozenset(extensions.split()), host_memory=False, clang=False)
+    found = device_profile._features(handle, frozenset(extensions.split()), host_memory=False, clang=False)
     assert {f for f in found if f.startswith(("amd_", "intel_dpas"))} == wanted
 
 
@@ -199,4 +201,6 @@ def test_local_memory_in_ordinary_memory_is_a_feature_of_gpus(kind, where, emula
     cl = driver.load()
     there = {"type": getattr(cl.device_type, kind), "local_mem_type": getattr(cl.device_local_mem_type, where)}
     handle = SimpleNamespace(version="OpenCL 2.0", get_info=lambda _: 0, **there)
-    assert ("emulated_local" in device._features(handle, frozenset(), host_memory=False, clang=False)) == emulated
+    assert (
+        "emulated_local" in device_profile._features(handle, frozenset(), host_memory=False, clang=False)
+    ) == emulated

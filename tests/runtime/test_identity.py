@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from clgraph.runtime import driver
+from clgraph.runtime import driver, handles
 from clgraph.runtime.identity import library_of, sha256_of
 from clgraph.runtime.pocl import LIBRARY_SHA256
 from clgraph.runtime.wheel import pocl_folder, wheel
@@ -42,6 +42,6 @@ def test_a_platform_is_known_by_the_file_its_functions_are_in(engine):
 @pytest.mark.opencl
 def test_devices_keep_their_names_whatever_the_order_of_the_platforms(monkeypatch):
     platforms = driver.load().get_platforms()
-    names = list(driver.named_handles())
+    names = list(handles.named_handles())
     monkeypatch.setattr(driver.load(), "get_platforms", lambda: platforms[::-1])
-    assert sorted(driver.named_handles.__wrapped__()) == sorted(names)
+    assert sorted(handles.named_handles.__wrapped__()) == sorted(names)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.selector.general import View, in_vectors, lanes_of, launch, move, space, table, value_words
+from clgraph.selector.general import launch, move, table, value_words
 from clgraph.selector.jit import Jit
+from clgraph.selector.views import View, in_vectors, lanes_of, space
 
 
 def offsets(dims, view):

@@ -14,8 +14,9 @@ from clgraph.core.layout import Layout
 from clgraph.implementations.gpu.vectors import vector_jit
 from clgraph.implementations.matrix_units.nvidia.scales import Entries, Scales
 from clgraph.runtime.engine import Engine
-from clgraph.selector.general import OPERANDS, View, launch, table
+from clgraph.selector.general import OPERANDS, launch, table
 from clgraph.selector.plan import Launch, Table
+from clgraph.selector.views import View
 from tests.support.check_op import run_launch
 
 Array = npt.NDArray[Any]

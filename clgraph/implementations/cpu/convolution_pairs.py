@@ -14,7 +14,7 @@ from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import TILE, square, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import half_cycles
-from clgraph.implementations.cpu.convolution import RUN_HALF_CYCLES, flat_planes
+from clgraph.implementations.cpu.convolution_sizes import RUN_HALF_CYCLES, flat_planes
 from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.fused_operations import (
     blocked_posts,

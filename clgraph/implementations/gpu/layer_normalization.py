@@ -6,10 +6,11 @@ from clgraph.core.layout import Layout
 from clgraph.graph.attributes import positive_axis
 from clgraph.implementations.gpu.rows import ROWS, SUBGROUPS, RowKernel, launch_rows
 from clgraph.ops.layer_normalization import LayerNormalization, over_result
-from clgraph.selector.general import Space, View, post_views, space, table
+from clgraph.selector.general import post_views, table
 from clgraph.selector.implementation import implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space, View, space
 
 
 @implements(LayerNormalization, name="layer_normalization.gpu_rows", serves=ROWS)

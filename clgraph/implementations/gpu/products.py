@@ -6,9 +6,10 @@ from math import prod
 
 from clgraph.core.frozen import frozen
 from clgraph.ops.matmul import MatMul, MatrixProduct, matrix_product
-from clgraph.selector.general import Space, post_arguments, space, table
+from clgraph.selector.general import post_arguments, table
 from clgraph.selector.plan import Argument, Table
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space, space
 
 
 @frozen

@@ -16,10 +16,11 @@ from clgraph.implementations.gpu.vectors import (
 )
 from clgraph.implementations.gpu.vectors import vector_formats as formats_of
 from clgraph.ops.reduce import CODES, Reduce
-from clgraph.selector.general import General, View, post_arguments, table
+from clgraph.selector.general import General, post_arguments, table
 from clgraph.selector.implementation import Formats, implements, roofline
 from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 FUNCTIONS = ("sum", "mean", "max", "min")
 GROUP = 64

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from clgraph.implementations.gpu.rows import ROWS, SUBGROUPS, RowKernel, launch_rows
 from clgraph.ops.reduce import CODES, Reduce, reduced_space
-from clgraph.selector.general import Space, table
+from clgraph.selector.general import table
 from clgraph.selector.implementation import implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space
 
 
 @implements(Reduce, name="reduce.gpu_rows", serves=ROWS)

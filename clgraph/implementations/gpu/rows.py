@@ -12,19 +12,12 @@ from clgraph.core.dtype import DType
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.gpu.vectors import LANES, LANES_OF_HALVES, vector_jit
 from clgraph.ops.reduce import Reduce
-from clgraph.selector.general import (
-    FLOATS,
-    General,
-    Space,
-    View,
-    float_jit,
-    lanes_of,
-    post_arguments,
-)
+from clgraph.selector.general import FLOATS, General, float_jit, post_arguments
 from clgraph.selector.implementation import Serves, roofline
 from clgraph.selector.plan import Argument, Launch, Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space, View, lanes_of
 
 P = TypeVar("P", bound=Primitive)
 

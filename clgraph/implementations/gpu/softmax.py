@@ -5,10 +5,11 @@ from __future__ import annotations
 from clgraph.graph.attributes import positive_axes
 from clgraph.implementations.gpu.rows import ROWS, SUBGROUPS, RowKernel, launch_rows
 from clgraph.ops.softmax import Softmax
-from clgraph.selector.general import Space, View, post_views, space, table
+from clgraph.selector.general import post_views, table
 from clgraph.selector.implementation import implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space, View, space
 
 
 @implements(Softmax, name="softmax.gpu_rows", serves=ROWS)

@@ -12,11 +12,12 @@ from typing import Any
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last, feature_blocked
 from clgraph.core.layout import Layout, Shape
-from clgraph.selector.general import FLOATS, Space, View, float_jit, lanes_of, space
+from clgraph.selector.general import FLOATS, float_jit
 from clgraph.selector.implementation import Formats, Serves
 from clgraph.selector.jit import Jit
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space, View, lanes_of, space
 
 LANES = 4
 """Elements of a vector; ``LANES_OF_HALVES`` where a tensor has them: 16 bytes either way."""

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from clgraph.implementations.gpu.products import ProductSizes
 from clgraph.implementations.gpu.vectors import LANES, WIDE_RANK, wide, wide_view
 from clgraph.ops.convolution import Convolution, bias_numbers
-from clgraph.selector.general import View, post_arguments
+from clgraph.selector.general import post_arguments
 from clgraph.selector.plan import Argument, Table
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 if TYPE_CHECKING:
     from clgraph.ops.quantized_convolution import QuantizedConvolution

@@ -12,10 +12,11 @@ from clgraph.implementations.gpu.products import ProductSizes, product_sizes
 from clgraph.implementations.gpu.vectors import LANES, WIDE_RANK
 from clgraph.implementations.matrix_units.units import MULTIPLE, MatrixUnits, UnitTile
 from clgraph.ops.matmul import MatMul, matrix_product
-from clgraph.selector.general import General, Space, View, post_arguments, space, table
+from clgraph.selector.general import General, post_arguments, table
 from clgraph.selector.implementation import roofline
 from clgraph.selector.plan import Plan, Table
 from clgraph.selector.query import Query
+from clgraph.selector.views import Space, View, space
 
 _ROW_AXES = WIDE_RANK - 2
 """Axes of rows that the kernel counts: image, y and x."""

@@ -8,11 +8,19 @@ from math import prod
 from clgraph.core.format import channels_last
 from clgraph.implementations.portable.matmul import SIDE, TILE, efficiency, refusal
 from clgraph.ops.convolution import Convolution, bias_numbers
-from clgraph.selector.general import FLOATS, General, View, float_jit, post_arguments, post_views, table
+from clgraph.selector.general import (
+    FLOATS,
+    General,
+    float_jit,
+    post_arguments,
+    post_views,
+    table,
+)
 from clgraph.selector.implementation import Formats, Serves, implements, roofline
 from clgraph.selector.plan import Launch, Plan, Table
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 FEWEST = 8
 """Outputs of a group below which most of a tile would be empty."""

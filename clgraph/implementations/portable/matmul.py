@@ -5,11 +5,12 @@ from __future__ import annotations
 from math import prod
 
 from clgraph.ops.matmul import MatMul, matrix_product
-from clgraph.selector.general import FLOATS, General, float_jit, post_arguments, space, table
+from clgraph.selector.general import FLOATS, General, float_jit, post_arguments, table
 from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import DeviceInfo, Query
+from clgraph.selector.views import space
 
 TILE = 64
 """Results of a group along each axis."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from clgraph.core.dtype import DType
 from clgraph.ops.reorder import Reorder, conversion
-from clgraph.selector.general import General, View, launch, lines, space, table
+from clgraph.selector.general import General, launch, lines, table
 from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View, space
 
 _FASTER = 4.0
 """Times the rate of the general implementation, which finds the place of every element. An estimate."""

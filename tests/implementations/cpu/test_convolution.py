@@ -10,9 +10,10 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.topology import Topology
 from clgraph.implementations.cpu.blocks import BLOCKED, MICROS, PLANAR, best_block, ids
-from clgraph.implementations.cpu.convolution import ConvFsv16, _cheapest
+from clgraph.implementations.cpu.convolution import ConvFsv16
 from clgraph.implementations.cpu.convolution_depthwise import DepthwiseFsv16, depthwise_micro
 from clgraph.implementations.cpu.convolution_planar import ConvPlanar
+from clgraph.implementations.cpu.convolution_sizes import cheapest_sizes
 from clgraph.implementations.cpu.convolution_windows import ConvWindows
 from clgraph.ops.convolution import Convolution
 from clgraph.passes.fusing.convolution_groups import spread_weights
@@ -306,8 +307,8 @@ def test_the_block_of_a_convolution_is_that_of_all_that_decides_it_whatever_was_
 
     around = ((0, 0), (0, 0), (1, 1), (1, 1))
     posed = [problem(), problem(around), problem(simd=8), problem(size=13), problem(outputs=16), problem()]
-    found = [(s.flat, s.block) for s in map(_cheapest, posed)]
-    assert found == [(s.flat, s.block) for s in map(_cheapest.__wrapped__, posed)]
+    found = [(s.flat, s.block) for s in map(cheapest_sizes, posed)]
+    assert found == [(s.flat, s.block) for s in map(cheapest_sizes.__wrapped__, posed)]
     assert len(set(found)) == len(found) - 1
 
 

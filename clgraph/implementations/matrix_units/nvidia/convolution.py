@@ -24,11 +24,12 @@ from clgraph.implementations.matrix_units.nvidia.products import Products, produ
 from clgraph.implementations.matrix_units.nvidia.scales import scales_of_images
 from clgraph.implementations.matrix_units.nvidia.tiles import F16, F16X3, F32, TF32X3, chunk, in_chunks, tile_refusal
 from clgraph.ops.convolution import Convolution
-from clgraph.selector.general import General, View, table
+from clgraph.selector.general import General, table
 from clgraph.selector.implementation import Formats, Serves, implements
 from clgraph.selector.plan import Launch, Plan, Table
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import PTX, SM80, Query
+from clgraph.selector.views import View
 
 _SERVES = Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"gpu"}), formats=True, fuses=FUSABLE, features=PTX)
 

@@ -10,11 +10,12 @@ from clgraph.core.frozen import frozen
 from clgraph.implementations.gpu.products import ProductSizes
 from clgraph.implementations.matrix_units.nvidia.scales import Scales
 from clgraph.implementations.matrix_units.nvidia.tiles import Tiling, best_tiling
-from clgraph.selector.general import View, launch, table
+from clgraph.selector.general import launch, table
 from clgraph.selector.implementation import roofline
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Argument, Launch, Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 _TRAFFIC = 0.7
 """Share of the memory's rate. An estimate."""

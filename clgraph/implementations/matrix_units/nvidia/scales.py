@@ -10,9 +10,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.implementations.gpu.vectors import LANES, vector_jit
 from clgraph.ops.matmul import MatrixProduct
-from clgraph.selector.general import Space, View, space
 from clgraph.selector.plan import Launch, Table
 from clgraph.selector.query import DeviceInfo
+from clgraph.selector.views import Space, View, space
 
 _GROUP = 256
 _PARTS = 256

@@ -12,9 +12,9 @@ from clgraph.core.layout import Layout
 from clgraph.implementations.gpu.products import ProductSizes
 from clgraph.implementations.gpu.vectors import vector_jit
 from clgraph.selector.costs import shipped
-from clgraph.selector.general import View
 from clgraph.selector.jit import Jit
 from clgraph.selector.query import SM80, DeviceInfo
+from clgraph.selector.views import View
 
 F16, TF32X3, F32, F16X3, S8 = "PRODUCT_F16", "PRODUCT_TF32X3", "PRODUCT_F32", "PRODUCT_F16X3", "PRODUCT_S8"
 """How products are made; ``nvidia_tile.clh`` says more."""

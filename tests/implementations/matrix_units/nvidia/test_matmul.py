@@ -12,9 +12,9 @@ from clgraph.implementations.matrix_units.nvidia.tiles import TILES, Tiling
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from clgraph.selector.general import View
 from clgraph.selector.query import Query
 from clgraph.selector.sources import kernel_text
+from clgraph.selector.views import View
 from tests.support.check_op import check_op, run_raw
 from tests.support.combinations import each_value
 

@@ -12,10 +12,11 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.convolution import Convolution
-from clgraph.selector.general import General, View, float_jit, launch, table
+from clgraph.selector.general import General, float_jit, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.views import View
 
 
 @primitive

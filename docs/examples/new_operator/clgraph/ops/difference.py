@@ -14,7 +14,16 @@ from clgraph.graph.attributes import positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
-from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.general import (
+    FLOATS,
+    General,
+    float_jit,
+    launch,
+    post_arguments,
+    post_views,
+    table,
+)
+from clgraph.selector.views import View, space
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE

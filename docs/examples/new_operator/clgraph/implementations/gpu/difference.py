@@ -6,18 +6,8 @@ from math import prod
 
 from clgraph.implementations.gpu.vectors import LANES, vector_jit
 from clgraph.ops.difference import Difference
-from clgraph.selector.general import (
-    FLOATS,
-    General,
-    Space,
-    View,
-    lanes_of,
-    launch,
-    post_arguments,
-    post_views,
-    space,
-    table,
-)
+from clgraph.selector.general import FLOATS, General, launch, post_arguments, post_views, table
+from clgraph.selector.views import Space, View, lanes_of, space
 from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
