@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from clgraph.ops.conv_transpose import ConvTranspose
@@ -11,16 +10,13 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.space import Shuffle
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.patterns.decompose import Decompose
-from clgraph.passes.reference import random_feeds, run_reference
-from tests.support.programs import Net, primitives, run
+from tests.support.programs import Net, primitives
+from tests.support.rewritten import rewritten
 
 
-def rewritten(net: Net) -> list[type]:
+def kinds_of(net: Net) -> list[type]:
     """Return the kinds that *net* becomes, after seeing that its results in float64 stay as they are."""
-    program, feeds = net.program("y"), random_feeds(net.build())
-    before = run_reference(program, feeds, exact=True)["y"]
-    program = run(program, Decompose())
-    np.testing.assert_allclose(run_reference(program, feeds, exact=True)["y"], before, rtol=1e-12, atol=1e-12)
+    program = rewritten(net, "y", by=Decompose())
     assert all(node.origin == ("y",) and node.annotation == "cpu" for node in program)
     return [type(p) for p in primitives(program)]
 
@@ -33,13 +29,13 @@ SPREAD = [Reshape, Transpose, Reshape]
 def test_channels_become_pixels_by_a_transpose(size: int, first: bool) -> None:
     net = Net()
     net.add("y", Shuffle(size, channels_first=first), net.input("x", (2, 5 * size * size, 3, 4)), annotation="cpu")
-    assert rewritten(net) == SPREAD
+    assert kinds_of(net) == SPREAD
 
 
 def test_pixels_that_become_channels_stay() -> None:
     net = Net()
     net.add("y", Shuffle(2, to_depth=True), net.input("x", (1, 3, 4, 6)), annotation="cpu")
-    assert rewritten(net) == [Shuffle]
+    assert kinds_of(net) == [Shuffle]
 
 
 def enlarged(outputs: int, kernel: tuple[int, ...], strides: tuple[int, ...] = (), bias: bool = True, **more) -> Net:
@@ -56,7 +52,7 @@ def enlarged(outputs: int, kernel: tuple[int, ...], strides: tuple[int, ...] = (
 @pytest.mark.parametrize(("outputs", "kernel"), [(1, (2, 2)), (4, (2, 2)), (3, (4, 4)), (1, (8,)), (2, (2, 1, 4))])
 def test_few_outputs_of_windows_side_by_side_are_channels(outputs: int, kernel: tuple[int, ...], bias: bool) -> None:
     slices = [Transpose, Reshape, Convolution, Reshape, Transpose]
-    assert rewritten(enlarged(outputs, kernel, bias=bias)) == [
+    assert kinds_of(enlarged(outputs, kernel, bias=bias)) == [
         *(slices if len(kernel) == 3 else [Convolution]),
         *SPREAD,
     ]
@@ -74,11 +70,11 @@ def test_few_outputs_of_windows_side_by_side_are_channels(outputs: int, kernel: 
     ],
 )
 def test_other_transposed_convolutions_stay(net: Net) -> None:
-    assert rewritten(net) == [ConvTranspose]
+    assert kinds_of(net) == [ConvTranspose]
 
 
 def test_weights_that_are_computed_stay() -> None:
     net = Net()
     p = ConvTranspose((2, 2), (1, 1), ((0, 0), (0, 0)), (0, 0))
     net.add("y", p, net.input("x", (1, 6, 3, 4)), net.input("w", (6, 1, 2, 2)), annotation="cpu")
-    assert rewritten(net) == [ConvTranspose]
+    assert kinds_of(net) == [ConvTranspose]

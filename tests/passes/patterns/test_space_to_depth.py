@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from clgraph.ops.concat import Concat
@@ -12,8 +11,8 @@ from clgraph.ops.convolution import Convolution
 from clgraph.ops.slice import Slice
 from clgraph.ops.space import Shuffle
 from clgraph.passes.patterns.decompose import Decompose
-from clgraph.passes.reference import random_feeds, run_reference
 from tests.support.programs import RELU, Net, lines, primitives, run
+from tests.support.rewritten import rewritten
 
 PHASES = ((0, 0), (1, 0), (0, 1), (1, 1))
 """The Focus layer's order: first down, then to the right."""
@@ -40,13 +39,9 @@ def focus(
     return net
 
 
-def rewritten(net: Net, *outputs: str) -> list[type]:
+def kinds_of(net: Net, *outputs: str) -> list[type]:
     """Return the kinds that *net* becomes, after seeing that its results in float64 stay as they are."""
-    program, feeds = net.program("y", *outputs), random_feeds(net.build())
-    before = run_reference(program, feeds, exact=True)["y"]
-    program = run(program, Decompose())
-    np.testing.assert_allclose(run_reference(program, feeds, exact=True)["y"], before, rtol=1e-12, atol=1e-12)
-    return [type(p) for p in primitives(program)]
+    return [type(p) for p in primitives(rewritten(net, "y", *outputs, by=Decompose()))]
 
 
 def test_the_text_before_and_after() -> None:
@@ -89,7 +84,7 @@ def test_windows_of_one_element_are_windows_of_a_block() -> None:
     ],
 )
 def test_slices_that_hold_every_pixel_are_a_space_to_depth(net: Net, kinds: list[type]) -> None:
-    assert rewritten(net) == kinds
+    assert kinds_of(net) == kinds
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -99,7 +94,7 @@ def test_pixels_that_are_shuffled_to_channels_go_into_windows_of_one_element(siz
         net = Net()
         shuffled = net.add("deep", Shuffle(size, True, first), net.input("x", (2, 3, 6, 12)))
         net.conv("y", shuffled, 3 * size * size, 4, kernel)
-        assert rewritten(net) == kinds
+        assert kinds_of(net) == kinds
 
 
 @pytest.mark.parametrize(
@@ -112,15 +107,15 @@ def test_pixels_that_are_shuffled_to_channels_go_into_windows_of_one_element(siz
     ],
 )
 def test_others_stay(net: Net) -> None:
-    assert Concat in rewritten(net)
+    assert Concat in kinds_of(net)
 
 
 def test_parts_that_something_else_reads_stay() -> None:
     net = focus()
     net.add("z", RELU, "part1")
-    assert Concat in rewritten(net, "z")
+    assert Concat in kinds_of(net, "z")
     net = focus()
-    assert Concat in rewritten(net, "focus")
+    assert Concat in kinds_of(net, "focus")
 
 
 def test_parts_of_another_annotation_stay() -> None:
@@ -129,11 +124,11 @@ def test_parts_of_another_annotation_stay() -> None:
     more = [{"annotation": "cpu"}, {}, {}, {}]
     parts = [part(net, x, f"p{i}", *place, **m) for i, (place, m) in enumerate(zip(PHASES, more, strict=True))]
     net.conv("y", net.concat("focus", *parts), 12, 4, kernel=3, annotation="gpu")
-    assert Concat in rewritten(net)
+    assert Concat in kinds_of(net)
 
 
 def test_weights_that_are_computed_stay() -> None:
     net = Net()
     shuffled = net.add("deep", Shuffle(2, True), net.input("x", (1, 3, 4, 4)))
     net.add("y", Convolution((1, 1), (1, 1), ((0, 0), (0, 0))), shuffled, net.input("w", (2, 12, 1, 1)))
-    assert rewritten(net) == [Shuffle, Convolution]
+    assert kinds_of(net) == [Shuffle, Convolution]
