@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -23,17 +23,20 @@ Spend = Callable[[float], None]
 FindKnown = Callable[[Collection[int]], Mapping[int, Array]]
 """Returns those of the inputs in slots whose elements are known before a run."""
 
+Execute = Callable[["ControlFlow", Sequence[Any]], tuple[Array, ...]]
+"""Computes the outputs of control flow on inputs."""
+
 RunBody = Callable[[Topology, Mapping[str, Array]], dict[str, Array]]
 """Runs a topology on arrays by name and returns its outputs by name."""
 
 
 def interpret(
-    topology: Topology, feeds: Mapping[str, Array], spend: Spend | None = None, run: RunBody | None = None
+    topology: Topology, feeds: Mapping[str, Array], spend: Spend | None = None, execute: Execute | None = None
 ) -> dict[str, Array]:
     """Return the outputs of *topology* on *feeds*, layer by layer with NumPy.
 
     Args:
-        run: Runs the bodies of control flow; ``interpret`` itself when not given.
+        execute: Computes control flow; its bodies are interpreted, too, when not given.
 
     Raises:
         ShapeError, UnsupportedError: A layer does not fit its inputs; the message names it.
@@ -45,7 +48,7 @@ def interpret(
         check_kinds(layer, arguments)
         try:
             with faults(f"the reference of {layer.primitive.kind}", layer.name, layer.origin), refusals():
-                results = compute(layer.primitive, arguments, spend, run or interpret)
+                results = compute(layer.primitive, arguments, spend, execute)
         except (ShapeError, UnsupportedError, DeviceMemoryError, InputError) as error:
             raise type(error)(f"node {layer.name!r} ({layer.primitive}): {error}") from error
         values.update(zip(layer.outputs, results, strict=False))
@@ -53,21 +56,21 @@ def interpret(
 
 
 def compute(
-    primitive: Primitive, arguments: Sequence[Any], spend: Spend | None = None, run: RunBody = interpret
+    primitive: Primitive, arguments: Sequence[Any], spend: Spend | None = None, execute: Execute | None = None
 ) -> tuple[Array, ...]:
-    """Return the results of one primitive, not bound yet, on *arguments*; *spend* and *run* as for ``interpret``.
+    """Return the results of one primitive, not bound yet, on *arguments*; *spend* and *execute* as for ``interpret``.
 
     Raises:
         ShapeError, UnsupportedError: It does not fit its inputs.
     """
     if primitive.data_dependent:
-        return (
-            primitive.execute(arguments, run) if isinstance(primitive, ControlFlow) else primitive.reference(*arguments)
-        )
+        if execute is not None and isinstance(primitive, ControlFlow):
+            return execute(primitive, arguments)
+        return primitive.reference(*arguments)
     layouts = [Layout.of(a) for a in arguments]
     if (body := inlined(primitive, layouts, arguments)) is not None:
         feeds = dict(zip(body.inputs, arguments[len(arguments) - len(body.inputs) :], strict=True))
-        results = interpret(body, feeds, spend, run)
+        results = interpret(body, feeds, spend, execute)
         return tuple(results[name] for name, _ in body.outputs)
     bound = primitive.bind(layouts, arguments)
     kept = [layouts[i] for i in bound.keep]
@@ -89,6 +92,20 @@ def check_kinds(layer: Layer, arguments: Sequence[Any]) -> None:
             raise ShapeError(f"node {layer.name!r}: {source} is {found}, and {primitive.kind} requires {wanted}")
 
 
+class Blocks(ABC):
+    """Control flow of which a run does several trips at once.
+
+    Attributes:
+        bodies: The topologies that do so, by their number of trips.
+    """
+
+    bodies: dict[int, Topology]
+
+    @abstractmethod
+    def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...] | None:
+        """Return the outputs, computed by *bodies* with *run*; ``None`` where the inputs do not allow that."""
+
+
 class ControlFlow(DataDependent):
     """Base of primitives that run bodies, topologies of their own: If, Loop, Scan.
 
@@ -107,6 +124,10 @@ class ControlFlow(DataDependent):
 
     def unrolled(self, find: FindKnown) -> Topology | None:
         """Return the layers that stand for it whatever is fed, ``None``: itself. They take its last inputs."""
+        return None
+
+    def blocks(self) -> Blocks | None:
+        """Return what does several trips at once, ``None`` where nothing can; it keeps what it has found."""
         return None
 
     def result_types(self) -> Sequence[str | None]:

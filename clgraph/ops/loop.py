@@ -13,7 +13,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.host_types import STRINGS
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.interpret import ControlFlow, FindKnown, RunBody
+from clgraph.graph.interpret import Blocks, ControlFlow, FindKnown, RunBody
 from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.random_numbers import RANDOM_KEY, folded
 from clgraph.graph.topology import Topology
@@ -72,6 +72,12 @@ class Loop(ControlFlow):
             *state,
             *(self._stacked(s, name, d) for s, (name, _), d in zip(stacks, outputs, self.scanned, strict=True)),
         )
+
+    def blocks(self) -> Blocks | None:
+        from clgraph.ops.loop_blocks import loop_blocks
+        from clgraph.ops.loop_trips import LoopBody
+
+        return loop_blocks(LoopBody.of(self.body, self.carried), self.counted, self.conditional)
 
     def unrolled(self, find: FindKnown) -> Topology | None:
         from clgraph.ops.loop_trips import LoopBody

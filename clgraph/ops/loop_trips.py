@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -100,20 +100,46 @@ class LoopBody:
             made.constant(name, array)
         names = {name: name for name in (*self.around, *self.topology.constants, *self.carried)}
         names[self.condition] = made.constant(self.condition, np.array(True))
-        steady = self._steady()
-        columns: list[list[str]] = [[] for _ in self.scanned]
-        for trip in range(trips):
+
+        def begin(trip: int) -> None:
             names[self.trip] = made.constant(f"trip_{trip}/{self.trip}", np.array(trip, np.int64))
-            for layer in self.topology.layers:
-                if trip and steady.issuperset(layer.outputs):
+
+        kept = {name for name, value in zip(self.carried, self.next, strict=True) if name == value}
+        steady = {*self.around, *self.topology.constants, *kept}
+        self.write(made, self.topology.layers, names, steady, range(trips), begin)
+        return made.pruned()
+
+    def write(
+        self,
+        made: Topology,
+        layers: Sequence[Layer],
+        names: dict[str, str],
+        steady: set[str],
+        trips: range,
+        begin: Callable[[int], None],
+    ) -> None:
+        """Add *layers* to *made* once a trip, then the carried values among *names* and the stacked results as outputs.
+
+        Args:
+            names: How *made* calls the values of the body.
+            steady: Values that are the same in every trip; the layers that make more of them are added once.
+            begin: Called in front of each trip, to name what it has of its own.
+        """
+        flowing = {name: value for name, value in zip(self.carried, self.next, strict=True) if name in names}
+        columns: list[list[str]] = [[] for _ in self.scanned]
+        for trip in trips:
+            begin(trip)
+            for layer in layers:
+                repeated = steady.issuperset(layer.inputs) and _repeats(layer)
+                if repeated and steady.issuperset(layer.outputs):
                     continue
-                own = "" if steady.issuperset(layer.outputs) else f"trip_{trip}/"
+                own = "" if repeated else f"trip_{trip}/"
+                steady.update(layer.outputs if repeated else ())
                 outputs = [f"{own}{name}" for name in layer.outputs]
-                read = (names[name] for name in layer.inputs)
                 made.add(
                     f"{own}{layer.name}",
                     layer.primitive,
-                    *read,
+                    *(names[name] for name in layer.inputs),
                     outputs=outputs,
                     origin=layer.origin,
                     annotation=layer.annotation,
@@ -121,21 +147,11 @@ class LoopBody:
                 names.update(zip(layer.outputs, outputs, strict=True))
             for i, (column, name) in enumerate(zip(columns, self.scanned, strict=True)):
                 column.append(made.add(f"trip_{trip}/row_{i}", Unsqueeze((0,)), names[name]))
-            names.update([(name, names[value]) for name, value in zip(self.carried, self.next, strict=True)])
-        for name in self.carried:
+            names.update([(name, names[value]) for name, value in flowing.items()])
+        for name in flowing:
             made.output(name, names[name])
         for i, column in enumerate(columns):
             made.output(f"scanned_{i}", made.add(f"rows_{i}", Concat(0), *column))
-        return made.pruned()
-
-    def _steady(self) -> set[str]:
-        """Return the values that are the same in every trip."""
-        kept = {name for name, value in zip(self.carried, self.next, strict=True) if name == value}
-        steady = {*self.around, *self.topology.constants, *kept}
-        for layer in self.topology.layers:
-            if _repeats(layer) and steady.issuperset(layer.inputs):
-                steady.update(layer.outputs)
-        return steady
 
 
 def _repeats(layer: Layer) -> bool:

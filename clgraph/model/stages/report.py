@@ -66,12 +66,8 @@ def _where(piece: PieceRunner) -> str:
 
 
 def _run_bodies(piece: PieceRunner) -> list[tuple[str, StageRunner]]:
-    found = []
-    for layer in piece.piece.topology.layers:
-        if isinstance(layer.primitive, ControlFlow):
-            bodies = layer.primitive.bodies().items()
-            found += [(f"{layer.name}/{name}", piece.bodies[id(b)]) for name, b in bodies if id(b) in piece.bodies]
-    return found
+    pairs = ((f"{layer}/{role}", id(body)) for layer, role, body in piece.bodies_of_layers())
+    return [(name, piece.bodies[key]) for name, key in pairs if key in piece.bodies]
 
 
 def _report(layer: Layer, piece: PieceRunner) -> NodeReport:

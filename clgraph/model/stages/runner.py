@@ -11,7 +11,7 @@ import functools
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import mutable
 from clgraph.errors import UnsupportedError
 from clgraph.graph.host_types import kind_of
-from clgraph.graph.interpret import ControlFlow, check_kinds, interpret
+from clgraph.graph.interpret import Blocks, ControlFlow, check_kinds, interpret
 from clgraph.graph.refusals import one_line
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
@@ -110,6 +110,7 @@ class PieceRunner:
         self._heavy = piece.compilable and sum(a.nbytes for a in piece.topology.constants.values()) > HOST_CONSTANTS
         self._models: dict[tuple[tuple[DType, ...], bool], Model] = {}
         self._bodies: dict[int, StageRunner] = {}
+        self._blocks: dict[int, Blocks | None] = {}
         self._most = float("inf")
         self._plans = HostPlans(piece.topology)
         self._strict = strict
@@ -132,6 +133,14 @@ class PieceRunner:
     def bodies(self) -> Mapping[int, StageRunner]:
         """What has run the bodies of control flow in the piece, by the identity of the topology."""
         return self._bodies
+
+    def bodies_of_layers(self) -> Iterator[tuple[str, str, Topology]]:
+        """Yield each body of control flow with the layer's name and its role; blocks of trips of loops, too."""
+        for layer in self.piece.topology.layers:
+            if isinstance(layer.primitive, ControlFlow):
+                yield from ((layer.name, role, body) for role, body in layer.primitive.bodies().items())
+                if (blocks := self._blocks.get(id(layer.primitive))) is not None:
+                    yield from ((layer.name, f"{trips} trips", body) for trips, body in blocks.bodies.items())
 
     def run(
         self, arrays: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
@@ -166,8 +175,8 @@ class PieceRunner:
         arrays = {name: array_of(a) for name, a in feeds.items()}
         results, failure = self._by_plan(arrays) if self.piece.compilable else (None, None)
         if results is None:
-            body = functools.partial(self._run_body, watch=watch, cancellation=cancellation)
-            results = interpret(self.piece.topology, arrays, spend, body)
+            execute = functools.partial(self._execute, watch=watch, cancellation=cancellation)
+            results = interpret(self.piece.topology, arrays, spend, execute)
             if failure is not None:
                 _log.warning(
                     "%s: its plan failed, and its layers are computed without: %s", self.piece.topology.label, failure
@@ -190,12 +199,28 @@ class PieceRunner:
         self.operations = plan.operations
         return results, None
 
+    def _execute(
+        self,
+        primitive: ControlFlow,
+        inputs: Sequence[Any],
+        watch: StageObserver | None,
+        cancellation: Cancellation | None,
+    ) -> tuple[Any, ...]:
+        """Compute control flow in blocks of trips where it can be, else body by body."""
+        run = functools.partial(self._run_body, watch=watch, cancellation=cancellation)
+        if id(primitive) not in self._blocks:
+            self._blocks[id(primitive)] = primitive.blocks()
+        blocks = self._blocks[id(primitive)]
+        results = None if blocks is None else blocks.execute(inputs, functools.partial(run, whole=True))
+        return primitive.execute(inputs, run) if results is None else results
+
     def _run_body(
         self,
         body: Topology,
         feeds: Mapping[str, Any],
         watch: StageObserver | None = None,
         cancellation: Cancellation | None = None,
+        whole: bool = False,
     ) -> dict[str, Any]:
         if id(body) not in self._bodies:
             self._bodies[id(body)] = StageRunner(
@@ -204,7 +229,7 @@ class PieceRunner:
                 strict=self._strict,
                 tensors=self._tensors,
                 preferences=self._wishes,
-                whole=False,
+                whole=whole,
                 label=f"{self.piece.topology.label}_{self._role(body)}_",
             )
         results = self._bodies[id(body)].run(feeds, watch, cancellation)
@@ -212,11 +237,9 @@ class PieceRunner:
 
     def _role(self, body: Topology) -> str:
         """Return the name of the node that has *body*, as far as folders can have it, and the body's."""
-        for layer in self.piece.topology.layers:
-            if isinstance(layer.primitive, ControlFlow):
-                for role, found in layer.primitive.bodies().items():
-                    if found is body:
-                        return re.sub(r"[^\w.-]+", "_", f"{layer.name}_{role}")
+        for layer, role, found in self.bodies_of_layers():
+            if found is body:
+                return re.sub(r"[^\w.-]+", "_", f"{layer}_{role}")
         return "body"
 
     def _on_device(

@@ -1,0 +1,274 @@
+"""Loops whose trips are known when they start, run in blocks of trips: strip mining.
+
+What a run tells before the first trip (counters, conditions on them, slices by them) is computed for all trips at once,
+or found from the last run. The rest of the body is written out for a block of trips, a program like any other.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.errors import ClgraphError
+from clgraph.graph.gathered import Gathered
+from clgraph.graph.interpret import Blocks, RunBody, compute, interpret
+from clgraph.graph.layer import Layer
+from clgraph.graph.primitive import Array
+from clgraph.graph.random_numbers import RANDOM_KEY
+from clgraph.graph.signature import Signature
+from clgraph.graph.topology import Topology
+from clgraph.graph.unrolling import needed_for
+from clgraph.ops.gather import Gather
+from clgraph.ops.loop_trips import LoopBody
+
+BLOCKS = (16, 4, 1)
+"""Trips of a block, from the most."""
+
+FEWEST_TRIPS = 8
+"""Trips from which a loop runs in blocks: the first run compiles them."""
+
+MOST_TRIPS = 1 << 12
+"""Trips up to which all that is known of them is held at once."""
+
+_MOST_LAYERS = 64
+"""Of a body: a large one keeps a device busy trip by trip."""
+
+_SMALL = 16
+"""Elements of a value, of integers or bools, that may decide about trips."""
+
+_CUTS = ("gather", "slice")
+_KEPT = 16
+"""Runs whose counters are kept."""
+
+_MOST_SHAPES = 256
+"""Shapes of which is kept whether carried values keep theirs."""
+
+
+@frozen
+class _Told:
+    """What of a loop is known before it starts.
+
+    Attributes:
+        states: Carried values that follow from their first ones.
+        names: These, the number of the trip and what is computed of both alone.
+        trip: What makes them and the condition in one trip; its other inputs are values from around.
+        cuts: Layers that cut a slice of a value from around by them.
+    """
+
+    states: tuple[str, ...]
+    names: frozenset[str]
+    trip: Topology
+    cuts: tuple[Layer, ...]
+
+
+@frozen
+class _Trips:
+    """What is known of a run before it starts.
+
+    Attributes:
+        count: Of the trips.
+        columns: Values of each trip, and constants as often, by name.
+        last: Carried values behind the last trip by name.
+    """
+
+    count: int
+    columns: Mapping[str, Sequence[Array]]
+    last: Mapping[str, Array]
+
+
+class LoopBlocks(Blocks):
+    """A loop as blocks of its trips.
+
+    Attributes:
+        bodies: The blocks that have been made, by their number of trips.
+    """
+
+    def __init__(self, body: LoopBody, counted: bool, conditional: bool, told: _Told) -> None:
+        """Take what :func:`loop_blocks` has found of a loop whose first inputs are the trips and the condition."""
+        self._body, self._counted, self._conditional, self._told = body, counted, conditional, told
+        gone = {*told.names, *(name for cut in told.cuts for name in cut.outputs)}
+        self._layers = [layer for layer in body.topology.layers if gone.isdisjoint(layer.outputs)]
+        nexts = dict(zip(body.carried, body.next, strict=True))
+        others = [name for name in body.carried if name not in told.states]
+        self._flowing = tuple(name for name in others if nexts[name] != name)
+        wanted = {*body.scanned, *(nexts[name] for name in self._flowing)}
+        wanted.update(name for layer in self._layers for name in layer.inputs)
+        self._rows = tuple(sorted(gone & wanted))
+        self._around = tuple(n for n in (*others, *body.around) if n in wanted and n not in self._flowing)
+        self._runs: OrderedDict[Hashable, _Trips | None] = OrderedDict()
+        self._steady: dict[Hashable, bool] = {}
+        self.bodies: dict[int, Topology] = {}
+
+    def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...] | None:
+        """Return the results of the loop, ``None`` where it has to run trip by trip; *run* runs a block."""
+        start = self._counted + self._conditional
+        values = dict(zip((*self._body.carried, *self._body.around), inputs[start:], strict=True))
+        if not all(type(a) is np.ndarray for a in values.values()):
+            return None
+        trips = int(np.ravel(inputs[0])[0]) if self._counted else None
+        known = self._trips_of(values, not self._conditional or bool(np.ravel(inputs[start - 1])[0]), trips)
+        if known is None or known.count < FEWEST_TRIPS:
+            return None
+        try:
+            rows = self._rows_of(values, known)
+        except (ClgraphError, ValueError):
+            return None
+        state = {name: values[name] for name in self._flowing}
+        around = {name: values[name] for name in self._around}
+        if not self._is_steady(state, rows, around):
+            return None
+        columns: list[list[Array]] = [[] for _ in self._body.scanned]
+        gathered, start = Gathered("the scanned results"), 0
+        for size in BLOCKS:
+            while known.count - start >= size:
+                cut = {f"{name}/rows": array[start : start + size] for name, array in rows.items()}
+                made = run(self._block(size), {**state, **cut, **around})
+                state = {name: made[name] for name in self._flowing}
+                for i, column in enumerate(columns):
+                    column.append(made[f"scanned_{i}"])
+                gathered.add(column[-1] for column in columns)
+                start += size
+        last = {**values, **known.last, **state}
+        return (*(last[name] for name in self._body.carried), *map(np.concatenate, columns))
+
+    def _trips_of(self, values: Mapping[str, Array], going: bool, trips: int | None) -> _Trips | None:
+        first = {name: values[name] for name in self._told.trip.inputs if name in values}
+        if any(array.size > _SMALL or array.dtype.kind not in "iub" for array in first.values()):
+            return None
+        key = trips, going, tuple((a.shape, a.dtype, a.tobytes()) for a in first.values())
+        if key not in self._runs:
+            self._runs[key] = self._decided(first, going, trips)
+            if len(self._runs) > _KEPT:
+                self._runs.popitem(last=False)
+        self._runs.move_to_end(key)
+        return self._runs[key]
+
+    def _decided(self, first: Mapping[str, Array], going: bool, trips: int | None) -> _Trips | None:
+        """Compute what is known of a run, trip by trip."""
+        body, told = self._body, self._told
+        nexts = dict(zip(body.carried, body.next, strict=True))
+        feeds, count = dict(first), 0
+        columns: dict[str, list[Array]] = {}
+        while going and (trips is None or count < trips):
+            if count == MOST_TRIPS:
+                return None
+            feeds[body.trip] = np.array(count, np.int64)
+            try:
+                values = {**told.trip.constants, **feeds, **interpret(told.trip, feeds)}
+            except ClgraphError:
+                return None
+            for name, value in values.items():
+                columns.setdefault(name, []).append(np.asarray(value))
+            going = bool(np.ravel(values[body.goes_on])[0])
+            feeds.update([(name, np.asarray(values[nexts[name]])) for name in told.states])
+            count += 1
+        return _Trips(count, columns, {name: feeds[name] for name in told.states})
+
+    def _rows_of(self, values: Mapping[str, Array], known: _Trips) -> dict[str, Array]:
+        """Return the values of all trips, stacked; raises where those of some trips have other shapes."""
+        found = {name: np.stack(known.columns[name]) for name in self._rows if name in self._told.names}
+        for cut in self._told.cuts:
+            x, places = values[cut.inputs[0]], [known.columns[name] for name in cut.inputs[1:]]
+            if isinstance(cut.primitive, Gather) and not places[0][0].ndim:
+                picked = cut.primitive.reference(x, np.stack(places[0]))[0]
+                found[cut.outputs[0]] = np.ascontiguousarray(np.moveaxis(picked, cut.primitive.axis, 0))
+            else:
+                pieces = [compute(cut.primitive, [x, *place])[0] for place in zip(*places, strict=True)]
+                found[cut.outputs[0]] = np.stack(pieces)
+        return found
+
+    def _is_steady(self, state: Mapping[str, Array], rows: Mapping[str, Array], around: Mapping[str, Array]) -> bool:
+        """Whether the carried values keep their shapes and types from trip to trip."""
+        feeds = {**state, **{f"{name}/rows": a[:1] for name, a in rows.items()}, **around}
+        key = tuple((a.shape, a.dtype) for a in feeds.values())
+        if key not in self._steady:
+            if len(self._steady) == _MOST_SHAPES:
+                self._steady.clear()
+            block = self._block(1)
+            typed = {name: Signature(name, DType.of(a.dtype), a.shape) for name, a in feeds.items()}
+            try:
+                made = dict(replace(block, inputs=typed).build().outputs)
+                kept = all(made[n].layout.shape == a.shape for n, a in state.items())
+                self._steady[key] = kept and all(made[n].layout.dtype == DType.of(a.dtype) for n, a in state.items())
+            except ClgraphError:
+                self._steady[key] = False
+        return self._steady[key]
+
+    def _block(self, trips: int) -> Topology:
+        """Return the layers of a block; they take and make the carried values, and take those of its trips in rows."""
+        if trips in self.bodies:
+            return self.bodies[trips]
+        body, made = self._body, Topology(op_types=self._body.topology.op_types)
+        rows = [f"{name}/rows" for name in self._rows]
+        for name in (*self._flowing, *rows, *self._around):
+            made.input(name, None, None)
+        names = {name: name for name in (*self._flowing, *self._around)}
+        names |= {name: made.constant(name, array) for name, array in body.topology.constants.items()}
+        names[body.condition] = made.constant(body.condition, np.array(True))
+        steady = {*self._around, *body.topology.constants}
+
+        def begin(trip: int) -> None:
+            place = made.constant(f"trip_{trip}", np.array(trip, np.int64))
+            for name in self._rows:
+                names[name] = made.add(f"trip_{trip}/{name}", Gather(0), f"{name}/rows", place)
+
+        body.write(made, self._layers, names, steady, range(trips), begin)
+        made.label = f"{trips}_trips_"
+        self.bodies[trips] = made.pruned()
+        return self.bodies[trips]
+
+
+def loop_blocks(body: LoopBody, counted: bool, conditional: bool) -> LoopBlocks | None:
+    """Return the blocks of a loop with *body*; ``None`` where no run tells its trips before it starts."""
+    layers = body.topology.layers
+    if RANDOM_KEY in body.topology.inputs or len(layers) > _MOST_LAYERS:
+        return None
+    if any(layer.primitive.data_dependent for layer in layers):
+        return None
+    nexts = dict(zip(body.carried, body.next, strict=True))
+    around = {*body.around, *(name for name, value in nexts.items() if name == value)}
+    asked = body.deciding()
+    if asked is None:
+        return None
+    constants = {*body.topology.constants, body.condition}
+    given = {name for name in asked.inputs if name in around}
+    states = [name for name in body.carried if name not in around]
+    while True:
+        own, known = _following(layers, {*constants, *given, body.trip, *states})
+        left = [name for name in states if nexts[name] in known]
+        if left == states:
+            break
+        states = left
+    if body.goes_on not in known:
+        return None
+    names = known - _following(layers, constants)[1] - given
+    cuts = [x for x in layers if x.primitive.kind in _CUTS and x.inputs[0] in around and _cuts(x, known, names)]
+    wanted = {body.goes_on, *names, *(nexts[name] for name in states), *(name for x in cuts for name in x.inputs[1:])}
+    trip = Topology(layers=needed_for(wanted, own))
+    read = wanted | {name for layer in trip.layers for name in layer.inputs}
+    trip.inputs = {n: s for n, s in body.topology.inputs.items() if n in read and n in {body.trip, *states, *given}}
+    trip.constants = {n: a for n, a in body.topology.constants.items() if n in read} | {body.condition: np.array(True)}
+    trip.outputs = [(name, name) for layer in trip.layers for name in layer.outputs]
+    return LoopBlocks(body, counted, conditional, _Told(tuple(states), frozenset(names), trip, tuple(cuts)))
+
+
+def _following(layers: Sequence[Layer], known: Collection[str]) -> tuple[list[Layer], set[str]]:
+    """Return the layers that follow from what is *known* alone, and all that is known with them."""
+    found, own = set(known), list[Layer]()
+    for layer in layers:
+        if found.issuperset(layer.inputs):
+            found.update(layer.outputs)
+            own.append(layer)
+    return own, found
+
+
+def _cuts(layer: Layer, known: Collection[str], names: Collection[str]) -> bool:
+    """Whether where *layer* cuts its first input is known before the loop starts, and another place in each trip."""
+    places = layer.inputs[1:]
+    return all(name in known for name in places) and any(name in names for name in places)
