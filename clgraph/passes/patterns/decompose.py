@@ -25,6 +25,7 @@ from clgraph.ops.resize import Resize
 from clgraph.ops.space import Shuffle
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.patterns.depth_windows import spread_depth
+from clgraph.passes.patterns.dot_product import spread_dots
 from clgraph.passes.patterns.flattened_product import spread_product
 from clgraph.passes.patterns.grouped_upsampling import spread_groups
 from clgraph.passes.patterns.log_sum_exp import spread_log_sum, spread_log_sum_exp
@@ -50,6 +51,7 @@ _RULES: _Rules = {
 }
 _ON_CPUS: _Rules = {
     Reduce: (spread_log_sum_exp, spread_log_sum),
+    MatMul: (spread_dots,),
     Convolution: (spread_depth,),
     ConvTranspose: (spread_groups, spread_overlaps, spread_upsampling),
     Pooling: (spread_pooling,),
@@ -80,6 +82,7 @@ class Decompose(Pass):
     * On CPUs a transposed convolution with groups is a convolution for each phase, and a transpose
       (``grouped_upsampling``).
     * On CPUs a logarithm of a sum, of exponentials too, is its steps (``log_sum_exp``).
+    * On CPUs a product of one long row and one column is a product of their elements and its sum (``dot_product``).
     * A product of a flattened tensor, unflattened behind it, is one of the tensor itself (``flattened_product``).
     """
 
@@ -88,7 +91,7 @@ class Decompose(Pass):
         "batch_normalization": "becomes a product and a sum of constants where its statistics are constant",
         "eltwise": "a scalar constant becomes an activation's parameter",
         "reduce": "the logarithm of a sum, of exponentials too, becomes its steps",
-        "matmul": "of a tensor that is flattened for it: one of the tensor itself",
+        "matmul": "of a tensor that is flattened for it: one of the tensor itself; of one row and one column: a sum",
         "shuffle": "channels to pixels: a transpose between reshapes",
         "slice": "those that hold every pixel, joined for a convolution, become a space to depth",
         "convolution": "of one element, of pixels that became channels: one of the pixels; loses weights of pads "
