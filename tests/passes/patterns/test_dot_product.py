@@ -14,10 +14,10 @@ from tests.support.programs import Net, run
 CPU = {"cpu": DeviceInfo("cpu", "cpu")}
 
 
-def product(a, b, p=MatMul(), dtype=np.float32, bias=None) -> Net:
+def product(a, b, p=None, dtype=np.float32, bias=None) -> Net:
     net = Net()
     added = [] if bias is None else [net.input("c", bias, dtype)]
-    net.add("y", p, net.input("a", a, dtype), net.input("b", b, dtype), *added)
+    net.add("y", p or MatMul(), net.input("a", a, dtype), net.input("b", b, dtype), *added)
     return net
 
 
