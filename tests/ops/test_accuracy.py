@@ -72,7 +72,7 @@ OTHER = {
 }  # fmt: skip
 """Kinds whose own tests have the bounds: of run-time lengths, of a product, of places, of bytes, of a recurrence, of
 sums of few updates, and of sums in double."""
-SAME = {"matmul.narrow", "pooling.bytes_fsv16", "pooling.elements", "resize.bytes_fsv16"}
+SAME = {"matmul.narrow", "pooling.bytes_fsv16", "pooling.elements", "resize.bytes_fsv16", "resize.nearest"}
 """Tiles whose results are another's, or their inputs', bit by bit, which their own tests compare."""
 
 

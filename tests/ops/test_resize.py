@@ -10,6 +10,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.implementations.cpu.resize_elements import ResizeElements
+from clgraph.implementations.cpu.resize_nearest import ResizeNearest
 from clgraph.implementations.cpu.resize_rows import ResizeRows
 from clgraph.ops.resize import Resize
 from clgraph.selector.query import DeviceInfo
@@ -142,7 +143,13 @@ def test_every_implementation_is_within_its_bound(rule, size, dtype, engine):
 @pytest.mark.opencl
 @pytest.mark.parametrize(
     ("shape", "size", "antialias"),
-    [((2, 21, 37), (2, 40, 18), True), ((35, 20), (35, 33), False), ((2, 5, 3, 7), (2, 18, 3, 7), False)],
+    [
+        ((2, 21, 37), (2, 40, 18), True),
+        ((35, 20), (35, 33), False),
+        ((2, 5, 3, 7), (2, 18, 3, 7), False),
+        ((2, 5, 7, 3), (2, 18, 11, 3), False),
+        ((1, 9, 14, 21), (1, 5, 6, 21), True),
+    ],
 )
 def test_more_rows_and_columns_than_a_vector_has_are_within_the_bound_too(shape, size, antialias, engine):
     scales = tuple(n / d for n, d in zip(size, shape, strict=True))
@@ -160,6 +167,39 @@ def test_the_nearest_by_whole_factors_repeats_elements_of_any_type(dtype, engine
     shape, size = (2, 3, 5, 7), (2, 3, 10, 21)
     nearest = Resize("nearest", "asymmetric", "floor", shape=size, scales=(1.0, 1.0, 2.0, 3.0))
     found = check_op(engine, nearest, shape, dtype=dtype)
-    assert ("resize.elements" in found) == (engine.device.info.kind == "cpu")
+    assert ({"resize.elements", "resize.nearest"} <= {*found}) == (engine.device.info.kind == "cpu")
     q = pose(DeviceInfo(), ResizeElements, replace(nearest, nearest="ceil"), [Layout(dtype, shape)], arity=1)
     assert "as many times" in str(ResizeElements.refusal(q))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("dtype", "shape", "size"),
+    [
+        (DType.F32, (2, 3, 3, 41), (2, 3, 9, 82)),
+        (DType.F16, (2, 5, 40), (2, 5, 120)),
+        (DType.U8, (3, 2, 37), (3, 2, 148)),
+        (DType.F64, (1, 2, 6, 23), (1, 2, 4, 46)),
+        (DType.I8, (2, 7, 6, 3), (2, 10, 11, 3)),
+        (DType.F32, (1, 4, 5, 11), (1, 9, 3, 11)),
+        (DType.I16, (1, 4, 5, 4), (1, 4, 10, 4)),
+        (DType.BOOL, (9, 2), (4, 2)),
+    ],
+    ids=str,
+)
+def test_the_nearest_of_any_type_are_elements_of_the_input(dtype, shape, size, engine):
+    """Rows of two, three and four of each, others; of channels behind them, as one element, a few or a run."""
+    scales = tuple(n / d for n, d in zip(size, shape, strict=True))
+    for rule, nearest in (("asymmetric", "floor"), ("half_pixel", "round_prefer_ceil"), ("align_corners", "ceil")):
+        p = Resize("nearest", rule, nearest, shape=size, scales=scales)
+        odd = lambda rng, of: rng.choice([np.nan, -np.inf, -0.0, 1.0], of)  # noqa: E731
+        draw = {0: odd} if dtype.floating else None
+        found = check_op(engine, p, shape, dtype=dtype, draw=draw, families=("normal",))
+        if engine.device.info.kind == "cpu":
+            assert found["resize.nearest"] == 0
+
+
+def test_the_nearest_along_axes_apart_are_left_to_others():
+    apart = Resize("nearest", shape=(4, 3, 4), scales=(2.0, 1.0, 2.0))
+    q = pose(DeviceInfo(), ResizeNearest, apart, [Layout(DType.U8, (2, 3, 2))], arity=1)
+    assert "two neighbours" in str(ResizeNearest.refusal(q))

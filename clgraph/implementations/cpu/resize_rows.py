@@ -1,4 +1,4 @@
-"""Interpolation of planes on CPU devices by lists of taps: any mode, along rows and columns."""
+"""Interpolation of planes on CPU devices by lists of taps: any mode, along rows and columns; channels may be behind."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from clgraph.selector.plan import Plan, Table
 from clgraph.selector.query import Query
 
 _ROWS = 16
+_VECTOR = 16
 _ITEMS = 4
 """Work-items a worker."""
 
@@ -33,12 +34,11 @@ class ResizeRows(General[Resize]):
             return "requires tensors without gaps"
         if not x.count or not y.count:
             return "requires elements"
-        kept = all(q.primitive.keeps(axis, x.shape[axis]) for axis in range(_row_axis(q)))
-        return None if kept else "resizes two axes alone, the last one among them, or one"
+        return "resizes one axis, or two neighbours" if _axes(q) is None else None
 
     @classmethod
     def cost(cls, q: Query[Resize]) -> float:
-        (y,), axis = q.outputs, _row_axis(q)
+        (y,), (axis, _, _) = q.outputs, _planes(q)
         (down, _), (across, _) = _taps(q)
         read, made = (prod(v.shape[axis + 1 :]) for v in (q.inputs[0], y))
         products = y.count / made * read * (down + 4) + y.count * (across + 4)
@@ -47,28 +47,46 @@ class ResizeRows(General[Resize]):
 
     @classmethod
     def plan(cls, q: Query[Resize]) -> Plan:
-        x, y, axis = q.inputs[0].shape, q.outputs[0].shape, _row_axis(q)
+        x, y, (axis, _, unit) = q.inputs[0].shape, q.outputs[0].shape, _planes(q)
         ((down, first), (across, second)), planes = _taps(q), prod(x[:axis])
         read, made = prod(x[axis + 1 :]), prod(y[axis + 1 :])
         jobs = planes * -(-y[axis] // _ROWS)
         items = min(jobs, _ITEMS * q.device.workers)
-        numbers = table([planes, x[axis], read, y[axis], made, down, across])
+        numbers = table([planes, x[axis], read, y[axis], made, down, across, unit if unit >= _VECTOR else 1])
         step = launch("resize/resize_rows", Jit(), items, "in0", "out0", "scratch0", numbers, Table((*first, *second)))
         return Plan((step,), (items * _ROWS * (-(-read // 16) if across else 1) * 16 * 4,))
 
 
-def _row_axis(q: Query[Resize]) -> int:
-    """Return the axis of the rows: the last but one, or the last that is resized; what is behind are the columns."""
+def _axes(q: Query[Resize]) -> tuple[int, int | None] | None:
+    """Return the axes of rows and of columns, no columns where what is behind rows stays; ``None`` where others go."""
     shape = q.inputs[0].shape
     resized = [axis for axis, size in enumerate(shape) if not q.primitive.keeps(axis, size)]
-    return min(len(shape) - 2, resized[-1] if resized else 0)
+    last = len(shape) - 1
+    if len(resized) == 2 and resized[1] == resized[0] + 1:
+        return resized[0], resized[1]
+    if len(resized) > 1:
+        return None
+    return (last - 1, last) if resized == [last] else (resized[0] if resized else 0, None)
+
+
+def _planes(q: Query[Resize]) -> tuple[int, int | None, int]:
+    """Return the axes of rows and of columns, and how many neighbours behind a column have its taps."""
+    found = _axes(q)
+    assert found is not None
+    row, column = found
+    return row, column, 1 if column is None else prod(q.inputs[0].shape[column + 1 :])
 
 
 def _taps(q: Query[Resize]) -> tuple[tuple[int, list[int]], tuple[int, list[int]]]:
-    """Return what :func:`tap_values` says of rows and of columns; nothing of those that stay."""
-    shape, axis = q.inputs[0].shape, _row_axis(q)
-    rows = tap_values(q.primitive.counting_taps(axis, shape[axis]))
-    last = len(shape) - 1
-    if axis < last - 1 or q.primitive.keeps(last, shape[last]):
+    """Return what :func:`tap_values` says of rows and of columns; nothing of those that stay.
+
+    Fewer neighbours behind a column than a vector has are columns of their own.
+    """
+    shape, (row, column, unit) = q.inputs[0].shape, _planes(q)
+    rows = tap_values(q.primitive.counting_taps(row, shape[row]))
+    if column is None:
         return rows, (0, [])
-    return rows, tap_values(q.primitive.counting_taps(last, shape[last]))
+    taps = q.primitive.counting_taps(column, shape[column])
+    if unit < _VECTOR:
+        taps = tuple(tuple((at * unit + i, weight) for at, weight in each) for each in taps for i in range(unit))
+    return rows, tap_values(taps)

@@ -1,0 +1,83 @@
+// The nearest elements along two neighbouring axes of a dense plain tensor [planes][height][width][unit], of any type.
+//
+// Output element i of an axis is the one at (offset + (i + middle) * factor / divisor) - middle, in float, as in
+// resize_fsv16.cl. A ticket is a run of rows of the result; one that shows the row of the input that the one before it
+// shows is copied from that. Exact.
+//
+// inp, out                       dense;  itemsize: bytes of an element, which may stand for several neighbours
+// in_height, in_width, height, width   of a plane of the input, of the result
+// unit                           elements of a pixel;  whole: 1: they are copied as one run
+// times                          2, 3, 4: every element of a row is there so many times; else they lie anywhere
+// rows, ticket_rows              of the result: in all, of a ticket
+// rule, middle, factor_y, divisor_y, offset_y, factor_x, divisor_x, offset_x   as in resize_fsv16.cl
+//
+// scratch: where each element of a row lies, or each pixel of `unit` elements that are copied as one.
+#include "interleave.clh"
+#include "resize_taps.clh"
+
+// y[i] = x[places[i]], which is x[i / times] for times of 2 to 4.
+#define NEAREST(T) \
+  NOINLINE static void nearest_##T(__global const T* restrict x, __global T* restrict y, __global const int* restrict places, \
+                                  const int times, const int n) { \
+    __global loose_##T* out = (__global loose_##T*)y; \
+    int i = 0; \
+    for (; times && i + 16 * times <= n; i += 16 * times, out += times) { \
+      const T##16 v = *(__global const loose_##T*)(x + i / times); \
+      if (times == 2) { \
+        out[0] = v.s0011223344556677, out[1] = v.s8899aabbccddeeff; \
+      } else if (times == 3) { \
+        out[0] = v.s0001112223334445, out[1] = v.s55666777888999aa, out[2] = v.sabbbcccdddeeefff; \
+      } else { \
+        out[0] = v.s0000111122223333, out[1] = v.s4444555566667777; \
+        out[2] = v.s88889999aaaabbbb, out[3] = v.sccccddddeeeeffff; \
+      } \
+    } \
+    for (; i < n; i++) y[i] = x[places[i]]; \
+  }
+NEAREST(uchar)
+NEAREST(ushort)
+NEAREST(uint)
+NEAREST(ulong)
+
+typedef uint16 __attribute__((aligned(1))) loose_bytes;
+
+NOINLINE static void copied_run(__global const char* from, __global char* to, const int bytes) {
+  int i = 0;
+  for (; i + 64 <= bytes; i += 64) *(__global loose_bytes*)(to + i) = *(__global const loose_bytes*)(from + i);
+  for (; i + 16 <= bytes; i += 16) *(__global loose_uchar*)(to + i) = *(__global const loose_uchar*)(from + i);
+  for (; i < bytes; i++) to[i] = from[i];
+}
+
+static void resize_nearest(__global const resize_nearest_desc* d, __global char** banks, __global char* scratch,
+                           const int ticket, __global const post_step* post, const int posts) {
+  const int last = min((ticket + 1) * d->ticket_rows, d->rows), unit = d->unit, each = d->whole ? 1 : unit;
+  const int itemsize = d->itemsize, bytes = d->width * unit * itemsize, wide = d->width * each;
+  __global int* places = (__global int*)scratch;
+  for (int x = 0; x < d->width; x++) {
+    const float at = (d->offset_x + (x + d->middle) * d->factor_x / d->divisor_x) - d->middle;
+    const int place = resize_taps(at, 0, d->rule, d->in_width).x * each;
+    for (int e = 0; e < each; e++) places[x * each + e] = place + e;
+  }
+  int held = -1;
+  for (int r = ticket * d->ticket_rows; r < last; r++) {
+    const int plane = r / d->height;
+    const float at = (d->offset_y + (r - plane * d->height + d->middle) * d->factor_y / d->divisor_y) - d->middle;
+    const int row = plane * d->in_height + resize_taps(at, 0, d->rule, d->in_height).x;
+    __global const char* from = AT(const char, banks, d->inp) + (long)row * d->in_width * unit * itemsize;
+    __global char* to = AT(char, banks, d->out) + (long)r * bytes;
+    if (row == held)
+      copied_run(to - bytes, to, bytes);
+    else if (d->whole)
+      for (int x = 0; x < d->width; x++)
+        copied_run(from + places[x] * unit * itemsize, to + x * unit * itemsize, unit * itemsize);
+    else if (itemsize == 4)
+      nearest_uint((__global const uint*)from, (__global uint*)to, places, d->times, wide);
+    else if (itemsize == 2)
+      nearest_ushort((__global const ushort*)from, (__global ushort*)to, places, d->times, wide);
+    else if (itemsize == 1)
+      nearest_uchar((__global const uchar*)from, (__global uchar*)to, places, d->times, wide);
+    else
+      nearest_ulong((__global const ulong*)from, (__global ulong*)to, places, d->times, wide);
+    held = row;
+  }
+}
