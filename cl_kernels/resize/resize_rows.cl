@@ -49,9 +49,9 @@ __kernel void resize_rows(const int n, TENSOR(in0), TENSOR(out0), TENSOR(scratch
       for (int i = 0; c + i < width; i++) y[(long)r * columns + c + i] = ((const float*)&end)[i];
     }
     for (int r = 0; across && unit > 1 && r < count; r++) {
-      __global const int* tap = taps + 2 * (first + r) * down;
+      __global const int* own = taps + 2 * (first + r) * down;
       for (int c = 0; c < width; c += 16) {
-        const float16 sum = c + 16 <= width ? mixed(tap, down, x + c, width) : mixed_end(tap, down, x + c, width, width - c);
+        const float16 sum = c + 16 <= width ? mixed(own, down, x + c, width) : mixed_end(own, down, x + c, width, width - c);
         vstore16(sum, 0, stage + c);
       }
       for (int j = 0; j < columns / unit; j++) {

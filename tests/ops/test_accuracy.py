@@ -79,8 +79,8 @@ SAME = {"matmul.narrow", "pooling.bytes_fsv16", "pooling.elements", "resize.byte
 ROUNDED = {"convolution.bf16_pairs", "matmul.bf16_pairs"}
 """Tiles that round their inputs because an option says so: their own tests bound the sums of what is rounded."""
 
-MIXED = {"resize.elements", "resize.rows", "roi_align.rows"}
-"""Launches that mix a few elements by weights: the tests of their operators have the bounds."""
+MIXED = {"pooling.planes", "resize.elements", "resize.rows", "roi_align.rows"}
+"""What mixes a few elements by weights: the tests of their operators have the bounds."""
 
 DOUBLES = {"matmul.doubles", "softmax.doubles"}
 """Tiles of doubles alone: their own tests count each rounding."""

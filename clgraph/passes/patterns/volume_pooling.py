@@ -9,6 +9,8 @@ import numpy as np
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
+from clgraph.ops.conv_transpose import ConvTranspose
+from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.pad import Pad
 from clgraph.ops.pooling import Pooling
@@ -32,6 +34,9 @@ def spread_pooling(program: Program, node: Node) -> bool:
         return False
     x = node.inputs[0]
     if not x.layout.dtype.floating or 0 in (*x.layout.shape, *node.output.layout.shape):
+        return False
+    if not any(isinstance(n.primitive, Convolution | ConvTranspose) for n in program):
+        # Nothing computes slices, which are worth it where their channels are blocks already.
         return False
     batch, channels, slices, *size = x.layout.shape
     _, _, depth, *made = node.output.layout.shape

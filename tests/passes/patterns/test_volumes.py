@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from clgraph.ops.conv_transpose import ConvTranspose
+from clgraph.ops.convolution import Convolution
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.resize import Resize
 from clgraph.passes.patterns.decompose import Decompose
@@ -52,7 +53,8 @@ def test_a_transposed_convolution_of_volumes_is_one_of_slices_or_a_sum_of_them(m
 )
 def test_pooling_of_volumes_is_that_of_slices_and_over_them(function, kernel, rest) -> None:
     net = Net()
-    net.add("y", Pooling(function, kernel, **rest), net.input("x", (2, 3, 8, 7, 6)))
+    net.add("c", Convolution(), net.input("x", (2, 3, 8, 7, 6)), net.data("w", 3, 3, 1, 1, 1))
+    net.add("y", Pooling(function, kernel, **rest), "c")
     program = rewritten(net, "y", by=Decompose())
     assert [len(n.primitive.kernel) for n in program if isinstance(n.primitive, Pooling)] == [2]
 
@@ -78,6 +80,12 @@ def test_an_interpolation_of_volumes_is_one_along_the_first_axis_and_one_of_slic
     # Both sum up to 4 elements along each of 3 axes, with the same factors, whose magnitudes add up to 1.375 at most.
     bound = 2 * 3 * (4 + 1) * 2.0**-53 * 1.375**3 * np.abs(feeds["x"]).max()
     np.testing.assert_allclose(run_reference(program, feeds, exact=True)["y"], before, rtol=0, atol=bound)
+
+
+def test_pooling_of_volumes_stays_where_nothing_computes_slices() -> None:
+    net = Net()
+    net.add("y", Pooling("max", (2, 2, 2)), net.input("x", (2, 3, 8, 7, 6)))
+    assert [n.primitive.kind for n in run(net.program("y"), Decompose())] == ["pooling"]
 
 
 def test_what_has_no_elements_weights_that_are_computed_and_elements_that_are_repeated_stay() -> None:
