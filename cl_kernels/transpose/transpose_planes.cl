@@ -24,8 +24,8 @@
       separate_##T(in, out, d->out_j, rows, columns); \
       return; \
     } \
-    for (int c = first; c < last; c += 16) \
-      for (int r = 0; r < rows; r += 16) { \
+    for (int r = 0; r < rows; r += 16) \
+      for (int c = first; c < last; c += 16) { \
         const int j = max(first, min(c, last - 16)), i = max(0, min(r, rows - 16)); \
         TILE(in + i * d->in_i + j, d->in_i, out + j * d->out_j + i, d->out_j, min(16, rows - i), min(16, last - j)); \
       } \

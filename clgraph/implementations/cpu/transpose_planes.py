@@ -134,7 +134,7 @@ class TransposePlanes(Implementation[Transpose]):
 
 def _turned(q: Query[Transpose], turn: Turn, index: int) -> Tile:
     """Return the tile that turns the planes of one of the sets."""
-    strip = _STRETCH if turn.rows.size <= _FEW else LANES
+    strip = _STRETCH if turn.rows.size <= _FEW else max(LANES, 32 // turn.word)
     strips = max(1, turn.columns.size // strip)
     total = strips * turn.images.size * turn.planes.size
     one = min(strip, turn.columns.size) * turn.rows.size * 2 * turn.word * q.device.costs.unit("move.byte")
