@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
-import numpy as np
-
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.gather_elements import GatherElements
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -75,14 +73,14 @@ class Einsum(Composite):
             while labels.count(label) > 1:
                 first = labels.index(label)
                 second = labels.index(label, first + 1)
-                order = [i for i in range(len(labels)) if i not in (first, second)] + [second, first]
+                order = [i for i in range(len(labels)) if i not in (first, second)] + [first, second]
                 name = self._turned(c, name, order)
                 shape = c.layout(name).shape
                 if shape[-1] != shape[-2]:
                     raise ShapeError(f"axis {label!r} of {self.equation!r} is {shape[-2]} and {shape[-1]}")
-                places = np.broadcast_to(np.arange(shape[-1], dtype=np.int64)[:, None], (*shape[:-1], 1))
-                name = c.add(GatherElements(len(shape) - 1), name, c.constant(places.copy()))
-                name = c.add(Reshape(shape[:-1], zero_is_zero=True), name)
+                count = shape[-1] ** 2
+                name = c.add(Reshape((*shape[:-2], count), zero_is_zero=True), name)
+                name = c.add(Slice((0,), (count,), (shape[-1] + 1,), axes=(-1,)), name)
                 labels = "".join(labels[i] for i in order[:-1])
         return name, labels
 
