@@ -14,7 +14,7 @@ from clgraph.graph.serial import Json, text_of
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import Key
 from clgraph.model.specialisations import MEMBERS, Specialisation
-from clgraph.network.node_steps import tile_libraries
+from clgraph.network.node_steps import steps_in_libraries
 from clgraph.saved.circumstances import circumstances, recorded
 from clgraph.saved.container import Blobs
 from clgraph.saved.kept_libraries import library_key, library_of
@@ -137,8 +137,8 @@ def _signatures(t: Topology, add: Add) -> Json:
 
 def _libraries(s: Specialisation) -> dict[str, Library]:
     found: dict[str, Library] = {}
-    for node, run in tile_libraries(s.program).items():
-        for name in filter(None, run):
+    for node, steps in steps_in_libraries(s.program).items():
+        for name in {name: None for _, name in steps if name}:
             simd = s.devices[node.placement or ""].simd
             if (key := library_key(name, simd)) not in found:
                 found[key] = library_of(name, simd, s.options.cache_dir)

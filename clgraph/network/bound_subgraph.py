@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -12,6 +12,7 @@ from clgraph.graph.subgraph import Subgraph
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host
 from clgraph.network.joining import Joining
+from clgraph.network.node_steps import StepsInLibraries
 from clgraph.network.steps import Command, Segment, commands, ordered_steps, recorded_steps
 from clgraph.network.tiles import INTERRUPTED, TileExecutor
 from clgraph.runtime.stream import Step
@@ -35,13 +36,13 @@ class BoundSubgraph:
         host: Host,
         library: Callable[[str, int], Library],
         joining: Joining,
-        libraries: Mapping[Node, Sequence[str]],
+        steps: Mapping[Node, StepsInLibraries],
     ) -> None:
         """Bind every node to the device of *places*, or to the *host* where there is none.
 
         Args:
             library: Finds libraries by name and SIMD width.
-            libraries: Those that the steps of the program's nodes run in.
+            steps: Those of the program's nodes, with the libraries that they run in.
 
         Raises:
             KernelBuildError, DeviceMemoryError: A kernel does not build, or does not fit.
@@ -49,7 +50,7 @@ class BoundSubgraph:
         """
         self.subgraph = subgraph
         joins = partial(joining.allows, subgraph.placement)
-        self.launches = commands(subgraph.nodes, places, host, library, joins, libraries)
+        self.launches = commands(subgraph.nodes, places, host, library, joins, steps)
         segments = [c.work for c in self.launches if isinstance(c.work, Segment)]
         self.executors: list[TileExecutor] = list(dict.fromkeys([segment.executor for segment in segments]))
         # What is launched does not keep alive the memory that its arguments refer to.

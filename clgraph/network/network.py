@@ -26,7 +26,7 @@ from clgraph.network.host import Host
 from clgraph.network.joining import Joining
 from clgraph.network.kept_memory import check_updates, kept_memory
 from clgraph.network.memory_need import admit
-from clgraph.network.node_steps import tile_libraries
+from clgraph.network.node_steps import StepsInLibraries, steps_in_libraries
 from clgraph.network.quick import quick_run
 from clgraph.network.steps import Command
 from clgraph.network.waking import engine_beside
@@ -108,8 +108,8 @@ class Network:
         self._host = Host(self._places)
         self._runs, self._created, self._unchecked = 0, Counter[str](), False
         self._joining = Joining(executor)
-        libraries = tile_libraries(program)
-        self._subgraphs = [self._bind(s, library, libraries) for s in program.subgraphs]
+        steps = steps_in_libraries(program)
+        self._subgraphs = [self._bind(s, library, steps) for s in program.subgraphs]
         note_tiles(program, self._places, self._subgraphs, self._joining)
         if poison:
             from clgraph.network.poison import poisoned_steps
@@ -156,12 +156,12 @@ class Network:
         return whole
 
     def _bind(
-        self, subgraph: Subgraph, library: Callable[[str, int], Library], libraries: Mapping[Node, Sequence[str]]
+        self, subgraph: Subgraph, library: Callable[[str, int], Library], steps: Mapping[Node, StepsInLibraries]
     ) -> BoundSubgraph:
         """Make and bind what runs *subgraph*; ``profile`` says how often that was done."""
         self._created[subgraph.id] += 1
         places = self._places.get(subgraph.placement)
-        return BoundSubgraph(subgraph, places, self._host, library, self._joining, libraries)
+        return BoundSubgraph(subgraph, places, self._host, library, self._joining, steps)
 
     @property
     def _commands(self) -> list[Command]:

@@ -13,6 +13,8 @@ from clgraph.selector.library import Library, compose
 from clgraph.selector.plan import Launch, Step, Tile
 from clgraph.selector.sources import kernel_text
 
+StepsInLibraries = Sequence[tuple[Step, str]]
+
 
 def steps_of(node: Node) -> list[Step]:
     """Return the steps of a node on a device that have anything to do."""
@@ -21,8 +23,8 @@ def steps_of(node: Node) -> list[Step]:
     return [s for s in choice_of(node).plan().steps if not _idle(s)]
 
 
-def tile_libraries(nodes: Iterable[Node]) -> dict[Node, Sequence[str]]:
-    """Return the libraries that the steps of *nodes* run in, by node, for a step that is no tile an empty text.
+def steps_in_libraries(nodes: Iterable[Node]) -> dict[Node, StepsInLibraries]:
+    """Return the steps of *nodes*, by node, each with the library that it runs in: where it is no tile an empty text.
 
     The tiles of a placement are one sequence (:func:`clgraph.selector.libraries.run_in`), whatever lies between them.
     """
@@ -32,7 +34,7 @@ def tile_libraries(nodes: Iterable[Node]) -> dict[Node, Sequence[str]]:
         declared.setdefault(node.placement, []).extend([s.library for s in steps if isinstance(s, Tile)])
     libraries = {placement: iter(run_in(names)) for placement, names in declared.items()}
     return {
-        node: [next(libraries[node.placement]) if isinstance(step, Tile) else "" for step in steps]
+        node: [(step, next(libraries[node.placement]) if isinstance(step, Tile) else "") for step in steps]
         for node, steps in found
     }
 
@@ -62,9 +64,9 @@ def texts(
     """
     found: dict[tuple[str, str], tuple[str, bool]] = {}
     libraries: dict[tuple[str, str], Library] = {}
-    for node, run in tile_libraries(program).items():
+    for node, steps in steps_in_libraries(program).items():
         placement = node.placement or ""
-        for step, name in zip(steps_of(node), run, strict=True) if placement in placements else ():
+        for step, name in steps if placement in placements else ():
             if isinstance(step, Launch):
                 found[placement, launch_text(step)] = (f"{step.entry} ({step.source}) of {node.name!r}", False)
             elif name and (key := (placement, name)) not in libraries:

@@ -14,7 +14,7 @@ from clgraph.errors import ProgramError
 from clgraph.graph.node import Node, Value
 from clgraph.network.buffer_table import BufferTable, within_32_bits
 from clgraph.network.host import Host
-from clgraph.network.node_steps import launch_text, steps_of, tile_libraries
+from clgraph.network.node_steps import StepsInLibraries, launch_text, steps_in_libraries
 from clgraph.network.tiles import TileExecutor, TileTable
 from clgraph.runtime.engine import BoundKernel, KernelArgument
 from clgraph.runtime.stream import Step as Enqueue
@@ -25,7 +25,7 @@ from clgraph.selector.plan import Argument, Launch, Step, Table, Tile
 Kernel = tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]
 """A kernel with its arguments, its grid and its group."""
 
-_Planned = tuple[Node, Sequence[tuple[Step, str]]]
+_Planned = tuple[Node, StepsInLibraries]
 """A node, and its steps that have anything to do, none where it is in place, with the libraries that tiles run in."""
 
 
@@ -132,23 +132,23 @@ def commands(
     host: Host,
     library: Callable[[str, int], Library] = compose,
     joins: Callable[[TileExecutor], bool] = lambda _: False,
-    libraries: Mapping[Node, Sequence[str]] | None = None,
+    steps: Mapping[Node, StepsInLibraries] | None = None,
 ) -> list[Command]:
     """Bind *nodes* in order, to the device of *places* or to the *host* where there is none.
 
     Args:
         library: Finds libraries by name and SIMD width.
         joins: Whether steps of a table that follow each other are one launch; none are on a queue out of order.
-        libraries: What :func:`tile_libraries` says of the program that *nodes* are a part of, by default the whole.
+        steps: What :func:`steps_in_libraries` says of the program that *nodes* are a part of, by default the whole.
 
     Raises:
         KernelBuildError, DeviceMemoryError: A kernel does not build, or does not fit.
     """
     if places is None:
         return [Command(node, "host", "host", functools.partial(host.run, node)) for node in nodes]
-    run = tile_libraries(nodes) if libraries is None else libraries
-    found = [(node, list(zip(steps_of(node), run[node], strict=True))) for node in nodes]
-    planned = [(node, steps) for node, steps in found if steps]
+    of_node = steps_in_libraries(nodes) if steps is None else steps
+    found = [(node, of_node[node]) for node in nodes]
+    planned = [(node, own) for node, own in found if own]
     binder = _Binder(planned, places, host, library, joins)
     if places.engine.stream.out_of_order:
         binder.bind_after_each_other(found)

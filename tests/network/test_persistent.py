@@ -81,8 +81,7 @@ class OtherLibrary(CopyDescriptor):
 
 def test_only_steps_of_one_table_are_joined(monkeypatch):
     monkeypatch.setattr(steps, "TileExecutor", lambda table, places: SimpleNamespace(table=table))
-    for module in (steps, node_steps):
-        monkeypatch.setattr(module, "steps_of", lambda node: planned_of[node.name])
+    monkeypatch.setattr(node_steps, "steps_of", lambda node: planned_of[node.name])
     one, other = (Tile("copy_test", of(Ref("in0"), Ref("out0"), 1), 1) for of in (CopyDescriptor, OtherLibrary))
     planned_of = {"a": [one, one], "b": [], "c": [other], "d": [Carry()], "e": [other], "f": [other, one]}
     nodes, value = [], Value("x", Layout(DType.F32, (COUNT,)))
