@@ -62,11 +62,11 @@ CASES = [
     (4, 128, (5,), 300, 130, True, False, "row"),
     (2, 16, (1,), 40, 33, True, True, ""),
     (2, 64, (7,), 130, 65, False, False, "hard_swish"),
-    (8, 32, (1,), 96, 100, False, True, "add"),
+    (8, 32, (1,), 96, 100, False, True, "relu"),
     (8, 256, (4,), 513, 20, True, False, ""),
     (4, 256, (13,), 512, 80, False, True, "add"),
     (8, 16, (6,), 112, 17, True, False, ""),
-    (8, 16, (131,), 33, 70, True, True, "relu"),
+    (8, 16, (131,), 33, 70, True, True, "add"),
 ]
 
 
