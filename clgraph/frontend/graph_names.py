@@ -39,7 +39,7 @@ def check_names(
         if missing := [n for n in reads if n and not visible(n)]:
             raise ModelError(f"node {node.name or node.op_type!r} reads {some_of(missing)}, which nothing makes")
     if missing := [v.name for v in graph.output if not visible(v.name)]:
-        raise ModelError(f"the graph's output {some_of(missing)} is made by nothing")
+        raise ModelError(f"no node produces the graph's output {some_of(missing)}")
     if not graph.output:
         raise ModelError("the graph has no outputs")
     twice = [name for name, count in Counter(v.name for v in graph.output).items() if count > 1]

@@ -78,7 +78,7 @@ class MultiHeadAttention(KeepsKeys):
         q, k, v = (_split(c, name, n) for name, n in zip(c.inputs, (self.heads, *(self.shared,) * 2), strict=False))
         before = 0
         if ("past_key" in given) != ("past_value" in given):
-            raise ShapeError("past_key and past_value want to be given together")
+            raise ShapeError("past_key and past_value must be given together")
         if "past_key" in given:
             before = c.layout(given["past_key"]).shape[2]
             k, v = c.add(Concat(2), given["past_key"], k), c.add(Concat(2), given["past_value"], v)

@@ -172,7 +172,7 @@ class Contents:
             dtype = DType[name]
             begin = self._start + offset
             if offset < 0 or nbytes < 0 or begin + nbytes + ALIGNMENT > self._bytes.nbytes:
-                raise ModelError(f"{self.path} is damaged: blob {number} does not lie in the file")
+                raise ModelError(f"{self.path} is damaged: blob {number} lies outside of the file")
             data = self._bytes[begin : begin + nbytes]
             if (nbytes <= CHECKED_BYTES or not dtype.floating) and number not in self._checked:
                 if zlib.crc32(data.data) != crc:

@@ -94,7 +94,7 @@ def decode_families(data: Json, array: Find, context: Context, primitive_of: Pri
         if (found := data["format"]) != FORMAT:
             raise ModelError(f"families of format {found} cannot be read, this clgraph reads {FORMAT}: save them again")
         if not fits(data["known"], list[tuple[Any, str, str | None]]):
-            raise ModelError("the saved families are damaged: they are not of the form that is written")
+            raise ModelError("the saved families are damaged: they do not have the expected structure")
         known: dict[Schema, Found] = {}
         for written, why, family in data["known"]:
             schema = _decode_schema(written)
@@ -178,11 +178,9 @@ def _decode_rule(data: Json, number: int, node: Node, layers: Sequence[Layer]) -
     if len(known) != len(node.outputs):
         raise ModelError(f"a saved family is damaged: {node.name!r} has {len(node.outputs)} results, not {len(known)}")
     if twin is not None and not 0 <= twin < number:
-        raise ModelError(
-            f"a saved family is damaged: {node.name!r} is like node {twin}, which does not stand before it"
-        )
+        raise ModelError(f"a saved family is damaged: {node.name!r} refers to node {twin}, which does not precede it")
     if held is not None and sorted(held) != list(range(node.inputs[0].layout.rank)):
-        raise ModelError(f"a saved family is damaged: {node.name!r} is held in an order {held} of its axes")
+        raise ModelError(f"a saved family is damaged: {node.name!r} has an invalid order of axes, {held}")
     pair = None if groups is None else (tuple(groups[0]), tuple(groups[1]))
     order = None if held is None else tuple(held)
     axes = None if sizes is None else (sizes[0], tuple(sizes[1]))
@@ -198,7 +196,7 @@ def _decode_packings(data: Json, program: Program, array: Find, primitive_of: Pr
         constant, layout = values[number].constant, decode(written, primitive_of)
         packed = array(held)
         if constant is None or not isinstance(layout, Layout) or packed.size != layout.span:
-            raise ModelError(f"a saved family is damaged: what is packed of {values[number].name!r} does not fit")
+            raise ModelError(f"a saved family is damaged: the packed form of {values[number].name!r} does not fit")
         packings.made[id(constant), layout.format] = constant, packed, layout
     return packings
 

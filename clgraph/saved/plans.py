@@ -155,7 +155,7 @@ def _reasons(
     node: Node, seconds: Json, because: Json, refusals: Json, slower: Json
 ) -> tuple[float, str, dict[str, str], dict[str, float]]:
     if not all(isinstance(why, str) for why in refusals.values()):
-        raise ModelError(f"a saved choice is damaged: of {node.name!r} a refusal is not text")
+        raise ModelError(f"a saved choice is damaged: a refusal of {node.name!r} is not text")
     costs = {other: _number(cost) for other, cost in slower.items()}
     return _number(seconds), str(because), dict(refusals), costs
 

@@ -179,7 +179,7 @@ def _decode_value(data: Json, buffers: list[Buffer], array: Find, primitive_of: 
     if constant is not None:
         value.constant = array(constant)
         if not _holds(value.constant, found):
-            raise ModelError(f"a saved program is damaged: {name!r} is {found}, which its data does not fit")
+            raise ModelError(f"a saved program is damaged: the data of {name!r} does not fit {found}")
     value.buffer, value.offset = None if buffer is None else buffers[buffer], offset
     return value
 
@@ -222,7 +222,7 @@ def _decode_node(
         data
     )
     if not all(isinstance(text, str) for text in (name, primitive, fused, *origin, annotation or "", placement or "")):
-        raise ModelError(f"a saved program is damaged: of node {name!r} a field is not text")
+        raise ModelError(f"a saved program is damaged: a field of node {name!r} is not text")
     node: Any = _Node.__new__(_Node)
     node._primitive, node._fused, node._of, node._updates = primitive, fused, primitive_of, frozenset()
     node.name, node.arity, node.origin = name, arity, tuple(origin)

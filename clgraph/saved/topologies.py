@@ -119,11 +119,11 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
         for layer in layers:
             if missing := [name for name in layer.inputs if name not in made]:
                 raise ModelError(
-                    f"a saved topology is damaged: layer {layer.name!r} reads {missing[0]!r}, made by nothing"
+                    f"a saved topology is damaged: layer {layer.name!r} reads {missing[0]!r}, which no layer produces"
                 )
             made.update(layer.outputs)
         if missing := [source for _, source in topology.outputs if source not in made]:
-            raise ModelError(f"a saved topology is damaged: its output is {missing[0]!r}, made by nothing")
+            raise ModelError(f"a saved topology is damaged: no layer produces its output {missing[0]!r}")
         return {"constants": constants, "layers": layers, "_made": made}
 
     topology = SavedTopology.__new__(SavedTopology)

@@ -272,7 +272,7 @@ BROKEN = {
     "dangling": ("g (float[2] x) => (float[2] y) { y = Add(x, t) }", "'t', which nothing makes"),
     "twice": ("g (float[2] x) => (float[2] y) { y = Relu(x) y = Neg(x) }", "'y' more than once"),
     "input made": ("g (float[2] x) => (float[2] x) { x = Relu(x) }", "'x' more than once"),
-    "output": ("g (float[2] x) => (float[2] z) { y = Relu(x) }", "output 'z' is made by nothing"),
+    "output": ("g (float[2] x) => (float[2] z) { y = Relu(x) }", "no node produces the graph's output 'z'"),
     "no outputs": ("g (float[2] x) => () { y = Relu(x) }", "has no outputs"),
     "outputs twice": ("g (float[2] x) => (float[2] y, float[2] y) { y = Relu(x) }", "two outputs called 'y'"),
 }

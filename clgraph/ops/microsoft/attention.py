@@ -37,7 +37,7 @@ class CrossAttention(Attending, KeepsKeys):
         given = dict(zip(self.given, c.inputs[1:], strict=True))
         q, k, v = self.split_parts(c, given)
         if ("past_key" in given) != ("past_value" in given):
-            raise ShapeError("past_key and past_value want to be given together")
+            raise ShapeError("past_key and past_value must be given together")
         own = c.layout(k).shape[2]
         k, v = joined(c, given.get("past_key"), k), joined(c, given.get("past_value"), v)
         return self.attend(c, q, k, v, given, c.layout(k).shape[2] - own), k, v
@@ -81,7 +81,7 @@ class CrossAttention(Attending, KeepsKeys):
     def _unpacked(self, c: Composition, packed: str, count: int) -> list[str]:
         shape = c.layout(packed).shape
         if len(shape) != 5 or shape[2:4] != (self.heads, count):
-            raise ShapeError(f"{list(shape)} does not hold {count} times {self.heads} heads")
+            raise ShapeError(f"{list(shape)} cannot be divided into {count} times {self.heads} heads")
         parts = c.add_all(Split(3, (1,) * count), packed)
         return [c.add(Reshape((*shape[:2], shape[2] * shape[4]), zero_is_zero=True), x) for x in parts]
 

@@ -46,7 +46,7 @@ class BeamSearch(DecoderSearch):
         given = search.given
         beams, returned = (int(number(given[name])) for name in ("num_beams", "num_return_sequences"))
         if not 1 <= returned <= beams:
-            raise ShapeError(f"num_return_sequences is {returned}, and there are {beams} beams")
+            raise ShapeError(f"num_return_sequences is {returned}, not 1 to {beams}, the number of beams")
         batch, penalty = len(search.texts) // beams, np.float32(number(given.get("length_penalty", 1)))
         finished = [_Finished(beams, penalty, self.early) for _ in range(batch)]
         sums = np.full((batch, beams), _NEVER, np.float32)

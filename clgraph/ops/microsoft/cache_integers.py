@@ -25,7 +25,7 @@ def scale_of(c: Composition, scale: str, shared: int, width: int) -> str:
     """Return a scale, of all or of each head's elements, as float32 ``[1, 1 or shared, 1, 1 or width]``."""
     layout = c.layout(scale)
     if layout.count not in (1, shared * width):
-        raise ShapeError(f"a scale {layout} is not one of all, nor one for each of {shared} heads of {width} elements")
+        raise ShapeError(f"a scale {layout} is neither one number nor one an element of {shared} heads of {width}")
     shape = (1, 1, 1, 1) if layout.count == 1 else (1, shared, 1, width)
     scale = c.add(Reshape(shape), scale)
     return scale if layout.dtype == DType.F32 else c.add(Reorder(DType.F32), scale)
@@ -49,7 +49,7 @@ def stored(c: Composition, x: str, bits: int) -> str:
         return c.add(Reorder(DType.I8), x)
     width = c.layout(x).shape[3]
     if width % 2:
-        raise ShapeError(f"heads of {width} elements cannot be held two in a byte")
+        raise ShapeError(f"heads of {width} elements cannot be stored two to a byte")
     low, high = (c.add(Slice((i,), (width,), (2,), axes=(3,)), x) for i in range(2))
     high = c.add(Activation("linear", _HALF, _OFFSET * _HALF + _OFFSET), high)
     return c.add(Reorder(DType.U8), c.add(Eltwise("add"), low, high))

@@ -51,7 +51,7 @@ class CropAndResize(Composite):
         x, boxes = (in_float32(c, name) for name in (given, boxes))
         shape, sizes = c.layout(x).shape, known_ints(c.values, 3, "crop_size")
         if len(shape) != 4 or c.layout(boxes).shape[1:] != (4,) or len(sizes) != 2 or min(sizes) < 1:
-            raise ShapeError(f"{list(shape)} and {list(c.layout(boxes).shape)} have no crops of {list(sizes)}")
+            raise ShapeError(f"{list(shape)} and boxes {list(c.layout(boxes).shape)} give no crops of {list(sizes)}")
         count, channels = c.layout(boxes).shape[0], shape[1]
         rows, columns = (self._places(c, boxes, axis, sizes[axis], shape[2 + axis]) for axis in (0, 1))
         rows, columns = _wide(c, rows, (count, sizes[0], 1)), _wide(c, columns, (count, 1, sizes[1]))

@@ -64,7 +64,7 @@ class BufferAttention(Attending):
     def _padded(self, c: Composition, x: str, most: int, value: float) -> str:
         shape = c.layout(x).shape
         if shape[-1] > most:
-            raise ShapeError(f"{list(shape)} is for more keys than a buffer of {most} holds")
+            raise ShapeError(f"{list(shape)} covers more keys than the buffer of {most} holds")
         return c.add(Pad(((0, 0),) * (len(shape) - 1) + ((0, most - shape[-1]),), value=value), x)
 
     def _of_beams(self, c: Composition, x: str, beams: str, places: str, most: int) -> str:

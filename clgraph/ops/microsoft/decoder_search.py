@@ -55,12 +55,12 @@ class DecoderSearch(ControlFlow):
         texts, length, *rest = inputs
         given, around = dict(zip(self.given, rest, strict=False)), rest[len(self.given) :]
         if texts.ndim != 2 or 0 in texts.shape:
-            raise ShapeError(f"words {list(texts.shape)} are not [batch, tokens]")
+            raise ShapeError(f"tokens {list(texts.shape)} are not [batch, tokens]")
         if texts.shape[1] >= (most := int(number(length))):
-            raise ShapeError(f"texts of {texts.shape[1]} words have no room for more: max_length is {most}")
+            raise ShapeError(f"sequences of {texts.shape[1]} tokens cannot grow: max_length is {most}")
         count = int(number(given[rows])) if rows else 1
         if count < 1:
-            raise ShapeError(f"{rows} is {count}, and a text has one row at least")
+            raise ShapeError(f"{rows} is {count} and must be at least 1")
         texts = np.repeat(texts, count, axis=0)
         for name in {"attention_mask", "prefix_vocab_mask"} & given.keys():
             given[name] = np.repeat(given[name], count, axis=0)

@@ -41,9 +41,9 @@ class EmbeddingSum(Composite):
         given = dict(zip(self.given, c.inputs[3:], strict=True))
         shape = c.layout(words).shape
         if len(shape) != 2:
-            raise ShapeError(f"words are [batch, tokens], not {list(shape)}")
+            raise ShapeError(f"input_ids must be [batch, tokens], not {list(shape)}")
         if shape[1] > c.layout(places).shape[0] and "places" not in given:
-            raise ShapeError(f"{shape[1]} tokens are more than the {c.layout(places).shape[0]} places of the table")
+            raise ShapeError(f"{shape[1]} tokens exceed the {c.layout(places).shape[0]} positions of the table")
         if "places" in given:
             placed = c.add(Gather(0), places, given["places"])
         else:

@@ -44,7 +44,7 @@ class GatedNormalization(Composite):
         x, scale, gate = c.inputs
         shape, size = c.layout(x).shape, c.layout(scale).count
         if not shape or not size or shape[-1] % size or c.layout(gate).shape != shape:
-            raise ShapeError(f"{list(shape)} is no groups of {size} features like a gate {list(c.layout(gate).shape)}")
+            raise ShapeError(f"{list(shape)} has no groups of {size} features for a gate {list(c.layout(gate).shape)}")
         exact, factors = (in_float32(c, name) for name in (x, scale))
         groups = c.add(Reshape((*shape[:-1], shape[-1] // size, size), zero_is_zero=True), exact)
         y = c.add(LayerNormalization(-1, self.epsilon, centred=False), groups, factors)

@@ -74,7 +74,7 @@ class GatherPacked(Composite):
         table, _, scales, *zeros = (c.layout(x) for x in c.inputs)
         if table.dtype != DType.U8 or table.rank < 2 or positive_axis(self.axis, table.rank) != table.rank - 1:
             raise ShapeError(
-                f"a table that is not a constant is of packed bytes, in blocks along its last axis, not {table}"
+                f"a table that is not a constant must have packed bytes, in blocks along its last axis, not {table}"
             )
         shape = (*table.shape[:-1], table.shape[-1] * 8 // self.bits)
         wanted = (*shape[:-1], -(-shape[-1] // self.block))

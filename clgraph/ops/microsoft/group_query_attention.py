@@ -162,7 +162,7 @@ class GroupQueryAttention(KeepsKeys):
     def first_places(self, told: Sequence[Array], batch: int, past: int, tokens: int) -> Array:
         last, total = told
         if last.shape != (batch,):
-            raise ShapeError(f"last places {list(last.shape)} are not one for each of {batch} texts")
+            raise ShapeError(f"seqlens_k {list(last.shape)} is not one length for each of {batch} sequences")
         whole = int(total.reshape(-1)[0]) == tokens
         return np.zeros(batch, np.int64) if whole else last.astype(np.int64) - (tokens - 1)
 
@@ -334,7 +334,7 @@ def import_group_query_attention(node: OnnxNode) -> Sequence[str]:
         raise node.unsupported(f"qk_output={node.attribute('qk_output', 0)} is not supported, only 0")
     reads = {name: x for name, x in zip((*_NAMES, *_NORMS), node.inputs[1:], strict=False) if x and name}
     if (_NORMS[0] in reads) != (_NORMS[1] in reads):
-        raise node.unsupported("q_norm_weight and k_norm_weight want to be given together")
+        raise node.unsupported("q_norm_weight and k_norm_weight must be given together")
     bits = _bits(node, reads)
     epsilon = node.attribute("qk_norm_epsilon", 1e-6)
     attention = GroupQueryAttention(

@@ -35,7 +35,7 @@ class NGramRepeatBlock(Composite):
         tokens, scores = c.inputs
         shape, of_scores = c.layout(tokens).shape, c.layout(scores).shape
         if len(shape) != 2 or len(of_scores) != 2 or shape[0] != of_scores[0] or self.size < 1:
-            raise ShapeError(f"tokens {list(shape)} and scores {list(of_scores)} have no n-grams of {self.size}")
+            raise ShapeError(f"tokens {list(shape)} and scores {list(of_scores)} cannot have n-grams of {self.size}")
         count, dtype = shape[1] - self.size + 1, c.layout(scores).dtype.numpy
         if count < 1:
             return (scores,)

@@ -80,7 +80,9 @@ class AnglesInSections(Composite):
         table, places = c.inputs
         (_, columns), shape = c.layout(table).shape, c.layout(places).shape
         if len(self.sections) != 3 or sum(self.sections) != columns or len(shape) != 3 or shape[0] != 3:
-            raise ShapeError(f"places {list(shape)} in sections {list(self.sections)} are no rows of {columns} angles")
+            raise ShapeError(
+                f"positions {list(shape)}, sections {list(self.sections)} give no rows of {columns} angles"
+            )
         of = np.repeat(np.arange(3), self.sections)
         if self.interleaved:
             of = np.zeros(columns, np.int64)

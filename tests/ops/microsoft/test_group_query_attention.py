@@ -192,5 +192,5 @@ def test_heads_are_normalised_before_they_are_turned(rng):
     for got, expected in zip(reference_outputs(program, feeds), want, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
     model, _ = one_node("GroupQueryAttention", [*given, *[None] * 5, weights[0]], **more)
-    with pytest.raises(UnsupportedError, match="q_norm_weight and k_norm_weight want to be given together"):
+    with pytest.raises(UnsupportedError, match="q_norm_weight and k_norm_weight must be given together"):
         load_onnx(model)
