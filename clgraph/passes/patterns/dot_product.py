@@ -12,8 +12,8 @@ from clgraph.ops.reduce import Reduce
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.rewriting import supersede
 
-_LEAST = 256
-"""Elements of a row from which two steps take less time than a product one column of whose vectors counts."""
+LEAST = 1024
+"""Elements of a row from which it is no query that meets one key: an attention's products are taken together."""
 
 
 def spread_dots(program: Program, node: Node) -> bool:
@@ -25,7 +25,7 @@ def spread_dots(program: Program, node: Node) -> bool:
     if a.layout.rank < 2 or b.layout.rank < 2:
         return False
     _, rows, length, columns = p.sizes(a.layout.shape, b.layout.shape)
-    if rows != 1 or columns != 1 or length < _LEAST:
+    if rows != 1 or columns != 1 or length < LEAST:
         return False
 
     def add(step: Primitive, *inputs: Value) -> Value:

@@ -14,6 +14,11 @@ from tests.support.programs import Net, run
 CPU = {"cpu": DeviceInfo("cpu", "cpu")}
 
 
+@pytest.fixture(autouse=True)
+def least(monkeypatch):
+    monkeypatch.setattr("clgraph.passes.patterns.dot_product.LEAST", 256)
+
+
 def product(a, b, p=None, dtype=np.float32, bias=None) -> Net:
     net = Net()
     added = [] if bias is None else [net.input("c", bias, dtype)]
