@@ -10,7 +10,7 @@
 // count_1 .. count_4, width   sizes of the axes behind the first
 // piece, row_pieces           elements of a piece, pieces of a row;  pieces, ticket_pieces: in all, of a ticket
 // narrow                      1: rows are so short that those along the axis in front are moved together, element by element
-#include "copy_bytes.clh"
+#include "neighbours.clh"
 
 #define TOGETHER 512  // rows that are moved together: what lies between their elements stays in the first-level cache
 
@@ -91,7 +91,7 @@ static void move_elements(__global const move_elements_desc* d, __global char** 
         narrow_uchar(a, in_row, in, b, out_row, out, done, n);
       at_4 += done - 1, from += (done - 1) * d->in_4, to += (done - 1) * d->out_4;
     } else if (in == 1 && out == 1)
-      copy_bytes(a, b, (long)n * itemsize);
+      copy_neighbours(a, b, (long)n * itemsize);
     else if (itemsize == 4)
       move_uint(a, in, b, out, n);
     else if (itemsize == 8)

@@ -13,6 +13,7 @@
 // itemsize                    bytes of an element: 1, 2, 4 or 8
 // count_1 .. count_4, width   sizes of the result's axes behind the first
 // piece, row_pieces           elements of a piece, pieces of a row;  pieces, ticket_pieces: in all, of a ticket
+#include "neighbours.clh"
 #include "places.clh"
 
 #define PICK(T) \
@@ -20,9 +21,7 @@
                                 __global char* to, const int n) { \
     __global const T* restrict x = (__global const T*)from; \
     __global T* restrict y = (__global T*)to; \
-    if (!at && in == 1) { \
-      for (int i = 0; i < n; i++) y[i] = x[i]; \
-    } else if (!at) { \
+    if (!at) { \
       for (int i = 0; i < n; i++) y[i] = x[i * in]; \
     } else if (in == 0) { \
       for (int i = 0; i < n; i++) y[i] = x[at[i]]; \
@@ -41,12 +40,12 @@ static void pick_elements(__global const pick_elements_desc* d, __global char** 
   __global int* at = (__global int*)scratch;
   __global const char* index = AT(const char, banks, d->index);
   for (int p = ticket * d->ticket_pieces; p < last; p++) {
-    int row = p / d->row_pieces;
+    int row = d->row_pieces > 1 ? p / d->row_pieces : p;
     const int x = (p - row * d->row_pieces) * d->piece, n = min(d->piece, d->width - x);
     const long to = (long)row * d->width + x;
     long from = x * d->in_5, with = x * d->index_5;
 #define AXIS(k) \
-  { \
+  if (d->count_##k > 1) { \
     const int above = row / d->count_##k, i = row - above * d->count_##k; \
     from += i * d->in_##k, with += i * d->index_##k; \
     row = above; \
@@ -62,7 +61,9 @@ static void pick_elements(__global const pick_elements_desc* d, __global char** 
     __global const char* source = AT(const char, banks, d->inp) + from * size;
     __global char* target = AT(char, banks, d->out) + to * size;
     __global const int* each = one ? 0 : at;
-    if (size == 4)
+    if (one && d->in_5 == 1)
+      copy_neighbours(source, target, (long)n * size);
+    else if (size == 4)
       pick_uint(source, d->in_5, each, target, n);
     else if (size == 8)
       pick_ulong(source, d->in_5, each, target, n);

@@ -5,7 +5,7 @@
 // inp, lengths, out    lengths are of 8 bytes; more than there are rows: all rows
 // inner                elements of a row;  itemsize: bytes of one: 1, 2, 4 or 8
 // first, second        sizes;  time: which of the two axes is reversed, 0 or 1;  ticket_rows: rows of a ticket
-#include "tile.clh"
+#include "neighbours.clh"
 
 #define REVERSE(T) \
   NOINLINE static void reverse_##T(__global const char* from, __global const long* lengths, __global char* to, \
@@ -22,7 +22,7 @@
       if (inner == 1) \
         y[0] = row[0]; \
       else \
-        for (long j = 0; j < inner; j++) y[j] = row[j]; \
+        copy_neighbours((__global const char*)row, (__global char*)y, inner * sizeof(T)); \
       if (++b == second) b = 0, a++; \
     } \
   }

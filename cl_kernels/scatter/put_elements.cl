@@ -17,6 +17,7 @@
 // piece, row_pieces           elements of a piece, pieces of a line;  pieces, ticket_pieces: in all, of a ticket
 //
 // Error: one rounding an update; integers wrap.
+#include "neighbours.clh"
 #include "element_types.clh"
 #include "places.clh"
 
@@ -43,10 +44,6 @@
                                const long out, const int n) { \
     __global const T* x = (__global const T*)updates; \
     __global T* y = (__global T*)target; \
-    if (!at && in == 1 && out == 1) { \
-      for (int i = 0; i < n; i++) y[i] = x[i]; \
-      return; \
-    } \
     for (int i = 0; i < n; i++) \
       if (!at || at[i] >= 0) y[at ? i * out + at[i] : i * out] = x[i * in]; \
   }
@@ -83,7 +80,8 @@ JOIN(double, old + new, old * new)
 static void put(__global const put_elements_desc* d, __global const char* updates, const long in, __global const int* at,
                 __global char* target, const long out, const int n) {
   const int operation = d->operation;
-  if (operation == 0 && d->itemsize == 4) put_uint(updates, in, at, target, out, n);
+  if (operation == 0 && !at && in == 1 && out == 1) copy_neighbours(updates, target, (long)n * d->itemsize);
+  else if (operation == 0 && d->itemsize == 4) put_uint(updates, in, at, target, out, n);
   else if (operation == 0 && d->itemsize == 8) put_ulong(updates, in, at, target, out, n);
   else if (operation == 0 && d->itemsize == 2) put_ushort(updates, in, at, target, out, n);
   else if (operation == 0) put_uchar(updates, in, at, target, out, n);
@@ -110,7 +108,7 @@ static void put_elements(__global const put_elements_desc* d, __global char** ba
     const int x = (p - line * d->row_pieces) * d->piece, n = min(d->piece, d->width - x);
     long with = x * d->index_x, from = x * d->from_x, to = x * d->to_x;
 #define AXIS(k) \
-  { \
+  if (d->count_##k > 1) { \
     const int above = line / d->count_##k, i = line - above * d->count_##k; \
     with += i * d->index_##k, from += i * d->from_##k, to += i * d->to_##k; \
     line = above; \

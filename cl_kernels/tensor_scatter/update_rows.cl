@@ -7,11 +7,7 @@
 // wide                    starts of 8 bytes, else 4
 // circular                1: what is beyond the end goes on at the front;  0: an update outside is left out
 // rows, lines             lines of all batches, of one;  places, given: sizes;  ticket_rows: lines of a ticket
-#include "tile.clh"
-
-NOINLINE static void update_run(__global const char* restrict from, __global char* restrict to, const long n) {
-  for (long i = 0; i < n; i++) to[i] = from[i];
-}
+#include "neighbours.clh"
 
 static void update_rows(__global const update_rows_desc* d, __global char** banks, __global char* scratch, const int ticket,
                         __global const post_step* post, const int posts) {
@@ -26,11 +22,11 @@ static void update_rows(__global const update_rows_desc* d, __global char** bank
     __global char* to = AT(char, banks, d->out) + (long)r * places * inner;
     if (d->circular) {
       const long place = (start % places + places) % places, straight = min((long)given, places - place);
-      update_run(from, to + place * inner, straight * inner);
-      update_run(from + straight * inner, to, (given - straight) * inner);
+      copy_neighbours(from, to + place * inner, straight * inner);
+      copy_neighbours(from + straight * inner, to, (given - straight) * inner);
     } else {
       const long first = clamp(-start, 0L, (long)given), end = clamp(places - start, first, (long)given);
-      update_run(from + first * inner, to + (start + first) * inner, (end - first) * inner);
+      copy_neighbours(from + first * inner, to + (start + first) * inner, (end - first) * inner);
     }
   }
 }
