@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +12,9 @@ from clgraph.core.frozen import frozen
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, DataDependent, primitive
+
+COLUMNS = 64
+"""Integers of a slice that are made one number: more are seldom so small."""
 
 
 @primitive
@@ -30,15 +34,21 @@ class Unique(DataDependent):
     kind: ClassVar[str] = "unique"
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        (x,) = inputs
+        (x,), keys = inputs, None
         if self.axis is not None:
-            positive_axis(self.axis, x.ndim)
-        if self.ordered and self.wanted == 1:
+            keys = _keys(np.moveaxis(x, positive_axis(self.axis, x.ndim), 0))
+        if self.ordered and self.wanted == 1 and keys is None:
             # Places take a stable sort of indices, which is three times as long.
             return (np.unique(x, axis=self.axis),)
         found, first, which, count = np.unique(
-            x, return_index=True, return_inverse=True, return_counts=True, axis=self.axis
+            x if keys is None else keys,
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
+            axis=None if keys is not None else self.axis,
         )
+        if keys is not None:
+            found = x.take(first, self.axis)
         which = which.ravel()
         if not self.ordered:
             order = np.argsort(first)
@@ -46,6 +56,20 @@ class Unique(DataDependent):
             rank[order] = np.arange(len(order))
             found, first, which, count = found.take(order, self.axis), first[order], rank[which], count[order]
         return (found, *(a.astype(np.int64) for a in (first, which, count)))[: self.wanted]
+
+
+def _keys(slices: Array) -> Array | None:
+    """Return an integer for each of the *slices* of integers, ordered as they are; ``None`` where 64 bits are few."""
+    if slices.dtype.kind not in "iub" or not 0 < slices.size <= COLUMNS * len(slices):
+        return None
+    rows = slices.reshape(len(slices), -1)
+    sizes = [int(high) - int(low) + 1 for low, high in zip(rows.min(0), rows.max(0), strict=True)]
+    if prod(sizes) >= 1 << 62:
+        return None
+    weights = np.array([prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64)
+    # Of 64 bits without a sign the differences are the same.
+    keys: Array = (rows.astype(np.int64) - rows.min(0).astype(np.int64)) @ weights
+    return keys
 
 
 @onnx("Unique", since=(11, 28))

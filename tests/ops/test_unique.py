@@ -5,6 +5,7 @@ import pytest
 from onnx import helper
 
 import clgraph
+from clgraph.ops.unique import Unique
 from tests.support.graphs import FLOAT, INT, graph, model
 from tests.support.oracle import expected
 
@@ -23,3 +24,16 @@ def test_any_number_of_results_are_onnxruntimes(axis, ordered, rng):
         got = clgraph.compile(source, device="host").run({"x": x})
         for name, want in expected(source, {"x": x}).items():
             np.testing.assert_array_equal(got[name], want, name)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.int64, np.uint64], ids=str)
+def test_slices_of_integers_come_in_the_order_of_their_elements(dtype, rng):
+    # Of the whole range, and near its ends: rows that are one number of 64 bits, and rows that are not.
+    ends = (0, 1) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for low, high in (ends, (ends[0], ends[0] + 1), (ends[1] - 1, ends[1])):
+        x = rng.integers(low, high, (2, 30, 2), np.uint8 if dtype == np.bool_ else dtype, endpoint=True).astype(dtype)
+        x[:, 7:15] = x[:, 3:11]
+        want = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=1)
+        for got, expect in zip(Unique(1).reference(x), want, strict=True):
+            np.testing.assert_array_equal(got, expect.reshape(got.shape))
+        np.testing.assert_array_equal(Unique(1, wanted=1).reference(x)[0], want[0])
