@@ -63,15 +63,15 @@ EXACT = {
     "byte_lookup", "quantized_convolution", "quantized_conv_transpose", "quantized_matmul", "quantized_sum",
     "integer_matmul", "integer_convolution",
     "arg", "is_special", "top_k", "nv12_to_rgb", "trigonometry", "empty_note", "noted_extreme",
-    "sum_extremes",
+    "sum_extremes", "max_pool_indices", "max_unpool", "reverse_sequence", "tensor_scatter",
 }  # fmt: skip
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""
 OTHER = {
-    "cached_attention", "cumulative_product", "grid_sample", "image_planes", "recurrent_steps", "scatter_elements",
-    "scatter_nd", "strassen_weights", "winograd_weights",
+    "cached_attention", "col2im", "cumulative_product", "grid_sample", "image_planes", "recurrent_steps",
+    "scatter_elements", "scatter_nd", "strassen_weights", "winograd_weights",
 }  # fmt: skip
 """Kinds whose own tests have the bounds: of run-time lengths, of a product, of places, of bytes, of a recurrence, of
-sums of few updates, and of sums in double."""
+sums of few updates, of those that windows overlap in, and of sums in double."""
 SAME = {"matmul.narrow", "pooling.bytes_fsv16", "pooling.elements", "resize.bytes_fsv16", "resize.nearest"}
 """Tiles whose results are another's, or their inputs', bit by bit, which their own tests compare."""
 
