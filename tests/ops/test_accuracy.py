@@ -63,7 +63,7 @@ EXACT = {
     "byte_lookup", "quantized_convolution", "quantized_conv_transpose", "quantized_matmul", "quantized_sum",
     "integer_matmul", "integer_convolution",
     "arg", "is_special", "top_k", "nv12_to_rgb", "trigonometry", "empty_note", "noted_extreme",
-    "sum_extremes", "max_pool_indices", "max_unpool", "reverse_sequence", "tensor_scatter",
+    "sum_extremes", "max_pool_indices", "max_unpool", "reshape", "reverse_sequence", "tensor_scatter",
 }  # fmt: skip
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""
 OTHER = {
