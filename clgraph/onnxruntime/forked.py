@@ -111,7 +111,9 @@ class _Process:
             "feeds and results; start processes with the 'spawn' method, or create sessions in them only",
             self.owner,
         )
-        subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True)
+        self._started = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
+        )
         theirs.close()
 
     def run(

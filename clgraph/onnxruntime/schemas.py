@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import onnx
 
 from clgraph.core.frozen import frozen
+from clgraph.errors import UnsupportedError
+from clgraph.frontend.files import map_model
 from clgraph.graph.importing import MICROSOFT
+from clgraph.onnxruntime.statuses import Fail, InvalidGraph, RefusedError
 from clgraph.onnxruntime.statuses import NotImplemented as NotHere
-from clgraph.onnxruntime.statuses import RefusedError
 from clgraph.ops import index
+
+
+@contextmanager
+def unknown_operators(source: str | bytes) -> Iterator[None]:
+    """Tell operators that there are not from those that clgraph does not have, as ONNX Runtime does.
+
+    Raises:
+        InvalidGraph: A refused operator of a domain of ONNX's is none of ONNX's.
+        Fail: A refused operator is of a domain that is neither ONNX's nor ONNX Runtime's.
+        UnsupportedError: clgraph does not have another one.
+    """
+    try:
+        yield
+    except UnsupportedError as error:
+        for node in map_model(source)[0].graph.node:
+            domain = "" if node.domain == "ai.onnx" else node.domain
+            name = f"{domain}.{node.op_type}" if domain else node.op_type
+            if f" {name} (" not in str(error) or domain.startswith(MICROSOFT):
+                continue
+            if domain not in ("", "ai.onnx.ml"):
+                raise Fail(f"{domain}:{node.op_type} is not a registered function/op: {error}") from error
+            if not onnx.defs.has(node.op_type, domain):
+                raise InvalidGraph(f"No Op registered for {node.op_type}: {error}") from error
+        raise
 
 
 @frozen

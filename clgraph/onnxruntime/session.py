@@ -21,6 +21,7 @@ from clgraph.onnxruntime.loading import checked_source, recipe_of
 from clgraph.onnxruntime.options import ASSIGNMENT, RunOptions, SessionOptions, log, say_once
 from clgraph.onnxruntime.profiling import Trace
 from clgraph.onnxruntime.providers import Provided, check_known, provided, provided_or_cpu
+from clgraph.onnxruntime.schemas import unknown_operators
 from clgraph.onnxruntime.selecting import selected
 from clgraph.onnxruntime.statuses import Fail, InvalidArgument, MismatchError, StatusError, plainly, statuses
 from clgraph.onnxruntime.values import OrtValue, OrtValueVector
@@ -108,7 +109,7 @@ class InferenceSession(Session):
     def _compile(self, asked: Provided) -> None:
         start = time.monotonic_ns()
         self._provided = asked
-        with statuses(loading=True):
+        with statuses(loading=True), unknown_operators(self._source):
             self._model = made(recipe_of(self._source, self._options, self._provided))
         self._describe()
         log.info("session for %s, compiled in %.0f ms", ", ".join(asked.options), (time.monotonic_ns() - start) / 1e6)

@@ -217,15 +217,13 @@ def test_what_is_no_model_ends_in_onnxruntimes_exception(source: Any, tmp_path: 
         source = str(tmp_path / source)
     with pytest.raises(Exception) as theirs:  # noqa: PT011  # whatever it is, ours is called so
         onnxruntime.InferenceSession(source, providers=CPU)
-    # An operator that nobody knows breaks the graph there, and is one that clgraph does not have.
-    wanted = {"InvalidGraph": "NotImplemented"}.get(theirs.type.__name__, theirs.type.__name__)
     replacing = ours.SessionOptions()
     replacing.add_initializer("w", ours.OrtValue.ortvalue_from_numpy(A))
     replacing.add_free_dimension_override_by_denotation("BATCH", 1)
     for options in (None, replacing):
         with pytest.raises(Exception) as caught:  # noqa: PT011
             ours.InferenceSession(source, options, providers=HOST)
-        assert wanted in {kind.__name__ for kind in caught.type.__mro__}
+        assert theirs.type.__name__ in {kind.__name__ for kind in caught.type.__mro__}
 
 
 def test_onnxruntimes_own_format_is_refused(tmp_path: Path) -> None:
