@@ -3,7 +3,8 @@
 // x            rows of `depth` floats, side by side
 // digits       [blocks][pitch][block / 16][count][16] signed bytes: x[k] = scale (d0 + 256 d1 + 65536 d2), or scale d0;
 //              zeros behind the last
-// sums         [blocks][pitch][count] ints: of the digits of a block, times `factor`
+// sums         [blocks][pitch][count] ints: of the digits of a block, times `factor`; 16 bits hold them where that is -1 (the
+//              largest number of a block has no digit of -128)
 // scales       [blocks][pitch] floats: the largest number of the block / LARGEST
 // pitch        rows that there is room for
 // count        3 or 1

@@ -36,8 +36,8 @@ NOINLINE static void micro_digit_rows(__global const char* restrict x, __global 
       const int16 point1 = convert_int16(((__global const uchar16*)points)[1]);
       #pragma unroll
       for (int i = 0; i < UR * DIGITS; i++) {
-        part[i / DIGITS][i % DIGITS][0] *= point0;
-        part[i / DIGITS][i % DIGITS][1] *= point1;
+        part[i / DIGITS][i % DIGITS][0] = short_products(point0, sums[i]);
+        part[i / DIGITS][i % DIGITS][1] = short_products(point1, sums[i]);
       }
     }
     __global const int* from = q;

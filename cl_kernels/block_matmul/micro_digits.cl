@@ -47,7 +47,7 @@ NOINLINE static void micro_digits(__global const char* restrict x, __global cons
       for (int j = 0; j < 4; j++) {
         const int16 point = convert_int16(points[j]);
         #pragma unroll
-        for (int d = 0; d < DIGITS; d++) part[j][d] *= point;
+        for (int d = 0; d < DIGITS; d++) part[j][d] = short_products(point, part[j][d]);
       }
     }
     #pragma unroll 1
