@@ -68,10 +68,14 @@ class Topology:
 
     @property
     def keeps_keys(self) -> bool:
-        """Whether a layer takes past keys and values, or joins an input with something as an output, as caches do."""
+        """Whether a layer takes past keys and values, or joins an input with something as an output, as caches do.
+
+        A layer that bodies stand for does what one of them does.
+        """
         made = {value for _, value in self.outputs}
         return any(s.stacks_keys for s in self.inputs.values()) or any(
             x.primitive.keeps_keys
+            or (isinstance(x.primitive, Inlinable) and x.primitive.keeps_keys_inside)
             or (x.primitive.kind == "concat" and x.inputs[0] in self.inputs and x.outputs[0] in made)
             for x in self.layers
         )
@@ -221,6 +225,11 @@ class Inlinable(Primitive):
     """Base of primitives that layers may stand for once layouts and some values are known."""
 
     __slots__ = ()
+
+    @property
+    def keeps_keys_inside(self) -> bool:
+        """Whether layers that may stand for it keep keys."""
+        return False
 
     @abstractmethod
     def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:

@@ -36,6 +36,10 @@ class IfElse(ControlFlow, Inlinable):
     def bodies(self) -> Mapping[str, Topology]:
         return {"then": self.then, "else": self.other}
 
+    @property
+    def keeps_keys_inside(self) -> bool:
+        return self.then.keeps_keys or self.other.keeps_keys
+
     def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology:
         return self._chosen(known(values, 0, "condition"))
 

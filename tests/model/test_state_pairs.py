@@ -338,38 +338,3 @@ def test_an_attention_whose_keys_are_joined_in_front_of_it_is_found(more, rng):
         got, want = model.run(new | feeds), ort.run(None, new | feeds)
         assert_both_round(made, new | feeds, got, dict(zip(got, want, strict=True)))
         feeds = {"past_k": got["present_k"], "past_v": got["present_v"]}
-
-
-def test_what_an_encoder_made_is_of_a_length_of_its_own(rng):
-    """As in decoders of T5, BART and Whisper, whose attention over their own tokens is followed by one over others."""
-    made = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
-    crossed (float[b,2,s,8] q, float[b,2,s,8] k, float[b,2,s,8] v, float[b,m] mask, float[b,2,p,8] past_k,
-             float[b,2,p,8] past_v, float[b,2,e,8] made_k, float[b,2,e,8] made_v)
-        => (float[b,2,s,8] y, float[b,2,t,8] keys, float[b,2,t,8] values)
-        <int64[2] middle = {1, 2}> {
-        keys = Concat <axis = 2> (past_k, k)
-        values = Concat <axis = 2> (past_v, v)
-        own = Transpose <perm = [0, 1, 3, 2]> (keys)
-        products = MatMul (q, own)
-        shares = Softmax <axis = -1> (products)
-        mixed = MatMul (shares, values)
-        others = Transpose <perm = [0, 1, 3, 2]> (made_k)
-        crossing = MatMul (mixed, others)
-        bias = Unsqueeze (mask, middle)
-        scores = Add (crossing, bias)
-        weights = Softmax <axis = -1> (scores)
-        y = MatMul (weights, made_v)
-    }""")
-    model = clgraph.compile(made)
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
-    feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
-    others = {n: rng.standard_normal((1, 2, 5, 8)).astype(np.float32) for n in ("made_k", "made_v")}
-    others["mask"] = rng.standard_normal((1, 5)).astype(np.float32)
-    for tokens in (3, 1, 1):
-        new = {n: rng.standard_normal((1, 2, tokens, 8)).astype(np.float32) for n in "qkv"}
-        got, want = model.run(new | others | feeds), ort.run(None, new | others | feeds)
-        for a, b in zip(got.values(), want, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-        feeds = {"past_k": got["keys"], "past_v": got["values"]}
-    assert len(model.state) == 2
-    assert not model.compiled

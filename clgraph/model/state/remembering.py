@@ -16,6 +16,8 @@ from clgraph.model.specialisations import Specialisation, Specialisations
 from clgraph.network.cancelling import Cancellation
 
 if TYPE_CHECKING:
+    from clgraph.graph.topology import Topology
+    from clgraph.model.state.branches import Branch
     from clgraph.model.state.keeper import Keeper
     from clgraph.model.state.pairs import StatePair
     from clgraph.model.state.session import Session
@@ -63,7 +65,7 @@ class Remembering(Described):
         own = {pair.input for pair in found}
         pairs = [*found, *named_pairs(self.topology, {i: o for i, o in named.items() if i not in own})]
         carried = Carried(self.topology, pairs)
-        fed = [(name, dtype) for name, dtype in self._wanted if name in self.topology.fed]
+        fed = [(name, dtype) for name, dtype in self._wanted if name in self._kept_topology.fed]
         lock = self._specialisations.lock
         return Session(self._keeper, carried, fed, self.output_names, cast("Any", self).run, lock, most)
 
@@ -86,7 +88,18 @@ class Remembering(Described):
     def _keeper(self) -> Keeper:
         from clgraph.model.state.keeper import Keeper
 
-        return Keeper(self.topology, self._specialisations)
+        return Keeper(self._kept_topology, self._specialisations)
+
+    @cached_property
+    def _branch(self) -> Branch | None:
+        """What has the caches of a model that an input tells whether they are there."""
+        from clgraph.model.state.branches import branch_with_caches
+
+        return branch_with_caches(self.topology) if self._may_keep else None
+
+    @property
+    def _kept_topology(self) -> Topology:
+        return self.topology if self._branch is None else self._branch.topology
 
     def _run_fed_back(
         self, arrays: Mapping[str, Any], outputs: Outputs, cancellation: Cancellation | None
@@ -99,6 +112,10 @@ class Remembering(Described):
         from clgraph.model.state.keeper import names_of
 
         self._check_open()
+        if self._branch is not None:
+            if not self._branch.is_taken(arrays):
+                return None
+            arrays = self._branch.fed(arrays)
         return self._keeper.run(arrays, names_of(outputs, self.output_names), cancellation)
 
     @abstractmethod
