@@ -2,39 +2,59 @@
 //
 // x is [planes][in_height][in_width], y and the places [planes][height][width]. A ticket is a run of rows of y.
 //
-// inp, out, places     floats; a place is a flat index in x, of 8 bytes
+// inp, out, places     elements of a type; a place is a flat index in x, of 8 bytes
 // rows                 rows of y in all
 // kernel_y, kernel_x   elements of a window;  stride_y, stride_x; dilation_y, dilation_x; pad_top, pad_left
 // by_column            1: columns are counted first, a place in a plane is x * in_height + y
-// ticket_rows          rows of a ticket
+// type, itemsize       element type (element_types.clh): floats, doubles, bytes;  ticket_rows: rows of a ticket
 //
 // scratch holds a row of places in a plane, ints. A window of pads alone is minus infinity at its first element, clamped.
-#include "tile.clh"
+#include "element_types.clh"
 
 // Take the elements of one place of the windows where they are greater. LLVM makes vectors of this.
-NOINLINE static void take_run(__global const float* restrict from, const int step, const int place, const int apart,
-                              __global float* restrict best, __global int* restrict at, const int n) {
-  for (int i = 0; i < n; i++) {
-    const float v = from[i * step], old = best[i];
-    const int better = (v > old) | ((v != v) & (old == old)) | (at[i] < 0);
-    best[i] = better ? v : old;
-    at[i] = better ? place + i * apart : at[i];
+#define TAKE(T, LOWEST) \
+  NOINLINE static void take_##T(__global const T* restrict from, const int step, const int place, const int apart, \
+                                __global T* restrict best, __global int* restrict at, const int n) { \
+    for (int i = 0; i < n; i++) { \
+      const T v = from[i * step], old = best[i]; \
+      const int better = (v > old) | ((v != v) & (old == old)) | (at[i] < 0); \
+      best[i] = better ? v : old; \
+      at[i] = better ? place + i * apart : at[i]; \
+    } \
+  } \
+  NOINLINE static void lowest_##T(__global T* restrict best, __global int* restrict at, const int n) { \
+    for (int i = 0; i < n; i++) best[i] = LOWEST, at[i] = -1; \
   }
-}
+TAKE(float, -INFINITY)
+TAKE(char, -128)
+TAKE(uchar, 0)
+#ifdef cl_khr_fp64
+TAKE(double, -(double)INFINITY)
+  #define TAKEN_DOUBLES(CALL) else CALL(double)
+#else
+  #define TAKEN_DOUBLES(CALL)
+#endif
+#define TAKEN(CALL) \
+  if (type == TYPE_F32) CALL(float) \
+  else if (type == TYPE_I8) CALL(char) \
+  else if (type == TYPE_U8) CALL(uchar) \
+  TAKEN_DOUBLES(CALL)
 
 static void max_pool_indices_rows(__global const max_pool_indices_rows_desc* d, __global char** banks, __global char* scratch,
                                   const int ticket, __global const post_step* post, const int posts) {
   const int last = min((ticket + 1) * d->ticket_rows, d->rows), width = d->width, stride = d->stride_x;
   const int in_height = d->in_height, in_width = d->in_width;
+  const int type = d->type, size = d->itemsize;
   const int along = d->by_column ? in_height : 1, down = d->by_column ? 1 : in_width;
   __global int* at = (__global int*)scratch;
   for (int r = ticket * d->ticket_rows; r < last; r++) {
     const int plane = r / d->height, y0 = (r - plane * d->height) * d->stride_y - d->pad_top;
     const long base = (long)plane * in_height * in_width;
-    __global const float* x = AT(const float, banks, d->inp) + base;
-    __global float* best = AT(float, banks, d->out) + (long)r * width;
+    __global const char* x = AT(const char, banks, d->inp) + base * size;
+    __global char* best = AT(char, banks, d->out) + (long)r * width * size;
     __global long* places = AT(long, banks, d->places) + (long)r * width;
-    for (int i = 0; i < width; i++) best[i] = -INFINITY, at[i] = -1;
+#define LOWEST_ROW(T) lowest_##T((__global T*)best, at, width);
+    TAKEN(LOWEST_ROW)
     for (int ky = 0; ky < d->kernel_y; ky++) {
       const int y = y0 + ky * d->dilation_y;
       if (y < 0 || y >= in_height) continue;
@@ -44,9 +64,11 @@ static void max_pool_indices_rows(__global const max_pool_indices_rows_desc* d, 
         const int first = left < 0 ? (stride - 1 - left) / stride : 0;
         const int end = min(width, left < in_width ? (in_width - 1 - left) / stride + 1 : 0);
         const int from = left + first * stride;
-        if (first < end)
-          take_run(x + (long)y * in_width + from, stride, y * down + from * along, stride * along, best + first, at + first,
-                   end - first);
+        if (first >= end) continue;
+#define TAKE_ROW(T) \
+  take_##T((__global const T*)x + (long)y * in_width + from, stride, y * down + from * along, stride * along, \
+           (__global T*)best + first, at + first, end - first);
+        TAKEN(TAKE_ROW)
       }
     }
     for (int i = 0; i < width; i++) {
@@ -55,3 +77,6 @@ static void max_pool_indices_rows(__global const max_pool_indices_rows_desc* d, 
     }
   }
 }
+#undef TAKE
+#undef TAKEN
+#undef TAKEN_DOUBLES

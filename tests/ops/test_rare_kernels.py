@@ -69,19 +69,27 @@ def test_updates_go_into_a_cache_from_each_place_on(engine, dtype):
             assert found == dict.fromkeys(("tensor_scatter.ref", *_tiles(engine, "tensor_scatter.rows")), 0.0)
 
 
-def _ties(rng, of):
-    return rng.choice(np.float32([-np.inf, -1, 0, 0, 2, np.inf, np.nan]), of)
+def _ties(dtype):
+    ends = [-np.inf, np.inf, np.nan, -1] if dtype.floating else [np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max]
+    return lambda rng, of: rng.choice(np.array([*ends, 0, 0, 2], dtype.numpy), of)
 
 
-@pytest.mark.parametrize("by_column", [False, True])
-def test_maxima_are_found_where_they_stand(engine, by_column):
+@pytest.mark.parametrize(
+    ("dtype", "by_column"),
+    [(DType.F32, False), (DType.F32, True), (DType.F64, False), (DType.I8, True), (DType.U8, False)],
+)
+def test_maxima_are_found_where_they_stand(engine, dtype, by_column):
     on_a_cpu(engine)
+    if dtype == DType.F64:
+        needs(engine, "fp64")
     for shape, p in (
         ((2, 3, 7, 45), Pooling("max", (2, 2), (2, 2), (1, 1), ((0, 0), (0, 0)))),
         ((1, 2, 9, 8), Pooling("max", (3, 2), (2, 3), (1, 2), ((1, 1), (0, 1)), ceil_mode=True)),
         ((2, 1, 21), Pooling("max", (4,), (1,), (2,), ((3, 0),))),
     ):
-        found = check_op(engine, MaxPoolIndices(p, by_column), shape, draw={0: _ties}, families=("normal",))
+        found = check_op(
+            engine, MaxPoolIndices(p, by_column), shape, dtype=dtype, draw={0: _ties(dtype)}, families=("normal",)
+        )
         assert found == {"max_pool_indices.rows": 0.0}
 
 

@@ -7,12 +7,16 @@ from math import prod
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.blocked import square
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
+from clgraph.implementations.cpu.elements import TYPES
 from clgraph.implementations.cpu.geometry import LANES, SlidingWindow, count_refusal, window
 from clgraph.ops.max_pool_indices import MaxPoolIndices
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
+
+COMPARED = frozenset({DType.F32, DType.F64, DType.I8, DType.U8})
+"""Types of the elements."""
 
 _RUN = 6
 """Vectors that take as long as what is done once a row of windows' elements."""
@@ -25,6 +29,8 @@ class MaxPoolIndicesRowsDesc(SlidingWindow, Descriptor):
     inp: Pointer
     out: Pointer
     places: Pointer
+    type: Int
+    itemsize: Int
     rows: Int
     in_height: Int
     in_width: Int
@@ -39,7 +45,7 @@ class MaxPoolIndicesRowsDesc(SlidingWindow, Descriptor):
 @implements(
     MaxPoolIndices,
     name="max_pool_indices.rows",
-    serves=Serves(dtypes=frozenset({DType.F32, DType.I64}), mixed=True, kinds=frozenset({"cpu"})),
+    serves=Serves(dtypes=COMPARED | {DType.I64}, mixed=True, kinds=frozenset({"cpu"})),
 )
 class MaxPoolIndicesRows(Implementation[MaxPoolIndices]):
     """A row at a time, of one or two spatial axes: element after element of all its windows."""
@@ -47,8 +53,10 @@ class MaxPoolIndicesRows(Implementation[MaxPoolIndices]):
     @classmethod
     def limits(cls, q: Query[MaxPoolIndices]) -> str | None:
         x = q.inputs[0]
-        if x.dtype != DType.F32:
-            return f"compares floats, not {x.dtype}"
+        if x.dtype not in COMPARED:
+            return f"compares floats, doubles and bytes, not {x.dtype}"
+        if x.dtype == DType.F64 and "fp64" not in q.device.features:
+            return "needs fp64 for doubles"
         if x.rank not in (3, 4) or not x.count:
             return f"serves one or two axes of some elements, not {x}"
         if not all(t.is_dense_plain for t in (*q.inputs, *q.outputs)):
@@ -68,6 +76,8 @@ class MaxPoolIndicesRows(Implementation[MaxPoolIndices]):
             inp=Ref("in0"),
             out=Ref("out0"),
             places=Ref("out1"),
+            type=TYPES[x.dtype],
+            itemsize=x.dtype.itemsize,
             rows=_rows(q),
             in_height=x.shape[2] if x.rank == 4 else 1,
             in_width=x.shape[-1],
