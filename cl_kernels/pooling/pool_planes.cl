@@ -44,6 +44,8 @@ static inline __attribute__((always_inline)) void planes_rows(__global const poo
   __global float* out = AT(float, banks, d->out);
   const float16 none = (float16)(average ? 0.0f : -INFINITY);
   for (int i = 0; i < d->reach + 16 * by + 16; i += 16) STORE_LOOSE(all + i, none);
+  // Lanes behind a row are divided, too: what scratch held may be a denormal number, which takes a hundred times as long.
+  for (int x = width; x < (width + 15) / 16 * 16; x++) counts[x] = 1.0f;
   for (int x = 0; average && x < width; x++)
     counts[x] = planes_within(x * by - d->pad_left, apart, taps_x, padded ? -d->pad_left : 0,
                               in_width + (padded ? d->pad_right : 0));
