@@ -57,14 +57,15 @@ class Candidate:
 def candidates(schema: Schema) -> Iterator[Candidate]:
     """Yield what to try as the representative of *schema*: a fixed list, that no request has a say in.
 
-    First all sizes are of one row, the largest first; then of two sizes or more one is of another row than the others,
-    as where the height of a picture must be small; then all are of the last row. Then elements of values are like sizes
-    of inputs, as where pictures are resized to them; at last sizes are far larger.
+    First all sizes are of one row, the largest first, or for small pictures a smaller one; then of two sizes or more
+    one is of another row than the others, as where the height of a picture must be small; then all are of the last row.
+    Then elements of values are like sizes of inputs, as where pictures are resized to them; at last sizes are far
+    larger.
     """
     counted = any(given.count_of for given in schema.values)
     others = [name for name in schema.free if counted or name not in schema.leading]
     rows = range(len(OTHERS))
-    for row in rows[:-2] if others else ():
+    for row in (rows[-3::-1] if schema.small else rows[:-2]) if others else ():
         yield _candidate(schema, dict.fromkeys(others, row))
     for row, odd in permutations(rows[:-1], 2) if len(others) > 1 else ():
         for name in others:

@@ -21,6 +21,10 @@ Size = int | str
 ROWS = ".rows"
 """How the names of sizes end that are the rows of an image, which is fed without a batch."""
 
+PICTURE = 96
+"""Rows and columns up to which a picture is small: networks that halve it five times end in a few pixels, where what
+kernels read of weights decides, and what they compute a pixel does not."""
+
 MOST_SUMS = 4
 """How many sums of sizes are tried: some hold by chance."""
 
@@ -59,12 +63,14 @@ class Schema:
 
     Attributes:
         sums: Sizes that are the sum of two others, as the keys of attention are those of the past and the new ones.
+        small: Of pictures with at most ``PICTURE`` rows and columns, which other kernels suit.
     """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[Size, ...], ...]
     values: tuple[Given, ...] = ()
     sums: tuple[tuple[str, Size, Size], ...] = ()
+    small: bool = False
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -100,7 +106,8 @@ class Schema:
     def __str__(self) -> str:
         shapes = [f"{n} [{', '.join(map(str, shape))}]" for n, shape in zip(self.names, self.shapes, strict=True)]
         values = [f"{g.name} = {g.of({}) if g.data else _spell(g.elements)}" for g in self.values]
-        return ", ".join([*shapes, *values, *(f"{name} = {a} + {b}" for name, a, b in self.sums)])
+        small = [f"at most {PICTURE} x {PICTURE}"] if self.small else []
+        return ", ".join([*shapes, *values, *(f"{name} = {a} + {b}" for name, a, b in self.sums), *small])
 
 
 def _spell(elements: Sequence[Size]) -> str:
@@ -126,9 +133,21 @@ def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Map
     """
     seen: set[Schema] = set()
     for schema in _narrowing(signatures, shapes, known):
+        schema = replace(schema, small=_is_small(schema, shapes))
         if schema not in seen and (schema.free or schema.free_elements) and _fits(schema, shapes, known):
             yield schema
         seen.add(schema)
+
+
+def _is_small(schema: Schema, shapes: Sequence[Shape]) -> bool:
+    """Whether *shapes* are small pictures: an input has two free sizes or more behind its first, and none is large."""
+    found = False
+    for names, shape in zip(schema.shapes, shapes, strict=True):
+        sizes = [n for d, n in zip(names, shape, strict=True) if isinstance(d, str) and d not in schema.leading]
+        if max(sizes, default=0) > PICTURE:
+            return False
+        found |= len(sizes) > 1
+    return found
 
 
 def _narrowing(

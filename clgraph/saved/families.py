@@ -208,11 +208,11 @@ def _decode_expansion(nodes: Json, results: Json) -> Expansion:
 
 def _encode_schema(schema: Schema) -> Json:
     values = [[g.name, g.dtype, g.shape, g.elements, g.data.hex(), g.count_of] for g in schema.values]
-    return [schema.names, schema.shapes, values, schema.sums]
+    return [schema.names, schema.shapes, values, schema.sums, schema.small]
 
 
 def _decode_schema(data: Json) -> Schema:
-    names, shapes, values, sums = data
+    names, shapes, values, sums, small = data
     given = []
     for name, dtype, shape, elements, held, count_of in values:
         fields = {"name": name, "dtype": dtype, "shape": tuple(shape), "elements": tuple(elements)}
@@ -220,7 +220,7 @@ def _decode_schema(data: Json) -> Schema:
         check_fields(Given, fields)
         given.append(Given(**fields))
     fields = {"names": tuple(names), "shapes": tuple(map(tuple, shapes)), "values": tuple(given)}
-    fields["sums"] = tuple(map(tuple, sums))
+    fields |= {"sums": tuple(map(tuple, sums)), "small": small}
     check_fields(Schema, fields)
     return Schema(**fields)
 

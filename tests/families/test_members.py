@@ -127,9 +127,10 @@ def test_slices_and_pads_that_passes_make_are_those_of_the_member(device: str) -
 )
 def test_what_volumes_become_is_bound_where_no_size_tells_more(device: str, last: str, attributes, bound: bool) -> None:
     more = {"ConvTranspose": ["w"], "Resize": ["", "scales"]}.get(last, [])
-    nodes = [node("Relu", ["x"], ["r"]), node(last, ["r", *more], ["z"], **attributes), node("Relu", ["z"], ["y"])]
-    constants = {"w": numbers(3, 3, 3, 3, 3), "scales": np.float32([1, 1, 1.5, 2, 1])}
-    given = {name: constants[name] for name in more if name}
+    # Volumes are pooled as slices beside convolutions alone.
+    nodes = [node("Conv", ["x", "v"], ["r"]), node(last, ["r", *more], ["z"], **attributes), node("Relu", ["z"], ["y"])]
+    constants = {"v": numbers(3, 3, 1, 1, 1), "w": numbers(3, 3, 3, 3, 3), "scales": np.float32([1, 1, 1.5, 2, 1])}
+    given = {name: constants[name] for name in ("v", *more) if name}
     found = both_ways(device, "cpu", nodes, {"x": (1, 3, "d", "h", 6)}, [{"d": 7, "h": 6}, {"d": 4, "h": 9}], **given)
     assert found.bound == 2 * bound, found.whole
 

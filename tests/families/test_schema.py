@@ -62,6 +62,17 @@ def test_candidates_are_a_fixed_list_of_different_sizes() -> None:
         assert all(sizes.shapes != candidate.sizes.shapes for sizes in others)
 
 
+def test_small_pictures_are_a_family_of_their_own_with_a_smaller_representative() -> None:
+    signatures = [signature("x", "n", 3, "h", "w")]
+    (small, *_), (large, *_), (long, *_) = (of(signatures, [(2, 3, *size)]) for size in ((96, 33), (97, 33), (5, 300)))
+    assert (small.small, large.small, long.small) == (True, False, False)
+    assert large == long
+    first = [next(iter(candidates(schema))).sizes.shapes[0] for schema in (small, large)]
+    assert first[0] < first[1]
+    texts = of([signature("x", "n", "length")], [(2, 9)])
+    assert not texts[0].small
+
+
 @pytest.mark.parametrize(
     ("shapes", "others", "same"),
     [
