@@ -125,14 +125,26 @@ class _Process:
                 self._asked.send((self._gone, number, new, dict(feeds), outputs))
                 self._gone.clear()
                 known, error, found = self._asked.recv()
-            except (EOFError, OSError) as ended:
-                raise DeviceError("the process that ran the sessions of this forked one has ended") from ended
+            except BaseException as ended:
+                # The answer to a call that was interrupted would be taken for the next one's.
+                self.end()
+                if isinstance(ended, EOFError | OSError):
+                    raise DeviceError("the process that ran the sessions of this forked one has ended") from ended
+                raise
             if known and new is not None:
                 self._known.add(number)
                 weakref.finalize(model, self._gone.append, number)
         if error is not None:
             raise error(found)
         return cast("dict[str, Any]", found)
+
+    def end(self) -> None:
+        """End the process; the next run starts another."""
+        self._asked.close()
+        self._started.kill()
+        self._started.wait()
+        if self in _STARTED:
+            _STARTED.remove(self)
 
 
 _STARTED: list[_Process] = []

@@ -7,7 +7,7 @@ or found from the last run. The rest of the body is written out for a block of t
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +18,11 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.interpret import Blocks, RunBody, compute, interpret
-from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
-from clgraph.graph.random_numbers import RANDOM_KEY
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
-from clgraph.graph.unrolling import needed_for
 from clgraph.ops.gather import Gather
+from clgraph.ops.loop_told import Told, told_before
 from clgraph.ops.loop_trips import LoopBody
 
 BLOCKS = (16, 4, 1)
@@ -42,29 +40,11 @@ _MOST_LAYERS = 64
 _SMALL = 16
 """Elements of a value, of integers or bools, that may decide about trips."""
 
-_CUTS = ("gather", "slice")
 _KEPT = 16
 """Runs whose counters are kept."""
 
 _MOST_SHAPES = 256
 """Shapes of which is kept whether carried values keep theirs."""
-
-
-@frozen
-class _Told:
-    """What of a loop is known before it starts.
-
-    Attributes:
-        states: Carried values that follow from their first ones.
-        names: These, the number of the trip and what is computed of both alone.
-        trip: What makes them and the condition in one trip; its other inputs are values from around.
-        cuts: Layers that cut a slice of a value from around by them.
-    """
-
-    states: tuple[str, ...]
-    names: frozenset[str]
-    trip: Topology
-    cuts: tuple[Layer, ...]
 
 
 @frozen
@@ -89,8 +69,8 @@ class LoopBlocks(Blocks):
         bodies: The blocks that have been made, by their number of trips.
     """
 
-    def __init__(self, body: LoopBody, counted: bool, conditional: bool, told: _Told) -> None:
-        """Take what :func:`loop_blocks` has found of a loop whose first inputs are the trips and the condition."""
+    def __init__(self, body: LoopBody, counted: bool, conditional: bool, told: Told) -> None:
+        """Take what :func:`told_before` has found of a loop whose first inputs are the trips and the condition."""
         self._body, self._counted, self._conditional, self._told = body, counted, conditional, told
         gone = {*told.names, *(name for cut in told.cuts for name in cut.outputs)}
         self._layers = [layer for layer in body.topology.layers if gone.isdisjoint(layer.outputs)]
@@ -226,49 +206,6 @@ class LoopBlocks(Blocks):
 
 def loop_blocks(body: LoopBody, counted: bool, conditional: bool) -> LoopBlocks | None:
     """Return the blocks of a loop with *body*; ``None`` where no run tells its trips before it starts."""
-    layers = body.topology.layers
-    if RANDOM_KEY in body.topology.inputs or len(layers) > _MOST_LAYERS:
+    if len(body.topology.layers) > _MOST_LAYERS or (told := told_before(body)) is None:
         return None
-    if any(layer.primitive.data_dependent for layer in layers):
-        return None
-    nexts = dict(zip(body.carried, body.next, strict=True))
-    around = {*body.around, *(name for name, value in nexts.items() if name == value)}
-    asked = body.deciding()
-    if asked is None:
-        return None
-    constants = {*body.topology.constants, body.condition}
-    given = {name for name in asked.inputs if name in around}
-    states = [name for name in body.carried if name not in around]
-    while True:
-        own, known = _following(layers, {*constants, *given, body.trip, *states})
-        left = [name for name in states if nexts[name] in known]
-        if left == states:
-            break
-        states = left
-    if body.goes_on not in known:
-        return None
-    names = known - _following(layers, constants)[1] - given
-    cuts = [x for x in layers if x.primitive.kind in _CUTS and x.inputs[0] in around and _cuts(x, known, names)]
-    wanted = {body.goes_on, *names, *(nexts[name] for name in states), *(name for x in cuts for name in x.inputs[1:])}
-    trip = Topology(layers=needed_for(wanted, own))
-    read = wanted | {name for layer in trip.layers for name in layer.inputs}
-    trip.inputs = {n: s for n, s in body.topology.inputs.items() if n in read and n in {body.trip, *states, *given}}
-    trip.constants = {n: a for n, a in body.topology.constants.items() if n in read} | {body.condition: np.array(True)}
-    trip.outputs = [(name, name) for layer in trip.layers for name in layer.outputs]
-    return LoopBlocks(body, counted, conditional, _Told(tuple(states), frozenset(names), trip, tuple(cuts)))
-
-
-def _following(layers: Sequence[Layer], known: Collection[str]) -> tuple[list[Layer], set[str]]:
-    """Return the layers that follow from what is *known* alone, and all that is known with them."""
-    found, own = set(known), list[Layer]()
-    for layer in layers:
-        if found.issuperset(layer.inputs):
-            found.update(layer.outputs)
-            own.append(layer)
-    return own, found
-
-
-def _cuts(layer: Layer, known: Collection[str], names: Collection[str]) -> bool:
-    """Whether where *layer* cuts its first input is known before the loop starts, and another place in each trip."""
-    places = layer.inputs[1:]
-    return all(name in known for name in places) and any(name in names for name in places)
+    return LoopBlocks(body, counted, conditional, told)

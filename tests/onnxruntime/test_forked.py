@@ -16,6 +16,8 @@ CODE = """
 import os, signal, sys
 import numpy as np
 import clgraph.onnxruntime as ort
+from clgraph.onnxruntime import forked
+from clgraph.onnxruntime.statuses import StatusError
 from tests.support.ort_models import two_inputs
 
 def session():
@@ -49,6 +51,17 @@ if pid == 0:
             raise AssertionError("a place of another size was taken")
         assert found.get_outputs()[0].name == "total"
         assert found.end_profiling() == ""
+    def interrupted():
+        raise KeyboardInterrupt
+    for harm in (lambda p: setattr(p._asked, "recv", interrupted), lambda p: os.kill(p._started.pid, signal.SIGKILL)):
+        harm(forked._process())
+        try:
+            before.run(["total"], {**feeds, "b": feeds["a"]})
+        except (StatusError, KeyboardInterrupt):
+            pass
+        else:
+            raise AssertionError("no error")
+        assert np.array_equal(before.run(["total", "difference"], feeds), want)
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 assert np.array_equal(before.run(["total", "difference"], feeds), want)
@@ -61,5 +74,5 @@ def test_sessions_of_a_forked_process_give_the_same_results(tmp_path: Path) -> N
         [sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("was forked: its sessions run in another process") == 1
+    assert done.stderr.count("was forked: its sessions run in another process") == 3
     assert len(list(tmp_path.glob("trace*.json"))) == 1

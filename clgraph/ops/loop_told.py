@@ -1,0 +1,81 @@
+"""What a run of a loop tells before its first trip: counters, conditions on them, and slices by them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.graph.layer import Layer
+from clgraph.graph.random_numbers import RANDOM_KEY
+from clgraph.graph.topology import Topology
+from clgraph.graph.unrolling import needed_for
+from clgraph.ops.loop_trips import LoopBody
+
+_CUTS = ("gather", "slice")
+
+
+@frozen
+class Told:
+    """What of a loop is known before it starts.
+
+    Attributes:
+        states: Carried values that follow from their first ones.
+        names: These, the number of the trip and what is computed of both alone.
+        trip: What makes them and the condition in one trip; its other inputs are values from around.
+        cuts: Layers that cut a slice of a value from around by them.
+    """
+
+    states: tuple[str, ...]
+    names: frozenset[str]
+    trip: Topology
+    cuts: tuple[Layer, ...]
+
+
+def told_before(body: LoopBody) -> Told | None:
+    """Return what is known of a loop with *body* before it starts; ``None`` where its trips are not."""
+    layers = body.topology.layers
+    if RANDOM_KEY in body.topology.inputs or any(layer.primitive.data_dependent for layer in layers):
+        return None
+    nexts = dict(zip(body.carried, body.next, strict=True))
+    around = {*body.around, *(name for name, value in nexts.items() if name == value)}
+    asked = body.deciding()
+    if asked is None:
+        return None
+    constants = {*body.topology.constants, body.condition}
+    given = {name for name in asked.inputs if name in around}
+    states = [name for name in body.carried if name not in around]
+    while True:
+        own, known = _following(layers, {*constants, *given, body.trip, *states})
+        left = [name for name in states if nexts[name] in known]
+        if left == states:
+            break
+        states = left
+    if body.goes_on not in known:
+        return None
+    names = known - _following(layers, constants)[1] - given
+    cuts = [x for x in layers if x.primitive.kind in _CUTS and x.inputs[0] in around and _cuts(x, known, names)]
+    wanted = {body.goes_on, *names, *(nexts[name] for name in states), *(name for x in cuts for name in x.inputs[1:])}
+    trip = Topology(layers=needed_for(wanted, own))
+    read = wanted | {name for layer in trip.layers for name in layer.inputs}
+    trip.inputs = {n: s for n, s in body.topology.inputs.items() if n in read and n in {body.trip, *states, *given}}
+    trip.constants = {n: a for n, a in body.topology.constants.items() if n in read} | {body.condition: np.array(True)}
+    trip.outputs = [(name, name) for layer in trip.layers for name in layer.outputs]
+    return Told(tuple(states), frozenset(names), trip, tuple(cuts))
+
+
+def _following(layers: Sequence[Layer], known: Collection[str]) -> tuple[list[Layer], set[str]]:
+    """Return the layers that follow from what is *known* alone, and all that is known with them."""
+    found, own = set(known), list[Layer]()
+    for layer in layers:
+        if found.issuperset(layer.inputs):
+            found.update(layer.outputs)
+            own.append(layer)
+    return own, found
+
+
+def _cuts(layer: Layer, known: Collection[str], names: Collection[str]) -> bool:
+    """Whether where *layer* cuts its first input is known before the loop starts, and another place in each trip."""
+    places = layer.inputs[1:]
+    return all(name in known for name in places) and any(name in names for name in places)
