@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from clgraph.errors import ClgraphError
 from clgraph.graph.interpret import ControlFlow, compute
 from clgraph.graph.known_values import VALUE_ELEMENTS
 from clgraph.graph.layer import Layer
@@ -30,26 +29,31 @@ def unroll(topology: Topology) -> Topology:
         return topology
     constants, layers = dict(topology.constants), list[Layer]()
     same: dict[str, str] = {}
+    deciding = set(topology.deciding)
     for layer in topology.layers:
         layer = replace(layer, inputs=tuple(same.get(name, name) for name in layer.inputs))
         body = None
         if isinstance(layer.primitive, ControlFlow):
-            reads = layer.inputs
+            reads, used = layer.inputs, set[str]()
 
-            def find(slots: Collection[int], reads: Sequence[str] = reads) -> Mapping[int, Array]:
-                known = known_values([reads[slot] for slot in slots], layers, constants, topology.inputs)
+            def find(
+                slots: Collection[int], reads: Sequence[str] = reads, used: set[str] = used
+            ) -> Mapping[int, Array]:
+                known = known_values([reads[slot] for slot in slots], layers, constants, topology.inputs, used)
                 return {slot: known[reads[slot]] for slot in slots if reads[slot] in known}
 
             body = layer.primitive.unrolled(find)
         if body is None:
             layers.append(layer)
         else:
+            deciding |= used & topology.overridable.keys()
             same.update(_splice(layer, body, layers, constants))
     if len(layers) == len(topology.layers):
         return topology
     outputs = [(name, same.get(value, value)) for name, value in topology.outputs]
     made = {*topology.inputs, *constants, *(name for layer in layers for name in layer.outputs)}
-    return replace(topology, constants=constants, layers=layers, outputs=outputs, _made=made)
+    decided = frozenset(deciding)
+    return replace(topology, constants=constants, layers=layers, outputs=outputs, deciding=decided, _made=made)
 
 
 def known_values(
@@ -57,11 +61,17 @@ def known_values(
     layers: Sequence[Layer],
     constants: Mapping[str, Array],
     inputs: Mapping[str, Signature],
+    used: set[str],
 ) -> dict[str, Array]:
-    """Return what constants and declared sizes tell of *wanted*, by name: small arrays."""
+    """Return what constants and declared sizes tell of *wanted*, by name: small arrays.
+
+    Args:
+        used: Gets the names of the constants that tell it.
+    """
     needed = needed_for(wanted, layers)
     read = {*wanted, *(name for layer in needed for name in layer.inputs)}
     found: dict[str, Array] = {name: constants[name] for name in read if name in constants}
+    used.update(found)
     for layer in needed:
         arguments: list[Array | None] = [found.get(name) for name in layer.inputs]
         if layer.primitive.shapes_only:
@@ -73,7 +83,7 @@ def known_values(
             continue
         try:
             results = compute(layer.primitive, arguments)
-        except ClgraphError:
+        except Exception:  # references may raise of any class
             continue
         small = zip(layer.outputs, results, strict=False)
         found.update((name, array) for name, array in small if array.size <= VALUE_ELEMENTS)

@@ -97,7 +97,7 @@ class LoopBlocks(Blocks):
             return None
         try:
             rows = self._rows_of(values, known)
-        except (ClgraphError, ValueError):
+        except Exception:  # references may raise of any class
             return None
         state = {name: values[name] for name in self._flowing}
         around = {name: values[name] for name in self._around}

@@ -31,7 +31,7 @@ from clgraph.passes.base import Context
 from clgraph.saved.programs import Add, Find, decode_program, encode_program
 from clgraph.saved.topologies import LAYER_FORM, decode_layer, encode_layer
 
-FORMAT = 4
+FORMAT = 5
 """Of families as JSON; those of another number are not read."""
 
 _Shape = list[int]

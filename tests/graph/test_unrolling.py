@@ -5,10 +5,13 @@ import pytest
 from onnx import helper
 
 import clgraph
+import clgraph.onnxruntime as ort
+from clgraph.errors import UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.interpret import interpret
 from clgraph.graph.unrolling import UNROLLED_LAYERS, unroll
 from tests.support.graphs import BOOL, FLOAT, INT, agrees, graph, model
+from tests.support.oracle import expected
 
 node = helper.make_node
 STATES = [("i", INT, []), ("go", BOOL, []), ("k", INT, []), ("v", FLOAT, None)]
@@ -142,6 +145,22 @@ def test_a_result_that_is_what_was_fed_keeps_its_name(rng):
     np.testing.assert_array_equal(made["y"], -x)
     np.testing.assert_array_equal(made["v_"], x)
     assert (made["k_"], made["rows"].tolist()) == (2, [0, 1])
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("name", ["zero", "limit"])
+def test_a_value_that_may_be_fed_is_not_taken_for_known(name, device, rng):
+    source = counting()
+    source.graph.input.append(helper.make_tensor_value_info(name, INT, []))
+    feeds = {**arrays(rng), name: np.array(1 if name == "zero" else 3)}
+    made = clgraph.compile(source, device=device)
+    assert type(made) is clgraph.Model
+    with pytest.raises(UnsupportedError, match=f"{name!r} was read when it was compiled"):
+        made.run(feeds)
+    agrees(clgraph.compile(source, device=device, shapes={name: ()}), source, feeds)
+    whole = ort.InferenceSession(source.SerializeToString()).run(None, feeds)
+    for found, wanted in zip(whole, expected(source, feeds).values(), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.opencl
