@@ -59,12 +59,12 @@ class PoolElements(Implementation[Pooling]):
             return "serves dense plain tensors of some elements"
         if x.dtype == DType.F64 and "fp64" not in q.device.features:
             return "needs fp64 for doubles"
-        return f"serves rows of up to {WIDEST} elements" if _reach(q) > WIDEST else count_refusal(q)
+        return f"serves rows of up to {WIDEST} elements" if reach(q) > WIDEST else count_refusal(q)
 
     @classmethod
     def cost(cls, q: Query[Pooling]) -> float:
         moved = q.inputs[0].nbytes + q.outputs[0].nbytes
-        return step_seconds(q.device, _rows(q) * _row_seconds(q), moved, _tickets(q).count)
+        return step_seconds(q.device, count_rows(q) * _row_seconds(q), moved, _tickets(q).count)
 
     @classmethod
     def plan(cls, q: Query[Pooling]) -> Plan:
@@ -83,30 +83,31 @@ class PoolElements(Implementation[Pooling]):
             **window(square(p.kernel), square(p.strides), square(p.dilations)),
             pad_top=pads[0][0],
             pad_left=pads[1][0],
-            reach=_reach(q),
-            rows=_rows(q),
+            reach=reach(q),
+            rows=count_rows(q),
             ticket_rows=tickets.each,
         )
-        scratch = RUN * RUN_BYTES + 2 * _reach(q) * RUN_BYTES
+        scratch = RUN * RUN_BYTES + 2 * reach(q) * RUN_BYTES
         return Plan((Tile("pool_elements", desc, tickets.count, scratch=scratch),))
 
 
-def _reach(q: Query[Pooling]) -> int:
+def reach(q: Query[Pooling]) -> int:
     """Return the elements from the first of a row's windows, or of its input behind the pad, to the last of either."""
     p, x, y = q.primitive, q.inputs[0], q.outputs[0]
     windows = (y.shape[-1] - 1) * p.strides[-1] + (p.kernel[-1] - 1) * p.dilations[-1] + 1
     return max(windows, p.pads[-1][0] + x.shape[-1])
 
 
-def _rows(q: Query[Pooling]) -> int:
+def count_rows(q: Query[Pooling]) -> int:
+    """Return the rows of the result of all planes."""
     return prod(q.outputs[0].shape[:-1])
 
 
 def _row_seconds(q: Query[Pooling]) -> float:
     down, along = square(q.primitive.kernel)
-    vectors = -(-_reach(q) // LANES) * (1 + q.inputs[0].dtype.itemsize // 8)
+    vectors = -(-reach(q) // LANES) * (1 + q.inputs[0].dtype.itemsize // 8)
     return (vectors * (down + along + 3) + _ROW * (down + along)) * q.device.costs.unit("copy.vector")
 
 
 def _tickets(q: Query[Pooling]) -> TicketRanges:
-    return runs(_rows(q), _row_seconds(q), q.device)
+    return runs(count_rows(q), _row_seconds(q), q.device)

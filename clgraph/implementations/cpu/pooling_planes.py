@@ -8,6 +8,7 @@ from typing import TypeVar
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
+from clgraph.implementations.cpu.pooling_elements import count_rows, reach
 from clgraph.ops.pooling import Pooling
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements
@@ -77,12 +78,12 @@ class PoolPlanes(Implementation[Pooling]):
             return "serves dense plain tensors of some elements"
         if p.strides[-1] > _MOST_STRIDE or prod(p.kernel[:-1]) > _DEEPEST:
             return f"serves strides along rows of up to {_MOST_STRIDE}, windows of up to {_DEEPEST} rows"
-        return f"serves rows of up to {WIDEST} elements" if _reach(q) > WIDEST else count_refusal(q)
+        return f"serves rows of up to {WIDEST} elements" if reach(q) > WIDEST else count_refusal(q)
 
     @classmethod
     def cost(cls, q: Query[Pooling]) -> float:
         moved = q.inputs[0].nbytes + q.outputs[0].nbytes
-        return step_seconds(q.device, _rows(q) * _row_seconds(q), moved, _tickets(q).count)
+        return step_seconds(q.device, count_rows(q) * _row_seconds(q), moved, _tickets(q).count)
 
     @classmethod
     def plan(cls, q: Query[Pooling]) -> Plan:
@@ -117,12 +118,12 @@ class PoolPlanes(Implementation[Pooling]):
             pad_back=back,
             pad_bottom=bottom,
             pad_right=right,
-            reach=_reach(q),
-            rows=_rows(q),
+            reach=reach(q),
+            rows=count_rows(q),
             ticket_rows=tickets.each,
         )
         floats = -(-kernel[0] * kernel[1] // LANES) * LANES + -(-width // LANES) * LANES + 2 * LANES
-        floats += _reach(q) + LANES * strides[2] + 2 * LANES
+        floats += reach(q) + LANES * strides[2] + 2 * LANES
         return Plan((Tile("pool_planes", desc, tickets.count, scratch=4 * floats),))
 
 
@@ -130,17 +131,6 @@ def _three(along: tuple[T, ...], other: T) -> tuple[T, T, T]:
     """Return what there is along each of three axes, *other* along those that are not there."""
     a, b, c = (*(other,) * (3 - len(along)), *along)
     return a, b, c
-
-
-def _reach(q: Query[Pooling]) -> int:
-    """Return the elements from the first of a row's windows, or of its input behind the pad, to the last of either."""
-    p, x, y = q.primitive, q.inputs[0], q.outputs[0]
-    windows = (y.shape[-1] - 1) * p.strides[-1] + (p.kernel[-1] - 1) * p.dilations[-1] + 1
-    return max(windows, p.pads[-1][0] + x.shape[-1])
-
-
-def _rows(q: Query[Pooling]) -> int:
-    return prod(q.outputs[0].shape[:-1])
 
 
 def _row_seconds(q: Query[Pooling]) -> float:
@@ -151,4 +141,4 @@ def _row_seconds(q: Query[Pooling]) -> float:
 
 
 def _tickets(q: Query[Pooling]) -> TicketRanges:
-    return runs(_rows(q), _row_seconds(q), q.device)
+    return runs(count_rows(q), _row_seconds(q), q.device)
