@@ -20,9 +20,6 @@ from clgraph.graph.topology import Topology, inlined
 Spend = Callable[[float], None]
 """Told the arithmetic of every layer before it is computed; what it raises ends the run."""
 
-FindKnown = Callable[[Collection[int]], Mapping[int, Array]]
-"""Returns those of the inputs in slots whose elements are known before a run."""
-
 Execute = Callable[["ControlFlow", Sequence[Any]], tuple[Array, ...]]
 """Computes the outputs of control flow on inputs."""
 
@@ -92,6 +89,18 @@ def check_kinds(layer: Layer, arguments: Sequence[Any]) -> None:
             raise ShapeError(f"node {layer.name!r}: {source} is {found}, and {primitive.kind} requires {wanted}")
 
 
+class Known(ABC):
+    """What is known of the inputs of control flow before a run."""
+
+    @abstractmethod
+    def values(self, slots: Collection[int]) -> Mapping[int, Array]:
+        """Return the elements of those inputs in *slots* that have the same in every run."""
+
+    @abstractmethod
+    def size(self, slot: int, axis: int) -> int | None:
+        """Return a size of an input, if it is the same in every run."""
+
+
 class Blocks(ABC):
     """Control flow of which a run does several trips at once.
 
@@ -102,8 +111,8 @@ class Blocks(ABC):
     bodies: dict[int, Topology]
 
     @abstractmethod
-    def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...] | None:
-        """Return the outputs, computed by *bodies* with *run*; ``None`` where the inputs do not allow that."""
+    def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...] | str:
+        """Return the outputs, computed by *bodies* with *run*; where the inputs do not allow that, the reason."""
 
 
 class ControlFlow(DataDependent):
@@ -122,13 +131,16 @@ class ControlFlow(DataDependent):
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
         """Compute the outputs, the bodies with *run*."""
 
-    def unrolled(self, find: FindKnown) -> Topology | None:
+    def unrolled(self, known: Known) -> Topology | None:
         """Return the layers that stand for it whatever is fed, ``None``: itself. They take its last inputs."""
         return None
 
-    def blocks(self) -> Blocks | None:
-        """Return what does several trips at once, ``None`` where nothing can; it keeps what it has found."""
-        return None
+    def blocks(self) -> Blocks | str:
+        """Return what does several trips at once, and keeps what it has found; where nothing can, the reason.
+
+        What makes no trips needs none.
+        """
+        return ""
 
     def result_types(self) -> Sequence[str | None]:
         """Return the types of the results as ONNX spells them, where the bodies tell them: as the first body's."""

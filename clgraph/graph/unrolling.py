@@ -12,11 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from clgraph.graph.interpret import ControlFlow, compute
+from clgraph.core.frozen import frozen
+from clgraph.errors import ClgraphError
+from clgraph.graph.interpret import ControlFlow, Known, compute
 from clgraph.graph.known_values import VALUE_ELEMENTS
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
-from clgraph.graph.signature import Signature
+from clgraph.graph.signature import Dimension, Signature
 from clgraph.graph.topology import Topology
 
 UNROLLED_LAYERS = 4096
@@ -34,15 +36,8 @@ def unroll(topology: Topology) -> Topology:
         layer = replace(layer, inputs=tuple(same.get(name, name) for name in layer.inputs))
         body = None
         if isinstance(layer.primitive, ControlFlow):
-            reads, used = layer.inputs, set[str]()
-
-            def find(
-                slots: Collection[int], reads: Sequence[str] = reads, used: set[str] = used
-            ) -> Mapping[int, Array]:
-                known = known_values([reads[slot] for slot in slots], layers, constants, topology.inputs, used)
-                return {slot: known[reads[slot]] for slot in slots if reads[slot] in known}
-
-            body = layer.primitive.unrolled(find)
+            used = set[str]()
+            body = layer.primitive.unrolled(_KnownHere(layer, layers, constants, topology.inputs, used))
         if body is None:
             layers.append(layer)
         else:
@@ -54,6 +49,46 @@ def unroll(topology: Topology) -> Topology:
     made = {*topology.inputs, *constants, *(name for layer in layers for name in layer.outputs)}
     decided = frozenset(deciding)
     return replace(topology, constants=constants, layers=layers, outputs=outputs, deciding=decided, _made=made)
+
+
+@frozen
+class _KnownHere(Known):
+    """What constants and declared sizes tell of the inputs of a layer.
+
+    Attributes:
+        layers: Those in front of it.
+        used: Gets the names of the constants that tell it.
+    """
+
+    layer: Layer
+    layers: Sequence[Layer]
+    constants: Mapping[str, Array]
+    inputs: Mapping[str, Signature]
+    used: set[str]
+
+    def values(self, slots: Collection[int]) -> Mapping[int, Array]:
+        reads = self.layer.inputs
+        known = known_values([reads[slot] for slot in slots], self.layers, self.constants, self.inputs, self.used)
+        return {slot: known[reads[slot]] for slot in slots if reads[slot] in known}
+
+    def size(self, slot: int, axis: int) -> int | None:
+        name = self.layer.inputs[slot]
+        shape = self._shape_of(name)
+        size = None if shape is None or not -len(shape) <= axis < len(shape) else shape[axis]
+        return size if isinstance(size, int) else None
+
+    def _shape_of(self, name: str) -> Sequence[Dimension] | None:
+        if name in self.inputs:
+            return self.inputs[name].shape
+        needed = needed_for([name], self.layers)
+        read = {name, *(source for layer in needed for source in layer.inputs)}
+        inputs = {source: s for source, s in self.inputs.items() if source in read}
+        constants = {source: array for source, array in self.constants.items() if source in read}
+        self.used.update(source for source, array in constants.items() if array.size <= VALUE_ELEMENTS)
+        try:
+            return Topology(inputs, constants, needed, [(name, name)]).build().outputs[0][1].layout.shape
+        except ClgraphError:
+            return None
 
 
 def known_values(

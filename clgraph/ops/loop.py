@@ -13,7 +13,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.host_types import STRINGS
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.interpret import Blocks, ControlFlow, FindKnown, RunBody
+from clgraph.graph.interpret import Blocks, ControlFlow, Known, RunBody
 from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.random_numbers import RANDOM_KEY, folded
 from clgraph.graph.topology import Topology
@@ -73,13 +73,13 @@ class Loop(ControlFlow):
             *(self._stacked(s, name, d) for s, (name, _), d in zip(stacks, outputs, self.scanned, strict=True)),
         )
 
-    def blocks(self) -> Blocks | None:
-        from clgraph.ops.loop_blocks import loop_blocks
+    def blocks(self) -> Blocks | str:
+        from clgraph.ops.loop_blocks import blocks_of
         from clgraph.ops.loop_trips import LoopBody
 
-        return loop_blocks(LoopBody.of(self.body, self.carried), self.counted, self.conditional)
+        return blocks_of(LoopBody.of(self.body, self.carried), self.counted, self.conditional)
 
-    def unrolled(self, find: FindKnown) -> Topology | None:
+    def unrolled(self, known: Known) -> Topology | None:
         from clgraph.ops.loop_trips import LoopBody
 
         body = LoopBody.of(self.body, self.carried)
@@ -88,12 +88,12 @@ class Loop(ControlFlow):
             return None
         start = self.counted + self.conditional
         slots = {name: start + i for i, name in enumerate((*body.carried, *body.around)) if name in deciding.inputs}
-        known = find([*range(start), *slots.values()])
-        if len(known) < start + len(slots):
+        found = known.values([*range(start), *slots.values()])
+        if len(found) < start + len(slots):
             return None
-        first = {name: known[slot] for name, slot in slots.items()}
-        first[body.condition] = known[start - 1] if self.conditional else np.array(True)
-        trips = int(np.ravel(known[0])[0]) if self.counted else None
+        first = {name: found[slot] for name, slot in slots.items()}
+        first[body.condition] = found[start - 1] if self.conditional else np.array(True)
+        trips = int(np.ravel(found[0])[0]) if self.counted else None
         count = body.count(deciding, first, trips, UNROLLED_LAYERS // max(1, len(self.body.layers)))
         return body.written_out(count) if count else None
 

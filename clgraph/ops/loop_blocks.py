@@ -19,6 +19,7 @@ from clgraph.errors import ClgraphError
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.interpret import Blocks, RunBody, compute, interpret
 from clgraph.graph.primitive import Array
+from clgraph.graph.refusals import one_line
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.ops.gather import Gather
@@ -77,32 +78,34 @@ class LoopBlocks(Blocks):
         nexts = dict(zip(body.carried, body.next, strict=True))
         others = [name for name in body.carried if name not in told.states]
         self._flowing = tuple(name for name in others if nexts[name] != name)
-        wanted = {*body.scanned, *(nexts[name] for name in self._flowing)}
+        wanted = {*(stacked.name for stacked in body.scanned), *(nexts[name] for name in self._flowing)}
         wanted.update(name for layer in self._layers for name in layer.inputs)
         self._rows = tuple(sorted(gone & wanted))
         self._around = tuple(n for n in (*others, *body.around) if n in wanted and n not in self._flowing)
-        self._runs: OrderedDict[Hashable, _Trips | None] = OrderedDict()
+        self._runs: OrderedDict[Hashable, _Trips | str] = OrderedDict()
         self._steady: dict[Hashable, bool] = {}
         self.bodies: dict[int, Topology] = {}
 
-    def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...] | None:
-        """Return the results of the loop, ``None`` where it has to run trip by trip; *run* runs a block."""
+    def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...] | str:
+        """Return the results of the loop, the reason where it has to run trip by trip; *run* runs a block."""
         start = self._counted + self._conditional
         values = dict(zip((*self._body.carried, *self._body.around), inputs[start:], strict=True))
         if not all(type(a) is np.ndarray for a in values.values()):
-            return None
+            return "it takes other values than tensors"
         trips = int(np.ravel(inputs[0])[0]) if self._counted else None
         known = self._trips_of(values, not self._conditional or bool(np.ravel(inputs[start - 1])[0]), trips)
-        if known is None or known.count < FEWEST_TRIPS:
-            return None
+        if isinstance(known, str):
+            return known
+        if known.count < FEWEST_TRIPS:
+            return f"{known.count} trips are fewer than {FEWEST_TRIPS}"
         try:
             rows = self._rows_of(values, known)
-        except Exception:  # references may raise of any class
-            return None
+        except Exception as error:  # references may raise of any class
+            return f"what its trips cut does not stack: {one_line(error)}"
         state = {name: values[name] for name in self._flowing}
         around = {name: values[name] for name in self._around}
         if not self._is_steady(state, rows, around):
-            return None
+            return "a value that it carries changes its shape or its type"
         columns: list[list[Array]] = [[] for _ in self._body.scanned]
         gathered, start = Gathered("the scanned results"), 0
         for size in BLOCKS:
@@ -115,12 +118,14 @@ class LoopBlocks(Blocks):
                 gathered.add(column[-1] for column in columns)
                 start += size
         last = {**values, **known.last, **state}
-        return (*(last[name] for name in self._body.carried), *map(np.concatenate, columns))
+        turned = (column[::-1] if s.reverse else column for column, s in zip(columns, self._body.scanned, strict=True))
+        stacks = (np.concatenate(c, s.axis) for c, s in zip(turned, self._body.scanned, strict=True))
+        return (*(last[name] for name in self._body.carried), *stacks)
 
-    def _trips_of(self, values: Mapping[str, Array], going: bool, trips: int | None) -> _Trips | None:
+    def _trips_of(self, values: Mapping[str, Array], going: bool, trips: int | None) -> _Trips | str:
         first = {name: values[name] for name in self._told.trip.inputs if name in values}
         if any(array.size > _SMALL or array.dtype.kind not in "iub" for array in first.values()):
-            return None
+            return "its condition depends on data"
         key = trips, going, tuple((a.shape, a.dtype, a.tobytes()) for a in first.values())
         if key not in self._runs:
             self._runs[key] = self._decided(first, going, trips)
@@ -129,7 +134,7 @@ class LoopBlocks(Blocks):
         self._runs.move_to_end(key)
         return self._runs[key]
 
-    def _decided(self, first: Mapping[str, Array], going: bool, trips: int | None) -> _Trips | None:
+    def _decided(self, first: Mapping[str, Array], going: bool, trips: int | None) -> _Trips | str:
         """Compute what is known of a run, trip by trip."""
         body, told = self._body, self._told
         nexts = dict(zip(body.carried, body.next, strict=True))
@@ -137,12 +142,12 @@ class LoopBlocks(Blocks):
         columns: dict[str, list[Array]] = {}
         while going and (trips is None or count < trips):
             if count == MOST_TRIPS:
-                return None
+                return f"it makes more than {MOST_TRIPS} trips"
             feeds[body.trip] = np.array(count, np.int64)
             try:
                 values = {**told.trip.constants, **feeds, **interpret(told.trip, feeds)}
-            except ClgraphError:
-                return None
+            except ClgraphError as error:
+                return f"what it counts with is refused: {one_line(error)}"
             for name, value in values.items():
                 columns.setdefault(name, []).append(np.asarray(value))
             going = bool(np.ravel(values[body.goes_on])[0])
@@ -204,8 +209,9 @@ class LoopBlocks(Blocks):
         return self.bodies[trips]
 
 
-def loop_blocks(body: LoopBody, counted: bool, conditional: bool) -> LoopBlocks | None:
-    """Return the blocks of a loop with *body*; ``None`` where no run tells its trips before it starts."""
-    if len(body.topology.layers) > _MOST_LAYERS or (told := told_before(body)) is None:
-        return None
-    return LoopBlocks(body, counted, conditional, told)
+def blocks_of(body: LoopBody, counted: bool, conditional: bool) -> LoopBlocks | str:
+    """Return the blocks of a loop with *body*; where it can only run trip by trip, the reason."""
+    if (count := len(body.topology.layers)) > _MOST_LAYERS:
+        return f"a body of {count} layers keeps a device busy"
+    told = told_before(body)
+    return told if isinstance(told, str) else LoopBlocks(body, counted, conditional, told)

@@ -15,6 +15,8 @@ from clgraph.ops.loop_trips import LoopBody
 
 _CUTS = ("gather", "slice")
 
+_BY_DATA = "its condition depends on data"
+
 
 @frozen
 class Told:
@@ -33,16 +35,18 @@ class Told:
     cuts: tuple[Layer, ...]
 
 
-def told_before(body: LoopBody) -> Told | None:
-    """Return what is known of a loop with *body* before it starts; ``None`` where its trips are not."""
+def told_before(body: LoopBody) -> Told | str:
+    """Return what is known of a loop with *body* before it starts; where its trips are not, the reason."""
     layers = body.topology.layers
-    if RANDOM_KEY in body.topology.inputs or any(layer.primitive.data_dependent for layer in layers):
-        return None
+    if RANDOM_KEY in body.topology.inputs:
+        return "every trip draws random numbers of its own"
+    if (dependent := next((x for x in layers if x.primitive.data_dependent), None)) is not None:
+        return f"{dependent.name!r} of its body ({dependent.primitive.kind}) depends on data"
     nexts = dict(zip(body.carried, body.next, strict=True))
     around = {*body.around, *(name for name, value in nexts.items() if name == value)}
     asked = body.deciding()
     if asked is None:
-        return None
+        return _BY_DATA
     constants = {*body.topology.constants, body.condition}
     given = {name for name in asked.inputs if name in around}
     states = [name for name in body.carried if name not in around]
@@ -53,7 +57,7 @@ def told_before(body: LoopBody) -> Told | None:
             break
         states = left
     if body.goes_on not in known:
-        return None
+        return _BY_DATA
     names = known - _following(layers, constants)[1] - given
     cuts = [x for x in layers if x.primitive.kind in _CUTS and x.inputs[0] in around and _cuts(x, known, names)]
     wanted = {body.goes_on, *names, *(nexts[name] for name in states), *(name for x in cuts for name in x.inputs[1:])}

@@ -19,6 +19,20 @@ from clgraph.ops.reshape import Unsqueeze
 
 
 @frozen
+class Stacked:
+    """A value of every trip, stacked over the trips.
+
+    Attributes:
+        axis: Of the result, along which they stand.
+        reverse: The first trip's stands last.
+    """
+
+    name: str
+    axis: int = 0
+    reverse: bool = False
+
+
+@frozen
 class LoopBody:
     """The parts of a loop's body by name.
 
@@ -28,7 +42,7 @@ class LoopBody:
         around: Inputs that are read from around the loop.
         goes_on: What makes the next condition.
         next: What makes the next of each of *carried*.
-        scanned: What is stacked over the trips.
+        scanned: What is stacked over the trips, in the order of the results.
     """
 
     topology: Topology
@@ -38,7 +52,7 @@ class LoopBody:
     around: tuple[str, ...]
     goes_on: str
     next: tuple[str, ...]
-    scanned: tuple[str, ...]
+    scanned: tuple[Stacked, ...]
 
     @classmethod
     def of(cls, body: Topology, carried: int) -> LoopBody:
@@ -46,7 +60,8 @@ class LoopBody:
         trip, condition, *others = body.inputs
         goes_on, *results = (value for _, value in body.outputs)
         states, around = tuple(others[:carried]), tuple(others[carried:])
-        return cls(body, trip, condition, states, around, goes_on, tuple(results[:carried]), tuple(results[carried:]))
+        stacked = tuple(map(Stacked, results[carried:]))
+        return cls(body, trip, condition, states, around, goes_on, tuple(results[:carried]), stacked)
 
     def deciding(self) -> Topology | None:
         """Return the layers that make the condition, and the carried values that it depends on, of one trip.
@@ -145,13 +160,14 @@ class LoopBody:
                     annotation=layer.annotation,
                 )
                 names.update(zip(layer.outputs, outputs, strict=True))
-            for i, (column, name) in enumerate(zip(columns, self.scanned, strict=True)):
-                column.append(made.add(f"trip_{trip}/row_{i}", Unsqueeze((0,)), names[name]))
+            for i, (column, stacked) in enumerate(zip(columns, self.scanned, strict=True)):
+                column.append(made.add(f"trip_{trip}/row_{i}", Unsqueeze((stacked.axis,)), names[stacked.name]))
             names.update([(name, names[value]) for name, value in flowing.items()])
         for name in flowing:
             made.output(name, names[name])
-        for i, column in enumerate(columns):
-            made.output(f"scanned_{i}", made.add(f"rows_{i}", Concat(0), *column))
+        for i, (column, stacked) in enumerate(zip(columns, self.scanned, strict=True)):
+            rows = made.add(f"rows_{i}", Concat(stacked.axis), *(column[::-1] if stacked.reverse else column))
+            made.output(f"scanned_{i}", rows)
 
 
 def _repeats(layer: Layer) -> bool:

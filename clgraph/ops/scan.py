@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -12,10 +12,15 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.interpret import ControlFlow, RunBody
+from clgraph.graph.interpret import Blocks, ControlFlow, Known, RunBody
 from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.random_numbers import RANDOM_KEY, folded
 from clgraph.graph.topology import Topology
+from clgraph.graph.unrolling import UNROLLED_LAYERS
+
+if TYPE_CHECKING:
+    from clgraph.ops.loop_trips import LoopBody
+    from clgraph.ops.scan_trips import One
 
 
 @primitive
@@ -50,39 +55,82 @@ class Scan(ControlFlow):
         return {"body": self.body}
 
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
+        results = self.of_each(inputs, lambda given, row: self._one(given, run, row))
+        assert not isinstance(results, str)
+        return results
+
+    def blocks(self) -> Blocks | str:
+        from clgraph.ops.loop_blocks import blocks_of
+        from clgraph.ops.scan_trips import ScanBlocks
+
+        loop = blocks_of(self._loop(), counted=True, conditional=False)
+        return loop if isinstance(loop, str) else ScanBlocks(loop, self.length_of, self.of_each)
+
+    def unrolled(self, known: Known) -> Topology | None:
+        if self.batched or RANDOM_KEY in self.body.inputs:
+            return None
+        lengths = {known.size(self.carried + i, axis) for i, axis in enumerate(self.input_axes)}
+        count = lengths.pop() if len(lengths) == 1 else None
+        if not count or count * len(self.body.layers) > UNROLLED_LAYERS:
+            return None
+        return self._loop().written_out(count)
+
+    def _loop(self) -> LoopBody:
+        from clgraph.ops.scan_trips import scan_body
+
+        cuts = tuple(zip(self.input_axes, self.input_reverse, strict=True))
+        stacks = tuple(zip(self.output_axes, self.output_reverse, strict=True))
+        return scan_body(self.body, self.carried, cuts, stacks)
+
+    def of_each(self, inputs: Sequence[Any], one: One) -> tuple[Array, ...] | str:
+        """Return the results, those of each entry of the batch by *one*; what it gives as a reason ends it.
+
+        Args:
+            one: Computes the results of carried values, scanned inputs and what is around, of an entry by its number.
+        """
         if not self.batched:
-            return self._one(inputs, run)
+            return one(inputs, 0)
         lengths, inputs = (inputs[0], inputs[1:]) if self.ragged else (None, inputs)
         count = self.carried + len(self.input_axes)
         own, around = inputs[:count], inputs[count:]
         rows = []
         for i in range(own[0].shape[0]):
             given = [_slice(a, i, 0) for a in own]
-            if lengths is None:
-                rows.append(self._one([*given, *around], run, i))
-            else:
-                rows.append(self._first(int(lengths[i]), given, around, run, i))
+            made = one([*given, *around], i) if lengths is None else self._first(int(lengths[i]), given, around, one, i)
+            if isinstance(made, str):
+                return made
+            rows.append(made)
         return tuple(np.stack(column) for column in zip(*rows, strict=True))
 
-    def _first(self, length: int, own: list[Array], around: Sequence[Any], run: RunBody, row: int) -> tuple[Array, ...]:
+    def _first(
+        self, length: int, own: list[Array], around: Sequence[Any], one: One, row: int
+    ) -> tuple[Array, ...] | str:
         """Walk the first *length* slices of an entry of a batch; return results as long as those of all would be."""
         states, scanned = own[: self.carried], own[self.carried :]
         whole = scanned[0].shape[0]
         if not 0 < length <= whole:
             raise ShapeError(f"{length} slices are none or more than the {whole} that there are")
-        made = self._one([*states, *(a[:length] for a in scanned), *around], run, row)
+        made = one([*states, *(a[:length] for a in scanned), *around], row)
+        if isinstance(made, str):
+            return made
         results = made[self.carried :]
         filled = (np.concatenate([y, np.zeros((whole - length, *y.shape[1:]), y.dtype)]) for y in results)
         return (*made[: self.carried], *filled)
 
-    def _one(self, inputs: Sequence[Any], run: RunBody, row: int = 0) -> tuple[Array, ...]:
-        scans = len(self.input_axes)
-        state = list(inputs[: self.carried])
-        cut, around = inputs[self.carried : self.carried + scans], inputs[self.carried + scans :]
+    def length_of(self, inputs: Sequence[Any]) -> int:
+        """Return how many slices there are in the inputs of one entry; raises ``ShapeError`` where they differ."""
+        cut = inputs[self.carried : self.carried + len(self.input_axes)]
         lengths = {a.shape[positive_axis(axis, a.ndim)] for a, axis in zip(cut, self.input_axes, strict=True)}
         if len(lengths) != 1:
             raise ShapeError(f"the scanned inputs have different lengths: {sorted(lengths)}")
         (length,) = lengths
+        return int(length)
+
+    def _one(self, inputs: Sequence[Any], run: RunBody, row: int) -> tuple[Array, ...]:
+        scans = len(self.input_axes)
+        state = list(inputs[: self.carried])
+        cut, around = inputs[self.carried : self.carried + scans], inputs[self.carried + scans :]
+        length = self.length_of(inputs)
         stacks: list[list[Array]] = [[] for _ in self.output_axes]
         gathered = Gathered("the scanned results")
         for trip in range(length):

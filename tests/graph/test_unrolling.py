@@ -1,4 +1,4 @@
-"""Loops whose trips constants tell, written out: text before and after, and numbers of both."""
+"""Loops and scans whose trips constants tell, written out: text before and after, and numbers of both."""
 
 import numpy as np
 import pytest
@@ -131,6 +131,26 @@ def test_what_an_input_declares_counts_trips(rng):
     assert kinds(written).count("gather") == 6
     run(source, written, rng, rows=5)
     assert "loop" in kinds(unroll(load_onnx(counting("height", outside=outside))))
+
+
+@pytest.mark.parametrize("rows", [5, "n"])
+def test_a_scan_is_written_out_where_its_slices_are_counted(rows, rng):
+    body = graph(
+        [node("Add", ["s", "row"], ["t"]), node("Mul", ["t", "w"], ["out"])],
+        [("s", FLOAT, [2]), ("row", FLOAT, [2])],
+        [("t", FLOAT, [2]), ("out", FLOAT, [2])],
+    )
+    options = {"scan_input_directions": [1], "scan_output_axes": [1], "scan_output_directions": [1]}
+    scan = node("Scan", ["s", "turned"], ["last", "all"], "scan", body=body, num_scan_inputs=1, **options)
+    nodes = [node("Transpose", ["x"], ["turned"]), scan]
+    inputs = [("x", FLOAT, [2, rows]), ("s", FLOAT, [2]), ("w", FLOAT, [2])]
+    source = model(graph(nodes, inputs, [("last", FLOAT, None), ("all", FLOAT, None)]))
+    written = unroll(load_onnx(source))
+    assert kinds(written).count("gather") == (5 if rows == 5 else 0)
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in (("x", (2, 5)), ("s", 2), ("w", 2))}
+    made = interpret(written, feeds)
+    for name, wanted in expected(source, feeds).items():
+        np.testing.assert_allclose(made[name], wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_a_result_that_is_what_was_fed_keeps_its_name(rng):

@@ -1,10 +1,11 @@
-"""Loops in blocks of trips against ONNX Runtime: any number of trips, and all that a run tells beforehand."""
+"""Loops and scans in blocks of trips against ONNX Runtime: any number of trips, all that a run tells beforehand."""
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import clgraph
+from clgraph.errors import ShapeError
 from clgraph.ops.loop_blocks import FEWEST_TRIPS
 from tests.support.graphs import BOOL, FLOAT, INT, agrees, graph, model
 
@@ -90,32 +91,44 @@ SHORT = [("i", INT, []), ("go", BOOL, []), ("a", FLOAT, None)]
 
 @pytest.mark.opencl
 @pytest.mark.parametrize(
-    "step",
+    ("step", "reason"),
     [
-        [node("Concat", ["a", "x"], ["next"], axis=0), node("Identity", ["go"], ["on"])],
-        [
-            node("Unsqueeze", ["i", "zeros"], ["to"]),
-            node("Slice", ["x", "zeros", "to"], ["first"]),
-            node("ReduceSum", ["first"], ["sum"], keepdims=0),
-            node("Add", ["a", "sum"], ["next"]),
-            node("Identity", ["go"], ["on"]),
-        ],
-        [
-            node("Add", ["a", "x"], ["next"]),
-            node("ReduceMax", ["next"], ["most"], keepdims=0),
-            node("Less", ["most", "limit"], ["on"]),
-        ],
-        [
-            node("NonZero", ["a"], ["places"]),
-            node("Size", ["places"], ["size"]),
-            node("Cast", ["size"], ["number"], to=FLOAT),
-            node("Add", ["a", "number"], ["next"]),
-            node("Identity", ["go"], ["on"]),
-        ],
+        (
+            [node("Concat", ["a", "x"], ["next"], axis=0), node("Identity", ["go"], ["on"])],
+            "a value that it carries changes its shape or its type",
+        ),
+        (
+            [
+                node("Unsqueeze", ["i", "zeros"], ["to"]),
+                node("Slice", ["x", "zeros", "to"], ["first"]),
+                node("ReduceSum", ["first"], ["sum"], keepdims=0),
+                node("Add", ["a", "sum"], ["next"]),
+                node("Identity", ["go"], ["on"]),
+            ],
+            "what its trips cut does not stack: ValueError: all input arrays must have the same shape",
+        ),
+        (
+            [
+                node("Add", ["a", "x"], ["next"]),
+                node("ReduceMax", ["next"], ["most"], keepdims=0),
+                node("Less", ["most", "limit"], ["on"]),
+            ],
+            "its condition depends on data",
+        ),
+        (
+            [
+                node("NonZero", ["a"], ["places"]),
+                node("Size", ["places"], ["size"]),
+                node("Cast", ["size"], ["number"], to=FLOAT),
+                node("Add", ["a", "number"], ["next"]),
+                node("Identity", ["go"], ["on"]),
+            ],
+            "'NonZero_0' of its body (non_zero) depends on data",
+        ),
     ],
     ids=["a value grows", "slices differ in size", "a condition on data", "shapes depend on data"],
 )
-def test_what_a_run_does_not_tell_beforehand_runs_trip_by_trip(step, device, rng):
+def test_what_a_run_does_not_tell_beforehand_runs_trip_by_trip(step, reason, device, rng):
     given = {"zeros": np.array([0]), "limit": np.float32(9)}
     body = graph(step, SHORT, [("on", BOOL, []), ("next", FLOAT, None)], **given)
     nodes = [node("Loop", ["n", "", "x"], ["y"], "loop", body=body)]
@@ -123,3 +136,54 @@ def test_what_a_run_does_not_tell_beforehand_runs_trip_by_trip(step, device, rng
     made = clgraph.compile(source, device=device)
     agrees(made, source, {"n": np.array([20]), "x": rng.random(12).astype(np.float32)})
     assert not blocks(made)
+    assert f"loop: trip by trip, because {reason}" in made.explain().notes["stages"]
+
+
+def scanned(opset=17, **options):
+    """Two states that swap places over slices of two inputs, and results of which one is what was read."""
+    matrix = numpy_helper.from_array(np.float32([[0.5, 0.2, 0], [0, 0.3, 0.1], [0.4, 0, -0.2]]))
+    step = [
+        node("Constant", [], ["w"], value=matrix),
+        node("MatMul", ["a", "w"], ["turned"]),
+        node("Sum", ["turned", "u", "v"], ["b_"]),
+        node("Mul", ["b", "u"], ["product"]),
+    ]
+    step += [node("Identity", ["v"], ["v_"]), node("Identity", ["b"], ["a_"])]
+    row = {name: (name, FLOAT, [3]) for name in ("a", "b", "u", "v", "a_", "b_", "product", "v_")}
+    body = graph(step, list(row.values())[:4], list(row.values())[4:])
+    batch, count = (["batch"], ["n"]) if opset == 8 else ([], [])
+    scan = node(
+        "Scan", [*count, "a", "b", "u", "v"], ["c", "d", "p", "q"], "loop", body=body, num_scan_inputs=2, **options
+    )
+    open_ = [(name, FLOAT, [*batch, *((3,) if name in "ab" else (None, None))]) for name in "abuv"]
+    source = model(graph([scan], [*((name, INT, batch) for name in count), *open_], [(n, FLOAT, None) for n in "cdpq"]))
+    source.opset_import[0].version, source.ir_version = opset, 3 if opset == 8 else 8
+    return source
+
+
+@pytest.mark.opencl
+def test_a_scan_runs_in_blocks_along_any_axes_in_both_directions(device, rng):
+    options = {"scan_input_axes": [1, -2], "scan_output_axes": [-1, 0]}
+    options |= {"scan_input_directions": [1, 0], "scan_output_directions": [1, 0]}
+    source = scanned(**options)
+    made = clgraph.compile(source, device=device)
+    for trips in (3, 21):
+        shapes = {"a": 3, "b": 3, "u": (3, trips), "v": (trips, 3)}
+        agrees(made, source, {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()})
+        assert blocks(made) == ([] if trips < FEWEST_TRIPS else [16, 4, 1])
+    with pytest.raises(ShapeError, match=r"different lengths: \[20, 21\]"):
+        made.run({"a": np.ones(3, "f"), "b": np.ones(3, "f"), "u": np.ones((3, 20), "f"), "v": np.ones((21, 3), "f")})
+
+
+@pytest.mark.opencl
+def test_a_scan_of_operator_set_8_runs_in_blocks_entry_by_entry(device, rng):
+    source = scanned(8, directions=[0, 1])
+    made = clgraph.compile(source, device=device)
+    shapes = {"a": (2, 3), "b": (2, 3), "u": (2, 20, 3), "v": (2, 20, 3)}
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    agrees(made, source, {"n": np.array([20, 9]), **feeds})
+    assert blocks(made) == [16, 4, 1]
+    agrees(made, source, {"n": np.array([20, 7]), **feeds})
+    assert "loop: trip by trip, because 7 trips are fewer than 8" in made.explain().notes["stages"]
+    agrees(made, source, {"n": np.array([8, 9]), **feeds})
+    assert "trip by trip" not in made.explain().notes["stages"]

@@ -24,9 +24,10 @@ from clgraph.model.explanation import Explanation
 from clgraph.model.model import Model
 from clgraph.model.ranges import Ranges, asked
 from clgraph.model.specialisations import PassRecord, Specialise, Values
+from clgraph.model.stages.handing import array_of
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.report import describe, explanation
-from clgraph.model.stages.runner import MakeModel, Recorder, StageClock, StageRunner, array_of
+from clgraph.model.stages.runner import MakeModel, Recorder, StageClock, StageRunner
 from clgraph.model.tensor import Tensor
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.profile import Profile

@@ -23,6 +23,7 @@ def describe(runner: StageRunner, indent: str = "") -> tuple[str, ...]:
         kinds = ", ".join(f"{kind} {count}" if count > 1 else kind for kind, count in counts[:_KINDS])
         more = f", {len(counts) - _KINDS} kinds more" if len(counts) > _KINDS else ""
         lines.append(f"{indent}stage {piece.piece.number}: {len(layers)} layers ({kinds}{more}); {_where(piece)}")
+        lines += [f"{indent}  {name}: trip by trip, because {why}" for name, why in piece.trip_by_trip()]
         for name, body in _run_bodies(piece):
             lines += [f"{indent}  {name}", *describe(body, indent + "    ")]
     return tuple(lines)

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-import numpy as np
-
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import mutable
 from clgraph.errors import UnsupportedError
@@ -26,11 +24,11 @@ from clgraph.graph.refusals import one_line
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
+from clgraph.model.stages.handing import array_of, handed_out
 from clgraph.model.stages.host_plan import HostPlans
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.sizes import fits, passed_on
 from clgraph.model.stages.split import Piece, split
-from clgraph.model.tensor import Tensor
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.profile import NodeTime
 from clgraph.network.watch import Watcher
@@ -110,13 +108,14 @@ class PieceRunner:
         self._heavy = piece.compilable and sum(a.nbytes for a in piece.topology.constants.values()) > HOST_CONSTANTS
         self._models: dict[tuple[tuple[DType, ...], bool], Model] = {}
         self._bodies: dict[int, StageRunner] = {}
-        self._blocks: dict[int, Blocks | None] = {}
+        self._blocks: dict[int, Blocks | str] = {}
         self._most = float("inf")
         self._plans = HostPlans(piece.topology)
         self._strict = strict
         self.latest: Model | None = None
         self.on_host = False
         self.operations = 0.0
+        self._reasons: dict[int, str] = {}
         if strict and not piece.compilable:
             refused = [x for x in piece.topology.layers if not isinstance(x.primitive, ControlFlow)]
             if refused:
@@ -139,8 +138,14 @@ class PieceRunner:
         for layer in self.piece.topology.layers:
             if isinstance(layer.primitive, ControlFlow):
                 yield from ((layer.name, role, body) for role, body in layer.primitive.bodies().items())
-                if (blocks := self._blocks.get(id(layer.primitive))) is not None:
+                if isinstance(blocks := self._blocks.get(id(layer.primitive)), Blocks):
                     yield from ((layer.name, f"{trips} trips", body) for trips, body in blocks.bodies.items())
+
+    def trip_by_trip(self) -> Iterator[tuple[str, str]]:
+        """Yield the name of each layer whose body last ran once a trip, with the reason."""
+        for layer in self.piece.topology.layers:
+            if reason := self._reasons.get(id(layer.primitive)):
+                yield layer.name, reason
 
     def run(
         self, arrays: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
@@ -211,8 +216,12 @@ class PieceRunner:
         if id(primitive) not in self._blocks:
             self._blocks[id(primitive)] = primitive.blocks()
         blocks = self._blocks[id(primitive)]
-        results = None if blocks is None else blocks.execute(inputs, functools.partial(run, whole=True))
-        return primitive.execute(inputs, run) if results is None else results
+        results = blocks if isinstance(blocks, str) else blocks.execute(inputs, functools.partial(run, whole=True))
+        if not isinstance(results, str):
+            self._reasons.pop(id(primitive), None)
+            return results
+        self._reasons[id(primitive)] = results
+        return primitive.execute(inputs, run)
 
     def _run_body(
         self,
@@ -369,20 +378,6 @@ class StageRunner:
         if self._sizes is None:
             self._sizes = passed_on([runner.piece for runner in self.pieces])
         return self._sizes
-
-
-def handed_out(value: Any) -> Any:
-    """Return a copy of a value of a run as the caller gets it: a sequence as a list."""
-    if isinstance(value, tuple):
-        return [handed_out(element) for element in value]
-    if isinstance(value, dict):
-        return dict(value)
-    return None if value is None else np.array(array_of(value))
-
-
-def array_of(value: Any) -> Any:
-    """Return a tensor's array; anything else, a sequence of arrays too, as it is."""
-    return value.numpy() if isinstance(value, Tensor) else value
 
 
 def _host_time(piece: Piece, start: float, seconds: float, operations: float) -> NodeTime:

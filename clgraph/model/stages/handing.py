@@ -1,0 +1,23 @@
+"""Values of a run of stages as others get them: arrays of tensors, copies for the caller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clgraph.model.tensor import Tensor
+
+
+def handed_out(value: Any) -> Any:
+    """Return a copy of a value of a run as the caller gets it: a sequence as a list."""
+    if isinstance(value, tuple):
+        return [handed_out(element) for element in value]
+    if isinstance(value, dict):
+        return dict(value)
+    return None if value is None else np.array(array_of(value))
+
+
+def array_of(value: Any) -> Any:
+    """Return a tensor's array; anything else, a sequence of arrays too, as it is."""
+    return value.numpy() if isinstance(value, Tensor) else value
