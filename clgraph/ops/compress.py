@@ -16,7 +16,11 @@ from clgraph.graph.primitive import Array, DataDependent, Primitive, primitive
 @primitive
 @frozen
 class Compress(DataDependent):
-    """The slices of x along *axis*, or without one its elements in a row, where input 1, bools ``[n]``, is true."""
+    """The slices of x along *axis*, or without one its elements in a row, where input 1, bools, is true.
+
+    The specification has the condition one-dimensional; of another rank, as Paddle2ONNX writes that of a mask, its
+    elements count in a row, as in ONNX Runtime.
+    """
 
     axis: int | None = None
 
@@ -25,9 +29,9 @@ class Compress(DataDependent):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, condition = inputs
         size = x.size if self.axis is None else x.shape[positive_axis(self.axis, x.ndim)]
-        if condition.ndim != 1 or condition.size > size:
+        if condition.size > size:
             raise ShapeError(f"a condition {list(condition.shape)} does not choose among {size} slices")
-        return (np.compress(condition, x, self.axis),)
+        return (np.compress(condition.reshape(-1), x, self.axis),)
 
 
 @onnx("Compress", since=(9, 11, 28))

@@ -75,6 +75,7 @@ MOVES: dict[str, dict[str, Any]] = {
     "GatherND(x, at)": {"at": [[0, 2], [1, 0]]},
     "GatherElements(x, at)": {"at": [[0, 1, 0]]},
     "Compress<axis = 1>(x, kept)": {"kept": [True, False, True]},
+    "Compress(x, mask)": {"mask": [[True, False, True], [False, True, True]]},
     "ScatterElements(x, at, other)": {"at": [[1, 0, 1]]},
     "Shape(x)": {},
     "Size(x)": {},
