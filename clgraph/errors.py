@@ -23,12 +23,28 @@ class ModelError(ClgraphError, ValueError):
     """A model file cannot be read, or what it holds is not a well-formed graph."""
 
 
+class FileError(ModelError):
+    """A model's file is missing, cannot be read, or holds no model."""
+
+
+class SchemaError(ModelError):
+    """A node does not fit its operator's schema: numbers of inputs and outputs, attributes, element types."""
+
+
+class UndefinedError(ModelError):
+    """A node reads a value that nothing makes."""
+
+
 class ShapeError(ClgraphError, ValueError):
     """Shapes or element types do not fit the operator; the message names the node."""
 
 
 class UnsupportedError(ClgraphError):
     """No operator or implementation serves what the model asks for; the message lists who refused and why."""
+
+
+class OpsetError(UnsupportedError):
+    """A model is written for a newer operator set than the installed onnx knows."""
 
 
 class UnknownValueError(UnsupportedError):

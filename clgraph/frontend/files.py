@@ -1,4 +1,4 @@
-"""From a path, bytes or a ``ModelProto`` to a parsed model; every way that can fail is one ``ModelError``."""
+"""From a path, bytes or a ``ModelProto`` to a parsed model; every way that can fail is one ``FileError``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
-from clgraph.errors import ModelError
+from clgraph.errors import FileError
 from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.mapping import outline
 from clgraph.frontend.protobuf import onnx
@@ -33,7 +33,7 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
     """Return the parsed model, the folder its external data lies in (``None`` without a file), and what to call it.
 
     Raises:
-        ModelError: *source* is missing, a folder, empty, cut, no ONNX model, or has no graph.
+        FileError: *source* is missing, a folder, empty, cut, no ONNX model, or has no graph.
     """
     if isinstance(source, onnx.ModelProto):
         model, folder, label = source, None, "the model"
@@ -47,9 +47,9 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
 
 def _checked(model: onnx.ModelProto, folder: Path | None, label: str) -> tuple[onnx.ModelProto, Path | None, str]:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
-        raise ModelError(f"{label} has no graph: it is cut off, or no ONNX model")
+        raise FileError(f"{label} has no graph: it is cut off, or no ONNX model")
     if (odd := next((t for t in _texts(model) if not isinstance(t, str)), None)) is not None:
-        raise ModelError(f"{label} is damaged: it holds a name that is not UTF-8 text, {odd!r}")
+        raise FileError(f"{label} is damaged: it holds a name that is not UTF-8 text, {odd!r}")
     return model, folder, label
 
 
@@ -92,18 +92,18 @@ def _path(source: str | os.PathLike[str]) -> Path:
         return Path(source)
     except TypeError as error:
         wanted = "a path, the bytes of a file, a ModelProto or a Topology"
-        raise ModelError(f"a model is {wanted}, not {type(source).__name__}") from error
+        raise FileError(f"a model is {wanted}, not {type(source).__name__}") from error
 
 
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except IsADirectoryError as error:
-        raise ModelError(f"{path} is a folder, not an ONNX file") from error
+        raise FileError(f"{path} is a folder, not an ONNX file") from error
     except FileNotFoundError as error:
-        raise ModelError(f"there is no file {path}") from error
+        raise FileError(f"there is no file {path}") from error
     except (OSError, ValueError) as error:
-        raise ModelError(f"{str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise FileError(f"{str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 _NOT_ONNX = (
@@ -115,13 +115,13 @@ _NOT_ONNX = (
 
 def _parse(data: bytes, label: str) -> onnx.ModelProto:
     if not data:
-        raise ModelError(f"{label} is empty")
+        raise FileError(f"{label} is empty")
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
     except DecodeError as error:
         for start, what in _NOT_ONNX:
             if data.startswith(start):
-                raise ModelError(f"{label} is not an ONNX model but {what}") from error
-        raise ModelError(f"{label} is not an ONNX model, or is cut off or damaged: it does not parse") from error
+                raise FileError(f"{label} is not an ONNX model but {what}") from error
+        raise FileError(f"{label} is not an ONNX model, or is cut off or damaged: it does not parse") from error
     return model

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clgraph.core.frozen import frozen
-from clgraph.errors import ModelError, UnsupportedError
+from clgraph.errors import SchemaError, UnsupportedError
 from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.inline import Label, annotation_of
 from clgraph.frontend.protobuf import onnx
@@ -52,10 +52,10 @@ def expand(
 
     Raises:
         UnsupportedError: The function is not defined for such a call.
-        ModelError: The function calls itself.
+        SchemaError: The function calls itself.
     """
     if (schema.domain, schema.name) in label.inside:
-        raise ModelError(f"node {label.name!r}: the function of {schema.name} calls itself")
+        raise SchemaError(f"node {label.name!r}: the function of {schema.name} calls itself")
     inside = (*label.inside, (schema.domain, schema.name))
     function = _function_of(call, label, schema, types)
     names = {formal: call.input[i] if i < len(call.input) else "" for i, formal in enumerate(function.input)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from clgraph.errors import ModelError
+from clgraph.errors import ModelError, UndefinedError
 from clgraph.frontend.order import some_of
 from clgraph.frontend.protobuf import onnx
 
@@ -27,7 +27,8 @@ def check_names(
         whole: It is a model, not a body, whose outputs may be one value.
 
     Raises:
-        ModelError: A name is made twice or by nothing, a node has no output, or the graph has none.
+        UndefinedError: A node reads what nothing makes.
+        ModelError: A name is made twice, an output by nothing, a node has no output, or the graph has none.
     """
     made = given.copy()
     made.update(n for node in graph.node for n in node.output[:] if n)
@@ -37,7 +38,7 @@ def check_names(
         if not node.output:
             raise ModelError(f"node {node.name or node.op_type!r} has no output")
         if missing := [n for n in reads if n and not visible(n)]:
-            raise ModelError(f"node {node.name or node.op_type!r} reads {some_of(missing)}, which nothing makes")
+            raise UndefinedError(f"node {node.name or node.op_type!r} reads {some_of(missing)}, which nothing makes")
     if missing := [v.name for v in graph.output if not visible(v.name)]:
         raise ModelError(f"no node produces the graph's output {some_of(missing)}")
     if not graph.output:

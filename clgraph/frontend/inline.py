@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from clgraph.core.frozen import frozen
-from clgraph.errors import InternalError, ModelError
+from clgraph.errors import InternalError, ModelError, SchemaError
 from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.opsets import levelled
 from clgraph.frontend.protobuf import onnx
@@ -136,7 +136,7 @@ def _expand(
         name, annotation = prefix + (node.name or f"{node.op_type}_{i}"), annotation_of(node) or inherited
         key = (node.domain, node.op_type, node.overload)
         if key in inside:
-            raise ModelError(f"function {node.op_type!r} calls itself")
+            raise SchemaError(f"function {node.op_type!r} calls itself")
         if key in functions:
             for what, given, taken in (
                 ("inputs", node.input, functions[key].input),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clgraph.errors import ClgraphError, InternalError, ModelError, UnsupportedError
+from clgraph.errors import ClgraphError, InternalError, ModelError, SchemaError, UnsupportedError
 from clgraph.frontend.about import about_of
 from clgraph.frontend.adopted import adopted, as_onnx
 from clgraph.frontend.files import Source, map_model
@@ -192,7 +192,7 @@ class GraphLoader:
         if (signature := importers.signature(proto.op_type, proto.domain)) is not None:
             types = tuple([self._type_of(n) if n else None for n in inputs])
             if (problem := signature.problem(proto, inputs, types)) is not None:
-                raise ModelError(f"node {name!r} ({proto.op_type}) {problem}")
+                raise SchemaError(f"node {name!r} ({proto.op_type}) {problem}")
             self.types.update(signature.output_types(proto, types))
             if (made := made_of(proto, types)) is not None:
                 self.types[proto.output[0]] = made

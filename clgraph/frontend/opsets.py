@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from clgraph.errors import ModelError, UnsupportedError
+from clgraph.errors import ModelError, OpsetError, SchemaError
 from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.kept_schemas import Schemas
 from clgraph.frontend.protobuf import onnx
@@ -24,15 +24,15 @@ def opsets_of(
 
     Raises:
         ModelError: The model names none, or a version that there cannot be.
-        UnsupportedError: It is newer than the installed onnx package knows.
+        OpsetError: It is newer than the installed onnx package knows.
     """
     opsets = {domain_of(entry.domain): int(entry.version) for entry in model.opset_import}
     if not opsets:
         raise ModelError(f"{label} does not say which operator set it is written for (opset_import is empty)")
     if odd := [version for version in opsets.values() if not 0 < version < 1 << 31]:
-        raise ModelError(f"{label} declares version {odd[0]} of an operator set")
+        raise SchemaError(f"{label} declares version {odd[0]} of an operator set")
     if (wanted := opsets.get("", 1)) > (known := (schemas or Schemas()).newest_opset()):
-        raise UnsupportedError(
+        raise OpsetError(
             f"{label} is written for operator set {wanted}; onnx {onnx.__version__} knows those up to {known}: "
             "install a newer onnx"
         )
@@ -49,7 +49,7 @@ def levelled(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Raises:
         ModelError: A function names a version that there cannot be.
-        UnsupportedError: It is written for a newer operator set than the installed onnx package knows.
+        OpsetError: It is written for a newer operator set than the installed onnx package knows.
     """
     sets = {}
     for f in model.functions:

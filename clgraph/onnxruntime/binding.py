@@ -50,8 +50,10 @@ class IOBinding:
         self.inputs[name] = value
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
-        """Feed an array. Raises ``RuntimeError`` where no input is called *name*, as all that bind one."""
-        self._feed(name, OrtValue(np.asarray(arr_on_cpu)))
+        """Feed an array. Raises ``RuntimeError`` for anything else, and where no input is called *name*, as all do."""
+        if not isinstance(arr_on_cpu, np.ndarray):
+            raise RefusedError(f"Unable to create OrtValue from a {type(arr_on_cpu).__name__}: bind an array")
+        self._feed(name, OrtValue(arr_on_cpu))
 
     def bind_input(
         self, name: str, device_type: Any, device_id: int, element_type: Any, shape: Any, buffer_ptr: int
@@ -62,7 +64,7 @@ class IOBinding:
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         """Feed a value."""
-        self._feed(name, ortvalue)
+        self._feed(name, ortvalue._ortvalue)
 
     def bind_output(
         self,
@@ -89,7 +91,7 @@ class IOBinding:
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Ask for an output in a value."""
-        self.places[name] = ortvalue
+        self.places[name] = ortvalue._ortvalue
 
     def keep(self, results: list[OrtValue]) -> None:
         """Take what a run has made, in the order of :attr:`places`."""

@@ -54,8 +54,10 @@ class ModelCompiler:
 
         Raises:
             InputError: Initialisers are to go to one file, and to places that a function tells (a ``ValueError``).
-            MismatchError: The model is neither a path nor bytes.
+            MismatchError: The model is neither a path nor bytes, or *sess_options* are something else.
         """
+        if not isinstance(sess_options, SessionOptions):
+            raise MismatchError(f"sess_options are SessionOptions, not {type(sess_options).__name__}")
         self._source = checked_source(input_model_path_or_bytes)
         where, self._place = external_initializers_file_path, get_initializer_location_func
         if where is not None and self._place is not None:

@@ -13,11 +13,11 @@ from onnx import numpy_helper
 
 from clgraph.compilation.entry import compile_model
 from clgraph.core.frozen import frozen
-from clgraph.errors import ModelError, OptionError
+from clgraph.errors import FileError, ModelError, OptionError
 from clgraph.model.model import Model
 from clgraph.onnxruntime.options import SessionOptions, log, say_once
 from clgraph.onnxruntime.providers import Provided
-from clgraph.onnxruntime.statuses import MismatchError, ModelLoadCanceled
+from clgraph.onnxruntime.statuses import Fail, MismatchError, ModelLoadCanceled
 from clgraph.onnxruntime.statuses import NotImplemented as NotHere
 
 _ORT_FORMAT = b"ORTM"
@@ -57,7 +57,7 @@ def _is_ort(path: str) -> bool:
     try:
         with open(path, "rb") as file:
             return file.read(8)[4:] == _ORT_FORMAT
-    except OSError:
+    except (OSError, ValueError):
         return False  # who reads the model says what is wrong
 
 
@@ -111,9 +111,10 @@ def recipe_of(source: str | bytes, options: SessionOptions, provided: Provided, 
 
     Raises:
         ModelLoadCanceled: The options say so.
-        OptionError: The model has no external initialiser that is replaced, or the file that the model is to be
-            written to cannot be.
-        ModelError: There is no model whose initialisers could be replaced, or data beside it cannot be read.
+        Fail: The model has no external initialiser that is replaced.
+        OptionError: The file that the model is to be written to cannot be.
+        FileError: There is no model whose initialisers could be replaced.
+        ModelError: Data beside it cannot be read.
     """
     if options.cancelled:
         raise ModelLoadCanceled("the options say so: set_load_cancellation_flag(False) takes that back")
@@ -128,14 +129,14 @@ def recipe_of(source: str | bytes, options: SessionOptions, provided: Provided, 
 
 
 def _outline(source: Any) -> onnx.ModelProto:
-    """Return the model without the data that lies beside it; raises ``ModelError`` where there is none."""
+    """Return the model without the data that lies beside it; raises ``FileError`` where there is none."""
     if isinstance(source, onnx.ModelProto):
         return source
     try:
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
         return onnx.load_from_string(data)
     except (OSError, DecodeError) as error:
-        raise ModelError(f"no model is read: {error}") from error
+        raise FileError(f"no model is read: {error}") from error
 
 
 def _denotations(source: Any) -> dict[tuple[str, int], str]:
@@ -161,13 +162,14 @@ def _replaced(source: str | bytes, options: SessionOptions) -> onnx.ModelProto:
     """Return the model with other initialisers, and with all its data.
 
     Raises:
-        OptionError: There is no such initialiser, or what is in memory ends before it.
+        Fail: There is no such initialiser.
+        OptionError: What is in memory ends before it.
         ModelError: Data beside the model cannot be read.
     """
     model = _outline(source)
     held = {tensor.name: tensor for tensor in model.graph.initializer}
     if unknown := sorted(options.external.keys() - held.keys()):
-        raise OptionError(f"no initialiser is called {unknown[0]!r}")
+        raise Fail(f"no initialiser is called {unknown[0]!r}")
     for name, value in (*options.initializers.items(), *options.external.items()):
         if name in held:
             held[name].CopyFrom(numpy_helper.from_array(value.numpy(), name))

@@ -17,9 +17,9 @@ from clgraph.onnxruntime.attributes import Entries, Typed
 from clgraph.onnxruntime.enumerations import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from clgraph.onnxruntime.enumerations import OrtExecutionProviderDevicePolicy as Policy
 from clgraph.onnxruntime.hardware import OrtEpDevice
-from clgraph.onnxruntime.providers import CPU, OWN
+from clgraph.onnxruntime.providers import ALL, CPU, OWN
 from clgraph.onnxruntime.selecting import Delegate, provider_of
-from clgraph.onnxruntime.statuses import Fail, MismatchError, RefusedError
+from clgraph.onnxruntime.statuses import Fail, InvalidArgument, MismatchError, RefusedError
 from clgraph.onnxruntime.statuses import NotImplemented as NotHere
 
 log = logging.getLogger("clgraph.onnxruntime")
@@ -163,10 +163,12 @@ class SessionOptions(Typed):
         """Let sessions that name no providers use this one, behind those that were added before.
 
         Raises:
-            RefusedError: It is not here (a ``RuntimeError``).
+            RefusedError: There is no such provider (a ``RuntimeError``).
+            InvalidArgument: It is not here.
         """
         if name not in (OWN, CPU):
-            raise RefusedError(f"Unknown Provider Type: {name}; here are {OWN} and {CPU}")
+            refusal = InvalidArgument if name in ALL else RefusedError
+            raise refusal(f"Unknown Provider Type: {name}; here are {OWN} and {CPU}")
         self.providers[name] = {str(key): str(value) for key, value in options.items()}
 
     def add_provider_for_devices(self, devices: Sequence[OrtEpDevice], options: Mapping[str, str]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clgraph.errors import OptionError
 from clgraph.model.model import Model
 from clgraph.onnxruntime.described import OrtEpAssignedSubgraph
 from clgraph.onnxruntime.statuses import statuses
@@ -57,10 +57,10 @@ class Trace:
         self._events.append({"cat": category, **where, "name": name, **times, "args": details or {}})
 
     def write(self) -> str:
-        """Write the file, an event a line, and return its name; raises ``OptionError`` where it cannot be written."""
+        """Write the file, an event a line, and return its name; warn where it cannot be written, as sessions end so."""
         events = ",\n".join(map(json.dumps, self._events))
         try:
             self._path.write_text(f"[\n{events}\n]\n", encoding="utf-8")
         except OSError as error:
-            raise OptionError(f"the profile cannot be written to {self._path}: {error}") from error
+            warnings.warn(f"the profile cannot be written to {self._path}: {error}", stacklevel=3)
         return str(self._path)

@@ -22,23 +22,32 @@ def unknown_operators(source: str | bytes) -> Iterator[None]:
     """Tell operators that there are not from those that clgraph does not have, as ONNX Runtime does.
 
     Raises:
-        InvalidGraph: A refused operator of a domain of ONNX's is none of ONNX's.
+        InvalidGraph: The operator set of the model does not have a refused operator, or its domain is not imported.
         Fail: A refused operator is of a domain that is neither ONNX's nor ONNX Runtime's.
         UnsupportedError: clgraph does not have another one.
     """
     try:
         yield
     except UnsupportedError as error:
-        for node in map_model(source)[0].graph.node:
+        model = map_model(source)[0]
+        opsets = {"" if s.domain == "ai.onnx" else s.domain: int(s.version) for s in model.opset_import}
+        for node in model.graph.node:
             domain = "" if node.domain == "ai.onnx" else node.domain
             name = f"{domain}.{node.op_type}" if domain else node.op_type
             if f" {name} (" not in str(error) or domain.startswith(MICROSOFT):
                 continue
-            if domain not in ("", "ai.onnx.ml"):
+            if domain not in ("", "ai.onnx.ml") and domain in opsets:
                 raise Fail(f"{domain}:{node.op_type} is not a registered function/op: {error}") from error
-            if not onnx.defs.has(node.op_type, domain):
+            if not _has(node.op_type, opsets.get(domain, 0), domain):
                 raise InvalidGraph(f"No Op registered for {node.op_type}: {error}") from error
         raise
+
+
+def _has(op_type: str, opset: int, domain: str) -> bool:
+    try:
+        return not onnx.defs.get_schema(op_type, opset, domain).deprecated
+    except onnx.defs.SchemaError:
+        return False
 
 
 @frozen

@@ -52,10 +52,12 @@ class InferenceSession(Session):
                 ``ClgraphExecutionProvider`` with the options of :func:`clgraph.compile`. Others are warned about.
             provider_options: One dictionary a provider. Where both mean nothing the CPU is taken, with a warning.
             ignored: Arguments that ONNX Runtime keeps to itself; with ``enable_fallback=0`` providers that mean nothing
-                are a ``ValueError``.
+                are a ``ValueError``, unknown ones a ``RuntimeError``.
 
         Raises:
-            NoSuchFile, InvalidProtobuf, InvalidGraph: There is no such file, or no model in it.
+            NoSuchFile, InvalidProtobuf: There is no such file, or no model in it.
+            InvalidGraph: A node is not what its operator's schema says.
+            Fail: The model is damaged in another way, or data beside it cannot be read.
             NotImplemented: clgraph does not have what the model asks for.
             InvalidArgument: An option means nothing.
             MismatchError: *path_or_bytes* or *sess_options* is something else.
@@ -75,6 +77,8 @@ class InferenceSession(Session):
         self._opened = time.monotonic_ns()
         if not providers and self._options.has_providers():
             providers, provider_options = list(self._wished().items()), None
+        if not self._enable_fallback:
+            check_known(providers)
         asked = provided_or_cpu if self._enable_fallback else provided
         self._compile(asked(providers, provider_options))
         FORKING.add(self)
@@ -143,8 +147,8 @@ class InferenceSession(Session):
         Raises:
             InputError: An input is missing (a ``ValueError``).
             InvalidArgument: A name is unknown, or a feed does not fit.
-            RuntimeException: The run failed.
-            Fail: It was terminated.
+            Fail: Shapes do not fit, or the run was terminated.
+            RuntimeException: It failed otherwise.
         """
         if run_options is None and self._trace is None and (not output_names or output_names == self._names):
             try:
@@ -266,6 +270,8 @@ class InferenceSession(Session):
         if iobinding.session is not self:
             raise InputError("IOBinding must be used with the session that created it.")
         with plainly("Error in execution"):
+            if not iobinding.places:
+                raise InvalidArgument("At least one output should be requested.")
             names = self._wanted(list(iobinding.places))
             places = {name: v.numpy() for name, v in iobinding.places.items() if v is not None}
             results = self._run(names, iobinding.inputs, run_options, places)

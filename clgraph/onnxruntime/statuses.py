@@ -11,11 +11,15 @@ from typing import ClassVar
 
 from clgraph.errors import (
     ClgraphError,
+    FileError,
     InputError,
     ModelError,
+    OpsetError,
     OptionError,
     RunCancelledError,
+    SchemaError,
     ShapeError,
+    UndefinedError,
     UnsupportedError,
 )
 
@@ -173,23 +177,23 @@ def plainly(what: str) -> Iterator[None]:
 
 def _status(error: ClgraphError, *, loading: bool) -> type[StatusError]:
     match error:
-        case RunCancelledError():
-            return Fail
-        case InputError() | OptionError():
+        case FileError():
+            return _of_file(error)
+        case SchemaError():
+            return InvalidGraph
+        case InputError() | OptionError() | UndefinedError():
             return InvalidArgument
+        case RunCancelledError() | ShapeError() | OpsetError():
+            return Fail
         case UnsupportedError():
             return NotImplemented
-        case ModelError() | ShapeError() if loading:
-            return _of_file(error)
+        case ModelError() if loading:
+            return Fail
     return RuntimeException
 
 
-def _of_file(error: ClgraphError) -> type[StatusError]:
-    """Return the status of a file that was not read: by why it was not."""
-    cause = error.__cause__
-    if isinstance(cause, FileNotFoundError):
+def _of_file(error: FileError) -> type[StatusError]:
+    """Return the status of a file that was not read: by why it was not. One without a graph has no cause."""
+    if isinstance(error.__cause__, FileNotFoundError | ValueError):  # the latter where no file can be called so
         return NoSuchFile
-    if isinstance(cause, IsADirectoryError):
-        return InvalidProtobuf
-    # protobuf is imported by whoever raised its error, and by name here: this module is not to need it
-    return InvalidProtobuf if type(cause).__name__ == "DecodeError" else InvalidGraph
+    return InvalidArgument if error.__cause__ is None else InvalidProtobuf

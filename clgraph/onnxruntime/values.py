@@ -33,9 +33,13 @@ class OrtValue:
     def ortvalue_from_numpy(
         cls, numpy_obj: Any, device_type: Any = "cpu", device_id: int = 0, vendor_id: int = -1
     ) -> Self:
-        """Return a value on the memory of an array, on a copy of one whose elements do not follow each other."""
+        """Return a value on the memory of an array, on a copy of one whose elements do not follow each other.
+
+        Raises:
+            RefusedError: It is none, or one of texts or objects (a ``RuntimeError``).
+        """
         check_host(device_type, "a value")
-        return cls(np.asarray(numpy_obj, order="C"))
+        return cls(np.asarray(checked_array(numpy_obj), order="C"))
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: Any, /, onnx_element_type: int) -> Self:
@@ -61,7 +65,10 @@ class OrtValue:
         check_host(device_type, "a value")
         if any(size < 0 for size in shape):
             raise RefusedError(f"a value of shape {list(shape)}: a size is negative")
-        return cls(np.zeros(tuple(shape), as_dtype(np.float32 if element_type is None else element_type)))
+        try:
+            return cls(np.zeros(tuple(shape), as_dtype(np.float32 if element_type is None else element_type)))
+        except ValueError as error:
+            raise RefusedError(f"a value of shape {list(shape)}: {error}") from error
 
     @classmethod
     def ortvalue_from_shape_and_onnx_type(cls, shape: Sequence[int], onnx_element_type: int, device: Any) -> Self:
@@ -78,7 +85,10 @@ class OrtValue:
     @classmethod
     def from_dlpack(cls, data: Any, is_bool_tensor: bool = False, /) -> Self:
         """Return a value on the memory of what has ``__dlpack__``, or of its capsule."""
-        found: Any = np.from_dlpack(data if hasattr(data, "__dlpack__") else _Capsule(data))
+        try:
+            found: Any = np.from_dlpack(data if hasattr(data, "__dlpack__") else _Capsule(data))
+        except ValueError as error:
+            raise MismatchError(f"a {type(data).__name__} is not a DLPack capsule: {error}") from error
         return cls(found.view(np.bool_) if is_bool_tensor else found)
 
     @classmethod
@@ -247,20 +257,35 @@ class OrtValueVector(list[OrtValue]):
         return capsules if to_tensor is None else [to_tensor(capsule) for capsule in capsules]
 
 
+def checked_array(given: Any) -> np.ndarray[Any, Any]:
+    """Return *given*, an array of numbers; raises ``RefusedError`` (a ``RuntimeError``) for anything else."""
+    if not isinstance(given, np.ndarray) or given.dtype.kind in "OSTUcmM":
+        raise RefusedError(
+            "Creation of OrtValues is currently only supported from non-string numpy arrays, not from "
+            + (f"one of {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__)
+        )
+    return given
+
+
 def array_at(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return the memory at an address of the host as an array; whoever gave it keeps it alive.
 
     Raises:
-        RefusedError: The address is that of nothing.
+        RefusedError: The address is that of nothing, or a size is negative.
     """
     if not address:
         raise RefusedError("the pointer to data memory is 0")
     count = int(np.prod(tuple(shape), dtype=np.int64)) * dtype.itemsize
+    if count < 0:
+        raise RefusedError(f"a value of shape {list(shape)}: a size is negative")
     memory: Any = (ctypes.c_byte * count).from_address(int(address)) if count else bytearray()
     return np.frombuffer(memory, dtype).reshape(tuple(shape))
 
 
 def copy_tensors(src: Iterable[OrtValue], dst: Iterable[OrtValue], stream: Any = None) -> None:
-    """Copy each value of *src* into that of *dst*."""
-    for given, held in zip(src, dst, strict=True):
+    """Copy each value of *src* into that of *dst*; raises ``RuntimeError`` where they are not as many."""
+    given_values, places = list(src), list(dst)
+    if len(given_values) != len(places):
+        raise RefusedError(f"{len(given_values)} values cannot be copied to {len(places)}")
+    for given, held in zip(given_values, places, strict=True):
         held.update_inplace(given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import warnings
 from enum import Enum
@@ -27,6 +28,23 @@ OWN = (ours, our_state, our_collection)
 NAMES: dict[str, Any] = {"np": np, "onnx": onnx, "helper": helper, "T": TensorProto, "ml_dtypes": ml_dtypes}
 NAMES |= {"pathlib": pathlib, "identity": identity, "two_inputs": two_inputs, "model_of": model_of}
 NAMES |= {"numpy_helper": numpy_helper, "value": helper.make_tensor_value_info}
+NAMES |= {"weight": functools.partial(helper.make_tensor, "w", TensorProto.FLOAT)}
+
+
+def added(w: onnx.TensorProto) -> onnx.ModelProto:
+    """Return ``y = x + w``, where *x* has rows of three."""
+    x, y = helper.make_tensor_value_info("x", 1, ["n", 3]), helper.make_tensor_value_info("y", 1, None)
+    return model_of(helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [x], [y], [w]))
+
+
+def beside(**where: str) -> onnx.TensorProto:
+    """Return three numbers that lie beside the model."""
+    entries = [onnx.StringStringEntryProto(key=key, value=text) for key, text in where.items()]
+    external = onnx.TensorProto.EXTERNAL
+    return onnx.TensorProto(name="w", data_type=1, dims=[3], data_location=external, external_data=entries)
+
+
+NAMES |= {"added": added, "beside": beside}
 
 
 def calls_of(kind: str) -> list[str]:
