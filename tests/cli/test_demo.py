@@ -12,7 +12,7 @@ from PIL import Image
 from clgraph.cli import demo_command
 from clgraph.demo.pictures import SAMPLE, draw_text
 from clgraph.errors import DownloadError
-from tests.support.fetched import MODEL_CACHE, fetched_model
+from tests.support.fetched import fetched_model, keep_models
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -20,7 +20,7 @@ Command = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def networks(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched_model("ocr-rec")
-    monkeypatch.setenv("CLGRAPH_MODEL_CACHE", str(MODEL_CACHE))
+    keep_models(monkeypatch)
 
 
 @pytest.mark.usefixtures("networks")

@@ -61,9 +61,11 @@ def entry(tmp_path: Path) -> Path:
 
 def test_another_process_binds_any_shape_without_a_pass_or_the_file(device: str, tmp_path: Path) -> None:
     onnx.save(convolutions(), tmp_path / "m.onnx")
-    time.sleep(cache_files.SETTLED_SECONDS + 0.2)
+    time.sleep(WAIT)
     code = f"""
 import hashlib, sys, numpy as np, clgraph
+from clgraph.compilation import cache_files
+cache_files.SETTLED_SECONDS = {WAIT / 2}
 clgraph.devices()  # opens the drivers with kernels that are compiled already; the folder is for the model alone
 model = clgraph.compile("m.onnx", {device!r}, cache_dir="cache", config={{"model_cache": 64}})
 for shape in {SHAPES}[int(sys.argv[1]):]:

@@ -11,7 +11,7 @@ from clgraph.demo.detection import IMAGES
 from clgraph.demo.ocr import Line, Reader
 from clgraph.demo.pictures import SAMPLE, draw_lines, sample_page
 from clgraph.demo.recognition import characters_of
-from tests.support.fetched import MODEL_CACHE, fetched_model
+from tests.support.fetched import fetched_model, keep_models
 from tests.support.oracle import session
 
 CLASSES = characters_of("a\nb")
@@ -67,8 +67,9 @@ def test_boxes_are_drawn_around_lines() -> None:
 def _reader(runtime: str, device: str = "") -> Reader:
     paths = [fetched_model(name) for name in ("ocr-det", "ocr-cls", "ocr-rec")]
     done = [IMAGES if runtime == "images" else None, None, None]
-    kept = {"model_cache": MODEL_CACHE}
-    models = [clgraph.compile(p, device or "pocl", preprocess=d, config=kept) for p, d in zip(paths, done, strict=True)]
+    with pytest.MonkeyPatch.context() as patch:
+        keep_models(patch)
+        models = [clgraph.compile(p, device or "pocl", preprocess=d) for p, d in zip(paths, done, strict=True)]
     characters = characters_of(models[2].metadata["character"])
     if runtime != "onnxruntime":
         return Reader(*models, characters, images=runtime == "images")

@@ -40,8 +40,11 @@ from clgraph.runtime import instruction_sets
 if sys.argv[1]:
     instruction_sets.CPUINFO = Path(sys.argv[1])
 import clgraph
+from clgraph.engines import opening
 from clgraph.runtime.device import find_device
 from tests.support.models import image, small_model
+from tests.support.quick_engine import opened
+opening._open = opened
 device = find_device("pocl")
 print(device.record.name, device.info.simd, *device.notes)
 model = clgraph.compile(small_model(), device="pocl", config={"device_class": sys.argv[3]})

@@ -12,15 +12,16 @@ import re
 import shlex
 import subprocess
 import sys
-import unittest.mock
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clgraph.cli import main
 from tests.support.doc_blocks import ROOT, Block, commands_of
-from tests.support.fetched import MODEL_CACHE
+from tests.support.fetched import MODEL_CACHE, keep_models
 
 PIP = f"""#!{sys.executable}
 import re, sys, tomllib
@@ -87,8 +88,7 @@ class Reader:
 
     def _python(self, block: Block, text: str) -> str:
         code = compile(text, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        kept = unittest.mock.patch.dict(os.environ, _kept(text))
-        with contextlib.redirect_stdout(io.StringIO()) as printed, kept:
+        with contextlib.redirect_stdout(io.StringIO()) as printed, _keeping(text):
             ended = eval(code, self.names)
             if inspect.iscoroutine(ended):
                 asyncio.run(ended)
@@ -109,7 +109,7 @@ class Reader:
             capture_output=True,
             text=True,
             check=False,
-            env=self.environment | _kept(text),
+            env=self.environment | ({"CLGRAPH_MODEL_CACHE": str(MODEL_CACHE)} if _reads(text) else {}),
             timeout=300,
         )
         assert done.returncode == status, f"{block}\n{text}{done.stdout}{done.stderr}"
@@ -144,9 +144,17 @@ class Reader:
             served.stdout.close()
 
 
-def _kept(text: str) -> dict[str, str]:
-    """Return the variables of a command or of code, by which the demo's networks are compiled once for all pages."""
-    return {"CLGRAPH_MODEL_CACHE": str(MODEL_CACHE)} if re.search(r"clgraph demo|fetch_model\(", text) else {}
+def _reads(text: str) -> bool:
+    """Whether a command or code has the demo's networks, which are compiled once for all pages."""
+    return re.search(r"clgraph demo|fetch_model\(", text) is not None
+
+
+@contextlib.contextmanager
+def _keeping(text: str) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if _reads(text):
+            keep_models(patch)
+        yield
 
 
 def _here(block: Block, words: list[str], status: int, into: str | None) -> str:
@@ -158,7 +166,7 @@ def _here(block: Block, words: list[str], status: int, into: str | None) -> str:
         with (
             contextlib.redirect_stdout(io.StringIO()) as out,
             contextlib.redirect_stderr(io.StringIO()) as err,
-            unittest.mock.patch.dict(os.environ, _kept(shlex.join(words))),
+            _keeping(shlex.join(words)),
         ):
             main()
     except SystemExit as caught:

@@ -1,6 +1,7 @@
 """ONNX's test cases of single nodes: whichever process of the tests comes first makes them, and the others read them.
 
-Making them takes a second, because onnx computes what is expected in Python; four more if it pooled volumes itself.
+Making them takes a second, because onnx computes what is expected in Python; four more if it pooled volumes itself, and
+two if it read the source of each.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def node_cases() -> Sequence[Any]:
 def _made(path: Path) -> Sequence[Any]:
     """Make the cases, and keep them in *path*."""
     import pytest
+    from onnx.backend.test.case import base
     from onnx.backend.test.case.node import collect_testcases
     from onnx.reference.ops import op_pool_common
 
@@ -49,6 +51,7 @@ def _made(path: Path) -> Sequence[Any]:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")  # cases that overflow on purpose
         patch.setattr(op_pool_common, "pool", pool)
+        patch.setattr(base, "process_snippet", lambda *_: ("", ""))  # the cases' source, for onnx's own pages
         made = tuple(collect_testcases(None))
     with contextlib.suppress(OSError), replacing(path) as file:
         pickle.dump(made, file, pickle.HIGHEST_PROTOCOL)
