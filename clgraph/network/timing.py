@@ -1,4 +1,4 @@
-"""The clock of a profile: steps that take down how long each command took on its device."""
+"""Profiled runs: a clock whose steps take down how long each command took on its device."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import field
 
 from clgraph.core.frozen import mutable
 from clgraph.graph.primitive import Array
+from clgraph.network.bound_program import BoundProgram
 from clgraph.network.bound_subgraph import BoundSubgraph
-from clgraph.network.profile import NodeTime, device_seconds, node_time, step_times
+from clgraph.network.boundary import Held
+from clgraph.network.profile import NodeTime, Profile, SubgraphUse, device_seconds, node_time, step_times
 from clgraph.network.steps import Command, Segment
 from clgraph.runtime.stream import Step, Stream
 
@@ -98,3 +100,20 @@ def timed_steps(subgraphs: Sequence[BoundSubgraph], streams: Mapping[str, Stream
 
     clock.steps = [timed(number, command) for number, (_, command) in enumerate(clock.commands)]
     return clock
+
+
+def profiled(bound: BoundProgram, feeds: Mapping[str, Held]) -> Profile:
+    """Return the profile of a run of one batch slice. Raises as :meth:`BoundProgram.run`."""
+    for engine in bound.engines.values():
+        engine.check_process()
+    streams = {placement: engine.profiling_stream() for placement, engine in bound.engines.items()}
+    clock = timed_steps(bound.subgraphs, streams, bound.finish)
+    # The first run warms up, and tells with the second how long a cycle of the device's counters is.
+    bound.run(feeds, clock.steps)
+    clock.start()
+    bound.run(feeds, clock.steps)
+    total = time.perf_counter() - clock.begin
+    runs = bound.runs + (0 if bound.quick is None else bound.quick.runs)
+    parts = [s.subgraph for s in bound.subgraphs]
+    used = (SubgraphUse(s.id, s.placement, len(s.nodes), bound.created[s.id], runs) for s in parts)
+    return Profile(tuple(clock.times()), total, bound.copies, tuple(used))

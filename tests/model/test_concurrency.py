@@ -201,7 +201,7 @@ class TestClones:
     def test_weights_are_shared_and_activations_are_not(self, device: str) -> None:
         model = clgraph.compile(small_model(size=40, channels=32), device=device)
         clone = model.clone()
-        first, second = (next(iter(m._current().network._places.values())) for m in (model, clone))
+        first, second = (next(iter(m._current().network.bound.places.values())) for m in (model, clone))
         copies, others = ([m for laid in places._laid for m in laid.copies] for places in (first, second))
         assert copies
         assert copies == others

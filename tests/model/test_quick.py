@@ -119,7 +119,7 @@ def test_what_fails_in_it_is_what_fails_in_any_run(model):
     for broken, way in ((model, model.run), (session.model, lambda feeds: session.run(None, feeds))):
         broken.run({"x": X, "b": B})
         network = broken._specialisations.latest.network
-        failure, steps = network._failures[0], network.quick._steps
+        failure, steps = network.bound.failures[0], network.quick._steps
         network.quick._steps = (lambda made=failure: (_ for _ in ()).throw(made("refused")),)
         expected = DeviceError if broken is model else statuses.RuntimeException
         with pytest.raises(expected, match="the device failed while running: refused"):

@@ -114,7 +114,7 @@ def test_no_more_is_alive_than_belongs_to_the_specialisations_that_are_kept(
         for number, size in enumerate(range(2, 2 + 10 * KEPT)):
             model(np.zeros((1, 3, size, size // 2 + 1), np.float32))
             network = model._specialisations.latest.network
-            made += map(weakref.ref, (network.program, network, *network._places.values()))
+            made += map(weakref.ref, (network.program, network, *network.bound.places.values()))
             if number in (KEPT, 10 * KEPT - 1):
                 nodes.append(sum(isinstance(o, Node | Value | Buffer) for o in gc.get_objects()))
     finally:

@@ -60,7 +60,7 @@ def lent(request, device, engine):
     if "host_memory" not in engine.info.features:
         pytest.skip("the device copies")
     model, network = compiled(device, request.param)
-    assert [v.name for v in network._places[engine.info.name].borrowed][:1] == ["x"]
+    assert [v.name for v in network.bound.places[engine.info.name].borrowed][:1] == ["x"]
     return model
 
 
@@ -131,7 +131,7 @@ def test_memory_that_the_caller_has_given_up_is_not_touched(lent):
 
 def test_a_lent_input_gives_what_a_copied_one_gives(device, lent):
     copied, network = compiled(device, "stream", second_reader=True)
-    assert "x" not in [v.name for places in network._places.values() for v in places.borrowed]
+    assert "x" not in [v.name for places in network.bound.places.values() for v in places.borrowed]
     x = RNG.uniform(0.5, 1.5, SHAPE).astype(np.float32)
     results = copied.run({"x": x})
     np.testing.assert_array_equal(results["z"], x[:, [1, 0, 2]])
@@ -205,7 +205,7 @@ def test_large_constants_that_nobody_writes_are_read_where_they_are(engine, coun
     b = linked(a.output, Scale(-1.0, 2), "b", Value("k1", x.layout, constant=second))
     program = planned(Program([x], [("y", b.output)], [a, b]), engine.info, [ScaleTile] * 2)
     network = Network(program, {engine.info.name: engine})
-    places = network._places[engine.info.name]
+    places = network.bound.places[engine.info.name]
     assert [places.at(node.inputs[1])[1] for node in (a, b)] == [4 * count, 0]
     array = RNG.standard_normal(count).astype(np.float32)
     got = network.run({"x": array})["y"]

@@ -42,11 +42,11 @@ def _want(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("implementation", [ScaleTile, ScaleLaunch])
 def test_a_run_submits_each_subgraph_as_one_and_a_program_on_one_device_is_one(engine, implementation) -> None:
     split = Network(_program(engine, implementation), {engine.info.name: engine})
-    assert [[n.name for n in b.subgraph.nodes] for b in split._subgraphs] == [["first"], ["apart"], ["second"]]
-    assert split._steps == [b.submit for b in split._subgraphs]
+    assert [[n.name for n in b.subgraph.nodes] for b in split.bound.subgraphs] == [["first"], ["apart"], ["second"]]
+    assert split.bound.steps == [b.submit for b in split.bound.subgraphs]
     whole = Network(_program(engine, implementation, frozenset()), {engine.info.name: engine})
-    (bound,) = whole._subgraphs
-    assert whole._steps == [bound.submit]
+    (bound,) = whole.bound.subgraphs
+    assert whole.bound.steps == [bound.submit]
     for network in (split, whole):
         x = RNG.standard_normal(4096).astype(np.float32)
         np.testing.assert_array_equal(network.run({"x": x})["y"], _want(x))
@@ -54,12 +54,12 @@ def test_a_run_submits_each_subgraph_as_one_and_a_program_on_one_device_is_one(e
 
 def test_subgraphs_of_one_device_have_tables_of_their_own_and_share_the_workers_scratch(engine) -> None:
     network = Network(_program(engine, ScaleTile), {engine.info.name: engine})
-    ((first,), (), (second,)) = [b.executors for b in network._subgraphs]
+    ((first,), (), (second,)) = [b.executors for b in network.bound.subgraphs]
     assert [node.name for node, _ in first.table.steps] == ["first"]
     assert [node.name for node, _ in second.table.steps] == ["second"]
     assert first._scratch is second._scratch
     clone = network.clone()
-    assert clone._subgraphs[0].executors[0]._scratch is not first._scratch
+    assert clone.bound.subgraphs[0].executors[0]._scratch is not first._scratch
 
 
 def test_a_subgraph_starts_behind_all_before_and_its_device_at_once_a_program_of_one_needs_neither(
@@ -69,8 +69,8 @@ def test_a_subgraph_starts_behind_all_before_and_its_device_at_once_a_program_of
     for name in ("barrier", "flush"):
         monkeypatch.setattr(Stream, name, lambda _, name=name: called.append(name))
     network = Network(_program(engine, ScaleLaunch), {engine.info.name: engine})
-    launch = network._subgraphs[2].steps[1]
-    network._subgraphs[2].steps[1] = lambda: called.append("launch") or launch()
+    launch = network.bound.subgraphs[2].steps[1]
+    network.bound.subgraphs[2].steps[1] = lambda: called.append("launch") or launch()
     network.run({"x": np.zeros(4096, np.float32)})
     assert called == ["barrier", "flush", "barrier", "launch", "flush"]
     called.clear()

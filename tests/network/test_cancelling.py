@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import clgraph
 from clgraph.errors import InputError, RunCancelledError, RunTimeoutError
-from clgraph.network.network import Network
+from clgraph.network.bound_program import BoundProgram
 from clgraph.network.tiles import INTERRUPTED, TileExecutor
 from tests.support.models import image, small_model
 from tests.support.ort_models import model_of
@@ -68,14 +68,14 @@ def test_who_waits_for_another_run_is_told_that_the_time_is_up(model: clgraph.Mo
 def test_an_interrupted_launch_ends_between_its_steps_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     model = clgraph.compile(small_model(), device="pocl")
     want, cancellation = model(X), clgraph.Cancellation()
-    begun = Network._singly
+    begun = BoundProgram.steps_one_by_one
 
-    def cancelled_within(self: Network, given: clgraph.Cancellation) -> Any:
+    def cancelled_within(self: BoundProgram, given: clgraph.Cancellation) -> Any:
         for step in begun(self, given):
             yield step
             given.cancel()  # the step is enqueued, and nobody has waited for it
 
-    monkeypatch.setattr(Network, "_singly", cancelled_within)
+    monkeypatch.setattr(BoundProgram, "steps_one_by_one", cancelled_within)
     with pytest.raises(RunCancelledError):
         model.run(X, cancellation=cancellation)
     monkeypatch.undo()
@@ -86,7 +86,7 @@ def test_an_interrupted_launch_ends_between_its_steps_and_leaves_no_trace(monkey
 def test_workers_leave_when_they_are_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     model = clgraph.compile(small_model(), device="pocl")
     want = model(X)
-    (executor,) = {tiles for bound in model._current().network._subgraphs for tiles in bound.joined}  # type: ignore[union-attr]
+    (executor,) = set(model._current().network.bound.joined)  # type: ignore[union-attr]
     seen: list[int] = []
     check = TileExecutor.check
     monkeypatch.setattr(TileExecutor, "check", lambda self: seen.append(check(self)) or seen[-1])

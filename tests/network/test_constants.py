@@ -64,7 +64,7 @@ def runs_right(made: Network) -> None:
 
 
 def banks(made: Network) -> list[Memory]:
-    (places,) = made._places.values()
+    (places,) = made.bound.places.values()
     return list(places.banks[1:])
 
 
@@ -72,7 +72,7 @@ def test_what_another_program_has_packed_is_found_and_the_rest_goes_into_one_mor
     workspace, (a, b, c, d) = Workspace(), arrays(4)
     first = network(engine, workspace, [a, b])
     (packed,) = banks(first)
-    assert first._places[engine.info.name].nbytes == 2 * PACKED
+    assert first.bound.places[engine.info.name].nbytes == 2 * PACKED
     second, third = network(engine, workspace, [b, a, b]), network(engine, Workspace(workspace), [c, b, d])
     assert banks(second) == [packed]
     known, own = banks(third)
@@ -143,7 +143,7 @@ def test_programs_that_read_the_same_arrays_in_order_have_them_in_the_same_place
     workspace, read = Workspace(), arrays(12)
     orders = [read, read, [*read[:3], *arrays(1), *read[4:]], [*arrays(9), *read[9:]], read[:4]]
     made = [network(engine, w, order) for w, order in zip([workspace, Workspace(workspace)] * 3, orders, strict=False)]
-    first, again, *others = (next(iter(n._places.values()))._laid for n in made)
+    first, again, *others = (next(iter(n.bound.places.values()))._laid for n in made)
     assert again == first
     assert [[one is first[0] for one in laid] for laid in others] == [[True, False], [False], [False]]
     for one in made:
@@ -174,7 +174,7 @@ def test_a_copy_goes_with_the_last_network_that_uses_it_and_no_id_is_taken_for_a
     try:
         first = network(engine, workspace, read)
         second = network(engine, workspace, read)
-        copy = weak = first._places[engine.info.name]._laid[0].copies[0]
+        copy = weak = first.bound.places[engine.info.name]._laid[0].copies[0]
         assert workspace.constants.alone(copy) is False
         del first
         assert workspace.constants.alone(copy)

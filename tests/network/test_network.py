@@ -160,7 +160,7 @@ def test_memory_is_cut_into_banks_no_larger_than_the_device_allocates(engine, mo
     want = network.run({"x": x})
     monkeypatch.setattr(engine, "info", replace(engine.info, max_alloc=1024))
     network = Network(planned(program, engine.info, [ScaleLaunch, ScaleTile, ScaleTile]), {engine.info.name: engine})
-    places = network._places[engine.info.name]
+    places = network.bound.places[engine.info.name]
     assert len(places.banks) > 2
     assert all(bank.nbytes <= 1024 for bank in places.banks)
     got = network.run({"x": x})

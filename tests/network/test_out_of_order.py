@@ -16,7 +16,7 @@ pytestmark = pytest.mark.opencl
 def _awaited(network: Network) -> dict[Node, set[Node]]:
     """Return the nodes whose commands are over when those of a node begin, by the node."""
     found: dict[Node, set[Node]] = {}
-    for bound in network._subgraphs:
+    for bound in network.bound.subgraphs:
         over: list[set[Node]] = []
         for command in bound.commands:
             over.append({command.node}.union(*(over[number] for number in command.after)))

@@ -43,7 +43,7 @@ def feed():
 
 
 def launched(network):
-    return [len(c.joined) or 1 for bound in network._subgraphs for c in bound.launches]
+    return [len(c.joined) or 1 for bound in network.bound.subgraphs for c in bound.launches]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
@@ -135,7 +135,7 @@ def stuck(engine, monkeypatch):
     short = functools.partialmethod(tiles.TileExecutor.bind, spins=2_000_000)
     monkeypatch.setattr(tiles.TileExecutor, "bind", short)
     network = Network(chain(engine.info, [ScaleTile] * 5), {engine.info.name: engine})
-    (segment,) = [c.work for c in network._subgraphs[0].launches]
+    (segment,) = [c.work for c in network.bound.subgraphs[0].launches]
 
     def block():
         """Take all tickets of the first step without running them."""

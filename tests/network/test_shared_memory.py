@@ -133,7 +133,7 @@ def test_networks_of_one_model_share_their_arena_and_clones_have_one_of_their_ow
 
     def arenas(of: clgraph.Model) -> set[int]:
         networks = [s.network for s in of._specialisations.kept.values()]
-        return {id(p.banks[0]) for n in networks if n is not None for p in n._places.values()}
+        return {id(p.banks[0]) for n in networks if n is not None for p in n.bound.places.values()}
 
     assert len(arenas(model)) == 1
     assert arenas(model).isdisjoint(arenas(twin))

@@ -144,7 +144,7 @@ def test_small_and_large_shapes_of_a_model_share_memory_and_tensors(device):
         x = rng.integers(-8, 9, (rows, 256)).astype(np.float32)  # whole numbers: sums are exact in any order
         given = model.run({"x": x}, tensors=True)["y"]
         again = model.run({"x": given})["y"]
-        alone.append(next(iter(model._specialisations.latest.network._engines.values())).is_alone)
+        alone.append(next(iter(model._specialisations.latest.network.bound.engines.values())).is_alone)
         np.testing.assert_array_equal(given.numpy(), -x.cumsum(0))
         np.testing.assert_array_equal(again, x.cumsum(0).cumsum(0))
     if model.device.workers > 1 and any(alone):

@@ -128,7 +128,7 @@ def test_networks_of_one_workspace_run_in_turn_on_one_scratch_and_one_set_of_cou
             value = nodes[-1].output
         program = planned(Program([x], [("y", value)], nodes), engine.info, [ScaleTile] * length)
         made.append(Network(program, {engine.info.name: engine}, workspace=workspace))
-    executors = [n._subgraphs[0].executors[0] for n in made]
+    executors = [n.bound.subgraphs[0].executors[0] for n in made]
     assert executors[1]._counters is executors[2]._counters
     assert len({id(e._table) for e in executors}) == 3
     array = np.random.default_rng(0).standard_normal(4099).astype(np.float32)

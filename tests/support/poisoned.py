@@ -38,10 +38,10 @@ def network_of(model: Model) -> Network:
 def run_in_order(model: Model, feeds: Mapping[str, NDArray], order: list[Node]) -> dict[str, NDArray]:
     """Run the latest program of *model* in *order*, one node after the other, on poisoned memory."""
     network = network_of(model)
-    streams = {placement: engine.stream for placement, engine in network._engines.items()}
-    steps = poisoned_steps(network.program, network._commands, network._places, streams, order)
+    streams = {placement: engine.stream for placement, engine in network.bound.engines.items()}
+    steps = poisoned_steps(network.program, network.bound.commands, network.bound.places, streams, order)
     with network.lock:
-        return network._run(feeds, steps)
+        return network.bound.run(feeds, steps)
 
 
 def same_bits(first: Mapping[str, NDArray], second: Mapping[str, NDArray]) -> bool:
