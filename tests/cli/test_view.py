@@ -72,7 +72,7 @@ def test_the_programs_are_written_for_other_viewers(clgraph_command: Command, mo
 def test_stages_that_a_run_compiles_are_shown_with_their_memory_and_kernels(
     clgraph_command: Command, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clgraph.model.stages.runner.HOST_OPERATIONS", -1)
+    monkeypatch.setattr("clgraph.model.stages.host_piece.HOST_OPERATIONS", -1)
     model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[8, 16] x) => (float[16, n] y) {
         r = Relu(x)
         e = Exp(r)

@@ -24,10 +24,12 @@ from clgraph.model.explanation import Explanation
 from clgraph.model.model import Model
 from clgraph.model.ranges import Ranges, asked
 from clgraph.model.specialisations import PassRecord, Specialise, Values
+from clgraph.model.stages.compiled_piece import MakeModel
 from clgraph.model.stages.handing import array_of
+from clgraph.model.stages.observing import Recorder, StageClock
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.report import describe, explanation
-from clgraph.model.stages.runner import MakeModel, Recorder, StageClock, StageRunner
+from clgraph.model.stages.runner import StageRunner
 from clgraph.model.tensor import Tensor
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.profile import Profile

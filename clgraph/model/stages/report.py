@@ -23,7 +23,7 @@ def describe(runner: StageRunner, indent: str = "") -> tuple[str, ...]:
         kinds = ", ".join(f"{kind} {count}" if count > 1 else kind for kind, count in counts[:_KINDS])
         more = f", {len(counts) - _KINDS} kinds more" if len(counts) > _KINDS else ""
         lines.append(f"{indent}stage {piece.piece.number}: {len(layers)} layers ({kinds}{more}); {_where(piece)}")
-        lines += [f"{indent}  {name}: trip by trip, because {why}" for name, why in piece.trip_by_trip()]
+        lines += [f"{indent}  {name}: trip by trip, because {why}" for name, why in piece.host.trip_by_trip()]
         for name, body in _run_bodies(piece):
             lines += [f"{indent}  {name}", *describe(body, indent + "    ")]
     return tuple(lines)
@@ -58,7 +58,7 @@ def _where(piece: PieceRunner) -> str:
     if not piece.piece.compilable:
         return "on the host: it decides shapes, runs bodies, or holds other values than tensors of numbers"
     if piece.on_host:
-        return f"on the host by references: {piece.operations:.0f} operations are few"
+        return f"on the host by references: {piece.host.operations:.0f} operations are few"
     if piece.latest is not None:
         return f"compiled: {len(piece.latest.program)} nodes on {piece.latest.device.name}"
     if piece.models:
@@ -67,7 +67,7 @@ def _where(piece: PieceRunner) -> str:
 
 
 def _run_bodies(piece: PieceRunner) -> list[tuple[str, StageRunner]]:
-    pairs = ((f"{layer}/{role}", id(body)) for layer, role, body in piece.bodies_of_layers())
+    pairs = ((f"{layer}/{role}", id(body)) for layer, role, body in piece.host.bodies())
     return [(name, piece.bodies[key]) for name, key in pairs if key in piece.bodies]
 
 

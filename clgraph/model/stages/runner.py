@@ -1,84 +1,33 @@
-"""Runs a topology that was cut into pieces: compiled ones on the device, what is small or decides shapes on the host.
-
-A piece that can be compiled is run by the primitives' references instead where a run of it costs less arithmetic than
-``HOST_OPERATIONS`` and it reads fewer constants than ``HOST_CONSTANTS``: its shapes are others in nearly every run, and
-to compile it for them would take longer by far.
-"""
+"""Runs a topology that was cut into pieces: each on the device, or on the host where it is small or decides shapes."""
 
 from __future__ import annotations
 
-import functools
-import logging
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from clgraph.core.dtype import DType
-from clgraph.core.frozen import mutable
 from clgraph.errors import UnsupportedError
-from clgraph.graph.host_types import kind_of
-from clgraph.graph.interpret import Blocks, ControlFlow, check_kinds, interpret
-from clgraph.graph.refusals import one_line
+from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
+from clgraph.model.stages.compiled_piece import CompiledPiece, MakeModel, Sizes
 from clgraph.model.stages.handing import array_of, handed_out
-from clgraph.model.stages.host_plan import HostPlans
+from clgraph.model.stages.host_piece import HostPiece, TooMuch
+from clgraph.model.stages.observing import StageClock, StageObserver
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
-from clgraph.model.stages.sizes import fits, passed_on
+from clgraph.model.stages.sizes import passed_on
 from clgraph.model.stages.split import Piece, split
 from clgraph.network.cancelling import Cancellation
-from clgraph.network.profile import NodeTime
-from clgraph.network.watch import Watcher
-
-HOST_OPERATIONS = 4e6
-"""Arithmetic of a piece up to which the host computes it: some milliseconds; see ``docs/decisions``."""
-
-HOST_CONSTANTS = 1 << 20
-"""Bytes of constants in a piece up to which the host computes it: the references of products convert them in each run,
-a program packs them once.
-"""
-
-_log = logging.getLogger(__name__)
-
-MakeModel = Callable[[Topology], Model]
-"""Makes an ordinary model of a topology."""
-
-Sizes = Callable[[], Mapping[str, Signature]]
-"""Tells types and shapes of values; asked when a piece is compiled behind others."""
-
-
-class _TooMuch(BaseException):
-    """A run costs more than the host is to spend on it: a signal from its middle, which nothing takes for an error."""
-
-
-@mutable
-class StageClock:
-    """What a profiled run has found so far: the commands of each piece, each from the run's begin."""
-
-    begin: float
-    commands: list[NodeTime] = field(default_factory=list)
-
-
-@mutable
-class Recorder:
-    """The models that a run has used, with what each was given, in order."""
-
-    calls: list[tuple[Model, Mapping[str, Any]]] = field(default_factory=list)
-
-
-StageObserver = StageClock | Recorder | Watcher
-"""Who is told of the nodes of a run."""
 
 
 class PieceRunner:
-    """One piece and what it has been compiled to.
+    """One piece, compiled or computed by the host.
 
     Attributes:
-        latest: The model that ran it last, ``None`` where that was the host; then ``on_host`` is true.
-        operations: Arithmetic of the last run on the host.
+        compiled, host: The piece as either runs it.
+        on_host: Whether the host ran it last.
     """
 
     def __init__(
@@ -103,19 +52,13 @@ class PieceRunner:
         """
         preferences.check(piece)
         self.piece = piece
-        self._make, self._tensors, self._wishes, self._sizes = make, tensors, preferences, sizes
+        self._make, self._tensors, self._preferences, self._strict = make, tensors, preferences, strict
         self._always = always or strict or (piece.compilable and preferences.name_device(piece))
-        self._heavy = piece.compilable and sum(a.nbytes for a in piece.topology.constants.values()) > HOST_CONSTANTS
-        self._models: dict[tuple[tuple[DType, ...], bool], Model] = {}
         self._bodies: dict[int, StageRunner] = {}
-        self._blocks: dict[int, Blocks | str] = {}
         self._most = float("inf")
-        self._plans = HostPlans(piece.topology)
-        self._strict = strict
-        self.latest: Model | None = None
+        self.host, self.compiled = HostPiece(piece), CompiledPiece(piece, make, sizes, tensors=tensors)
+        self._heavy = self.host.reads_much
         self.on_host = False
-        self.operations = 0.0
-        self._reasons: dict[int, str] = {}
         if strict and not piece.compilable:
             refused = [x for x in piece.topology.layers if not isinstance(x.primitive, ControlFlow)]
             if refused:
@@ -126,26 +69,17 @@ class PieceRunner:
     def models(self) -> tuple[Model, ...]:
         """What is compiled of the piece and of the bodies in it."""
         inner = (m for body in self._bodies.values() for piece in body.pieces for m in piece.models)
-        return (*self._models.values(), *inner)
+        return (*self.compiled.models, *inner)
+
+    @property
+    def latest(self) -> Model | None:
+        """The model that ran it last, ``None`` where that was the host."""
+        return None if self.on_host else self.compiled.latest
 
     @property
     def bodies(self) -> Mapping[int, StageRunner]:
         """What has run the bodies of control flow in the piece, by the identity of the topology."""
         return self._bodies
-
-    def bodies_of_layers(self) -> Iterator[tuple[str, str, Topology]]:
-        """Yield each body of control flow with the layer's name and its role; blocks of trips of loops, too."""
-        for layer in self.piece.topology.layers:
-            if isinstance(layer.primitive, ControlFlow):
-                yield from ((layer.name, role, body) for role, body in layer.primitive.bodies().items())
-                if isinstance(blocks := self._blocks.get(id(layer.primitive)), Blocks):
-                    yield from ((layer.name, f"{trips} trips", body) for trips, body in blocks.bodies.items())
-
-    def trip_by_trip(self) -> Iterator[tuple[str, str]]:
-        """Yield the name of each layer whose body last ran once a trip, with the reason."""
-        for layer in self.piece.topology.layers:
-            if reason := self._reasons.get(id(layer.primitive)):
-                yield layer.name, reason
 
     def run(
         self, arrays: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
@@ -160,68 +94,21 @@ class PieceRunner:
         if not self._always and not self._heavy and size < self._most:
             try:
                 return self._on_host(feeds, watch, cancellation)
-            except _TooMuch:
+            except TooMuch:
                 self._most = size
-        return self._on_device(feeds, watch, cancellation)
+        self.on_host = False
+        return self.compiled.run(feeds, watch, cancellation)
 
     def _on_host(
         self, feeds: Mapping[str, Any], watch: StageObserver | None, cancellation: Cancellation | None
     ) -> dict[str, Any]:
         start = time.perf_counter()
-        self.operations = 0.0
-
-        def spend(operations: float) -> None:
-            self.operations += operations
-            if cancellation is not None:
-                cancellation.check()
-            if self.piece.compilable and self.operations > HOST_OPERATIONS:
-                raise _TooMuch
-
-        arrays = {name: array_of(a) for name, a in feeds.items()}
-        results, failure = self._by_plan(arrays) if self.piece.compilable else (None, None)
-        if results is None:
-            execute = functools.partial(self._execute, watch=watch, cancellation=cancellation)
-            results = interpret(self.piece.topology, arrays, spend, execute)
-            if failure is not None:
-                _log.warning(
-                    "%s: its plan failed, and its layers are computed without: %s", self.piece.topology.label, failure
-                )
-        self.latest, self.on_host = None, True
+        run_body = partial(self._run_body, watch=watch, cancellation=cancellation)
+        results = self.host.run(feeds, run_body, cancellation)
+        self.on_host = True
         if isinstance(watch, StageClock) and (self.piece.compilable or not self._bodies):
-            end = time.perf_counter()
-            watch.commands.append(_host_time(self.piece, start - watch.begin, end - start, self.operations))
+            watch.note_host(self.piece, start, self.host.operations)
         return results
-
-    def _by_plan(self, arrays: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
-        """Return the results by a plan, if there is one, and what it raised: ``interpret`` names the layer, or none."""
-        plan = self._plans.find(arrays)
-        if plan is None:
-            return None, None
-        try:
-            results = plan.run(list(arrays.values()))
-        except Exception as error:  # references may raise of any class
-            return None, one_line(error)
-        self.operations = plan.operations
-        return results, None
-
-    def _execute(
-        self,
-        primitive: ControlFlow,
-        inputs: Sequence[Any],
-        watch: StageObserver | None,
-        cancellation: Cancellation | None,
-    ) -> tuple[Any, ...]:
-        """Compute control flow in blocks of trips where it can be, else body by body."""
-        run = functools.partial(self._run_body, watch=watch, cancellation=cancellation)
-        if id(primitive) not in self._blocks:
-            self._blocks[id(primitive)] = primitive.blocks()
-        blocks = self._blocks[id(primitive)]
-        results = blocks if isinstance(blocks, str) else blocks.execute(inputs, functools.partial(run, whole=True))
-        if not isinstance(results, str):
-            self._reasons.pop(id(primitive), None)
-            return results
-        self._reasons[id(primitive)] = results
-        return primitive.execute(inputs, run)
 
     def _run_body(
         self,
@@ -237,67 +124,21 @@ class PieceRunner:
                 self._make,
                 strict=self._strict,
                 tensors=self._tensors,
-                preferences=self._wishes,
+                preferences=self._preferences,
                 whole=whole,
-                label=f"{self.piece.topology.label}_{self._role(body)}_",
+                label=f"{self.piece.topology.label}_{self.host.role_of(body)}_",
             )
         results = self._bodies[id(body)].run(feeds, watch, cancellation)
         return {name: array_of(a) for name, a in results.items()}
 
-    def _role(self, body: Topology) -> str:
-        """Return the name of the node that has *body*, as far as folders can have it, and the body's."""
-        for layer, role, found in self.bodies_of_layers():
-            if found is body:
-                return re.sub(r"[^\w.-]+", "_", f"{layer}_{role}")
-        return "body"
-
-    def _on_device(
-        self, feeds: Mapping[str, Any], watch: StageObserver | None, cancellation: Cancellation | None
-    ) -> dict[str, Any]:
-        self.on_host = False
-        self._refuse_host_values(feeds)
-        known = {name: s for name, s in self._sizes().items() if name in feeds}
-        dtypes = tuple(DType.of(a.dtype) for a in feeds.values())
-        model = self.latest = self._model(dtypes, known if fits(known, feeds) else {})
-        if isinstance(watch, StageClock):
-            start = time.perf_counter() - watch.begin
-            watch.commands += [replace(c, start=c.start + start) for c in model.profile(feeds).commands]
-        elif isinstance(watch, Recorder):
-            watch.calls.append((model, {name: array_of(a) for name, a in feeds.items()}))
-        elif watch is not None:
-            return model.watch(feeds, watch)
-        return model.run(feeds, tensors=self._tensors, cancellation=cancellation)
-
-    def _refuse_host_values(self, feeds: Mapping[str, Any]) -> None:
-        """Raise ``ShapeError`` where a sequence, say, comes for a compiled layer: all of them take tensors only."""
-        others = {name: value for name, value in feeds.items() if kind_of(value) != "a tensor"}
-        for layer in self.piece.topology.layers if others else ():
-            check_kinds(layer, [others.get(name, 0) for name in layer.inputs])
-
     def take_over(self, other: PieceRunner) -> None:
         """Clone what *other* has compiled of the same piece."""
-        self._models = {key: model.clone() for key, model in other._models.items()}
+        self.compiled.take_over(other.compiled)
         self._most = other._most
 
     def front(self) -> Model | None:
         """Return the model of a piece that is always compiled and reads inputs of declared types; else ``None``."""
-        dtypes = tuple(s.dtype for s in self.piece.topology.inputs.values() if s.dtype is not None)
-        whole = len(dtypes) == len(self.piece.topology.inputs)
-        return self._model(dtypes, {}) if self._always and whole else None
-
-    def _model(self, dtypes: tuple[DType, ...], known: Mapping[str, Signature]) -> Model:
-        """Return the model for inputs of *dtypes*, which a piece without declared ones learns from its first run.
-
-        Args:
-            known: Inputs whose shapes are those that earlier pieces are known to make.
-        """
-        key = dtypes, bool(known)
-        if key not in self._models:
-            topology = self.piece.topology
-            pairs = zip(topology.inputs.values(), dtypes, strict=True)
-            inputs = {s.name: replace(known.get(s.name, s), dtype=d) for s, d in pairs}
-            self._models[key] = self._make(replace(topology, inputs=inputs))
-        return self._models[key]
+        return self.compiled.declared() if self._always else None
 
 
 class StageRunner:
@@ -378,11 +219,3 @@ class StageRunner:
         if self._sizes is None:
             self._sizes = passed_on([runner.piece for runner in self.pieces])
         return self._sizes
-
-
-def _host_time(piece: Piece, start: float, seconds: float, operations: float) -> NodeTime:
-    names = [layer.name for layer in piece.topology.layers]
-    origin = tuple(dict.fromkeys(name for layer in piece.topology.layers for name in layer.origin))
-    kind = piece.topology.layers[0].primitive.kind if len(names) == 1 else "stage"
-    label = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
-    return NodeTime(label, origin, kind, "host.reference", "host", "host", start, seconds, 0, operations)

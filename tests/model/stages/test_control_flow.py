@@ -128,7 +128,7 @@ def test_an_if_in_a_loop_reads_what_is_around_both(device, rng):
 
 @pytest.mark.opencl
 def test_a_body_worth_it_is_compiled_once_and_its_slices_are_not(device, rng, monkeypatch):
-    monkeypatch.setattr("clgraph.model.stages.runner.HOST_OPERATIONS", 1000.0)
+    monkeypatch.setattr("clgraph.model.stages.host_piece.HOST_OPERATIONS", 1000.0)
     body = graph(
         [
             node("Unsqueeze", ["i", "axes"], ["start"]),
@@ -214,7 +214,7 @@ def test_a_body_that_reads_what_nothing_makes_is_refused():
 
 @pytest.mark.opencl
 def test_dumps_hold_the_stages_and_the_bodies(device, rng, tmp_path, monkeypatch):
-    monkeypatch.setattr("clgraph.model.stages.runner.HOST_OPERATIONS", 1.0)
+    monkeypatch.setattr("clgraph.model.stages.host_piece.HOST_OPERATIONS", 1.0)
     source = conditional(BY_DATA, zero=np.float32(0))
     made = clgraph.compile(source, device=device, config={"dump_graphs": tmp_path})
     made.run({"x": np.ones((2, 3), np.float32)})
@@ -248,7 +248,7 @@ def test_a_body_may_hand_on_what_it_reads_and_constants(condition, device, rng):
 
 @pytest.mark.opencl
 def test_a_body_that_reads_large_constants_is_compiled(device, rng, monkeypatch):
-    monkeypatch.setattr("clgraph.model.stages.runner.HOST_CONSTANTS", 1000)
+    monkeypatch.setattr("clgraph.model.stages.host_piece.HOST_CONSTANTS", 1000)
     w = (rng.standard_normal((16, 16)) / 8).astype(np.float32)
     made = [node("Identity", ["go"], ["on"]), node("MatMul", ["v", "w"], ["next"])]
     body = graph(made, LOOP_INPUTS, [("on", BOOL, []), ("next", FLOAT, None)])

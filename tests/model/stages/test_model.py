@@ -112,7 +112,7 @@ def test_reports_name_every_layer_and_where_it_runs(device, rng):
 
 
 def test_a_large_piece_is_compiled_and_a_small_one_of_it_is_not(device, rng, monkeypatch):
-    monkeypatch.setattr("clgraph.model.stages.runner.HOST_OPERATIONS", 500.0)
+    monkeypatch.setattr("clgraph.model.stages.host_piece.HOST_OPERATIONS", 500.0)
     t = Topology()
     x = t.input("x", (40,))
     found = t.add("found", NonZero(), x)

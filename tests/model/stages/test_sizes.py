@@ -35,7 +35,7 @@ def counted(most: int):
 @pytest.mark.opencl
 @pytest.mark.parametrize("most", [1 << 40, 12])
 def test_a_stage_behind_data_is_bound_and_sizes_that_were_taken_for_constant_are_no_error(device, most, monkeypatch):
-    monkeypatch.setattr("clgraph.model.stages.runner.HOST_OPERATIONS", 0.0)
+    monkeypatch.setattr("clgraph.model.stages.host_piece.HOST_OPERATIONS", 0.0)
     source = counted(most)
     made = clgraph.compile(source, device=device)
     for n, count in ((20, 6), (30, 7), (9, 5), (40, 9)):

@@ -1,0 +1,139 @@
+"""A piece as the host computes it: by the primitives' references, and control flow body by body.
+
+A piece that can be compiled is computed so where a run of it costs less arithmetic than ``HOST_OPERATIONS`` and it
+reads fewer constants than ``HOST_CONSTANTS``: its shapes are others in nearly every run, and to compile it for them
+would take longer by far.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from clgraph.graph.interpret import Blocks, ControlFlow, interpret
+from clgraph.graph.refusals import one_line
+from clgraph.graph.topology import Topology
+from clgraph.model.stages.handing import array_of
+from clgraph.model.stages.host_plan import HostPlans
+from clgraph.model.stages.split import Piece
+from clgraph.network.cancelling import Cancellation
+
+HOST_OPERATIONS = 4e6
+"""Arithmetic of a piece up to which the host computes it: some milliseconds; see ``docs/decisions``."""
+
+HOST_CONSTANTS = 1 << 20
+"""Bytes of constants in a piece up to which the host computes it: the references of products convert them in each run,
+a program packs them once.
+"""
+
+_log = logging.getLogger(__name__)
+
+
+class TooMuch(BaseException):
+    """A run costs more than the host is to spend on it: a signal from its middle, which nothing takes for an error."""
+
+
+class RunBody(Protocol):
+    """Runs a body of control flow."""
+
+    def __call__(self, body: Topology, feeds: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
+        """Return the results of *body*; *whole*: it is a block of trips, which is compiled as a model is."""
+
+
+class HostPiece:
+    """The references of a piece's layers, and plans of them for shapes that come again.
+
+    Attributes:
+        operations: Arithmetic of the last run.
+    """
+
+    def __init__(self, piece: Piece) -> None:
+        """Take a piece."""
+        self._piece = piece
+        self._blocks: dict[int, Blocks | str] = {}
+        self._reasons: dict[int, str] = {}
+        self._plans = HostPlans(piece.topology)
+        self.operations = 0.0
+
+    @property
+    def reads_much(self) -> bool:
+        """Whether the piece can be compiled and has more constants than the host is to convert in each run."""
+        return (
+            self._piece.compilable and sum(a.nbytes for a in self._piece.topology.constants.values()) > HOST_CONSTANTS
+        )
+
+    def bodies(self) -> Iterator[tuple[str, str, Topology]]:
+        """Yield each body of control flow with the layer's name and its role; blocks of trips of loops, too."""
+        for layer in self._piece.topology.layers:
+            if isinstance(layer.primitive, ControlFlow):
+                yield from ((layer.name, role, body) for role, body in layer.primitive.bodies().items())
+                if isinstance(blocks := self._blocks.get(id(layer.primitive)), Blocks):
+                    yield from ((layer.name, f"{trips} trips", body) for trips, body in blocks.bodies.items())
+
+    def trip_by_trip(self) -> Iterator[tuple[str, str]]:
+        """Yield the name of each layer whose body last ran once a trip, with the reason."""
+        for layer in self._piece.topology.layers:
+            if reason := self._reasons.get(id(layer.primitive)):
+                yield layer.name, reason
+
+    def role_of(self, body: Topology) -> str:
+        """Return the name of the node that has *body*, as far as folders can have it, and the body's."""
+        for layer, role, found in self.bodies():
+            if found is body:
+                return re.sub(r"[^\w.-]+", "_", f"{layer}_{role}")
+        return "body"
+
+    def run(
+        self, feeds: Mapping[str, Any], run_body: RunBody, cancellation: Cancellation | None = None
+    ) -> dict[str, Any]:
+        """Return what the piece makes of *feeds*.
+
+        Raises:
+            TooMuch: The piece can be compiled, and a run takes too long.
+            RunCancelledError: The run was ended.
+        """
+        piece, self.operations = self._piece, 0.0
+
+        def spend(operations: float) -> None:
+            self.operations += operations
+            if cancellation is not None:
+                cancellation.check()
+            if piece.compilable and self.operations > HOST_OPERATIONS:
+                raise TooMuch
+
+        arrays = {name: array_of(a) for name, a in feeds.items()}
+        results, failure = self._by_plan(arrays) if piece.compilable else (None, None)
+        if results is None:
+            results = interpret(piece.topology, arrays, spend, partial(self._execute, run_body))
+            if failure is not None:
+                _log.warning(
+                    "%s: its plan failed, and its layers are computed without: %s", piece.topology.label, failure
+                )
+        return results
+
+    def _by_plan(self, arrays: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
+        """Return the results by a plan, if there is one, and what it raised: ``interpret`` names the layer, or none."""
+        plan = self._plans.find(arrays)
+        if plan is None:
+            return None, None
+        try:
+            results = plan.run(list(arrays.values()))
+        except Exception as error:  # references may raise of any class
+            return None, one_line(error)
+        self.operations = plan.operations
+        return results, None
+
+    def _execute(self, run_body: RunBody, primitive: ControlFlow, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Compute control flow in blocks of trips where it can be, else body by body."""
+        if id(primitive) not in self._blocks:
+            self._blocks[id(primitive)] = primitive.blocks()
+        blocks = self._blocks[id(primitive)]
+        results = blocks if isinstance(blocks, str) else blocks.execute(inputs, partial(run_body, whole=True))
+        if not isinstance(results, str):
+            self._reasons.pop(id(primitive), None)
+            return results
+        self._reasons[id(primitive)] = results
+        return primitive.execute(inputs, run_body)
