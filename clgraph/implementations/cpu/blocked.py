@@ -36,6 +36,12 @@ def square(values: tuple[int, ...]) -> tuple[int, int]:
     return (values[0], values[1]) if len(values) == 2 else (1, values[0])
 
 
+def square_pads(pads: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return ((top, bottom), (left, right)) of what is around one or two spatial axes."""
+    (top, bottom), (left, right) = ((0, 0), *pads)[-2:]
+    return (top, bottom), (left, right)
+
+
 @cache
 def packed_blocks(rank: int, nb: int) -> Format:
     """Return the format of weights for *nb* blocks of output channels at a time."""

@@ -6,7 +6,7 @@ from math import prod
 
 from clgraph.core.dtype import DType
 from clgraph.graph.attributes import window_sizes
-from clgraph.implementations.cpu.blocked import square
+from clgraph.implementations.cpu.blocked import square, square_pads
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
 from clgraph.implementations.cpu.geometry import LANES, SlidingWindow, count_refusal, window
 from clgraph.ops.col2im import Col2Im
@@ -56,7 +56,7 @@ class Col2ImRows(Implementation[Col2Im]):
     def plan(cls, q: Query[Col2Im]) -> Plan:
         p, tickets = q.primitive, _tickets(q)
         counts = window_sizes(p.image, p.block, p.strides, p.dilations, p.pads)
-        (top, _), (left, _) = ((0, 0), *p.pads)[-2:]
+        (top, _), (left, _) = square_pads(p.pads)
         down, along = square(counts)
         desc = Col2ImRowsDesc(
             inp=Ref("in0"),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.blocked import square
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
-from clgraph.implementations.cpu.elements import TYPES
-from clgraph.implementations.cpu.geometry import LANES, SlidingWindow, count_refusal, window
+from clgraph.implementations.cpu.geometry import LANES
+from clgraph.implementations.cpu.pooled_rows import PooledRows, count_rows, pooled_rows, rows_refusal
 from clgraph.ops.max_pool_indices import MaxPoolIndices
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements
@@ -23,23 +22,13 @@ _RUN = 6
 
 
 @descriptor("max_pool_indices_rows", library="rare", any_alignment=True)
-class MaxPoolIndicesRowsDesc(SlidingWindow, Descriptor):
+class MaxPoolIndicesRowsDesc(PooledRows, Descriptor):
     """Fields as in ``max_pool_indices_rows.cl``."""
 
     inp: Pointer
     out: Pointer
     places: Pointer
-    type: Int
-    itemsize: Int
-    rows: Int
-    in_height: Int
-    in_width: Int
-    height: Int
-    width: Int
-    pad_top: Int
-    pad_left: Int
     by_column: Int
-    ticket_rows: Int
 
 
 @implements(
@@ -55,45 +44,24 @@ class MaxPoolIndicesRows(Implementation[MaxPoolIndices]):
         x = q.inputs[0]
         if x.dtype not in COMPARED:
             return f"compares floats, doubles and bytes, not {x.dtype}"
-        if x.dtype == DType.F64 and "fp64" not in q.device.features:
-            return "needs fp64 for doubles"
-        if x.rank not in (3, 4) or not x.count:
-            return f"serves one or two axes of some elements, not {x}"
-        if not all(t.is_dense_plain for t in (*q.inputs, *q.outputs)):
-            return "serves dense plain tensors"
-        return count_refusal(q)
+        return rows_refusal(q)
 
     @classmethod
     def cost(cls, q: Query[MaxPoolIndices]) -> float:
         moved = q.inputs[0].nbytes + sum(y.nbytes for y in q.outputs)
-        return step_seconds(q.device, _rows(q) * _row_seconds(q), moved, _tickets(q).count)
+        return step_seconds(q.device, count_rows(q.outputs[0]) * _row_seconds(q), moved, _tickets(q).count)
 
     @classmethod
     def plan(cls, q: Query[MaxPoolIndices]) -> Plan:
-        x, y, p, tickets = q.inputs[0], q.outputs[0], q.primitive.pooling, _tickets(q)
-        pads = p.pads if len(p.pads) == 2 else ((0, 0), *p.pads)
+        y, tickets = q.outputs[0], _tickets(q)
         desc = MaxPoolIndicesRowsDesc(
             inp=Ref("in0"),
             out=Ref("out0"),
             places=Ref("out1"),
-            type=TYPES[x.dtype],
-            itemsize=x.dtype.itemsize,
-            rows=_rows(q),
-            in_height=x.shape[2] if x.rank == 4 else 1,
-            in_width=x.shape[-1],
-            height=y.shape[2] if y.rank == 4 else 1,
-            width=y.shape[-1],
-            **window(square(p.kernel), square(p.strides), square(p.dilations)),
-            pad_top=pads[0][0],
-            pad_left=pads[1][0],
             by_column=int(q.primitive.by_column),
-            ticket_rows=tickets.each,
+            **pooled_rows(q.primitive.pooling, q.inputs[0], y, tickets.each),
         )
         return Plan((Tile("max_pool_indices_rows", desc, tickets.count, scratch=4 * y.shape[-1]),))
-
-
-def _rows(q: Query[MaxPoolIndices]) -> int:
-    return prod(q.outputs[0].shape[:-1])
 
 
 def _row_seconds(q: Query[MaxPoolIndices]) -> float:
@@ -103,4 +71,4 @@ def _row_seconds(q: Query[MaxPoolIndices]) -> float:
 
 
 def _tickets(q: Query[MaxPoolIndices]) -> TicketRanges:
-    return runs(_rows(q), _row_seconds(q), q.device)
+    return runs(count_rows(q.outputs[0]), _row_seconds(q), q.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from clgraph.implementations.cpu.blocked import NOTING_TILE, square
+from clgraph.implementations.cpu.blocked import NOTING_TILE, square, square_pads
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
 from clgraph.implementations.cpu.geometry import (
@@ -98,7 +98,7 @@ class PoolFsv16(Implementation[Pooling]):
     def plan(cls, q: Query[Pooling]) -> Plan:
         x, y, p, strips = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive, _strips(q)
         kernel, stride, dilation = square(p.kernel), square(p.strides), square(p.dilations)
-        pads = p.pads if len(p.pads) == 2 else ((0, 0), *p.pads)
+        (top, bottom), (left, right) = square_pads(p.pads)
         before = staging(q)
         desc = PoolFsv16Desc(
             inp=x.at("in0"),
@@ -109,10 +109,10 @@ class PoolFsv16(Implementation[Pooling]):
             in_width=x.width,
             **surface(y.height, y.width, y.halo),
             **window(kernel, stride, dilation),
-            pad_top=pads[0][0],
-            pad_left=pads[1][0],
-            pad_bottom=pads[0][1],
-            pad_right=pads[1][1],
+            pad_top=top,
+            pad_left=left,
+            pad_bottom=bottom,
+            pad_right=right,
             average=int(p.function == "average"),
             padded=int(p.count_include_pad),
             blocks=y.blocks,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from clgraph.implementations.cpu.blocked import square
+from clgraph.implementations.cpu.blocked import square, square_pads
 from clgraph.implementations.cpu.byte_copies import HANDS_ON, blocked_bytes, copied_seconds, strips_of
 from clgraph.implementations.cpu.geometry import (
     InPlanes,
@@ -61,7 +61,7 @@ class PoolBytes(Implementation[Pooling]):
     @classmethod
     def plan(cls, q: Query[Pooling]) -> Plan:
         x, y, p, strips = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive, strips_of(q, prod(q.primitive.kernel))
-        pads = p.pads if len(p.pads) == 2 else ((0, 0), *p.pads)
+        (top, _), (left, _) = square_pads(p.pads)
         desc = PoolBytesDesc(
             inp=x.at("in0"),
             out=y.at("out0"),
@@ -72,8 +72,8 @@ class PoolBytes(Implementation[Pooling]):
             height=y.height,
             width=y.width,
             **window(square(p.kernel), square(p.strides), square(p.dilations)),
-            pad_top=pads[0][0],
-            pad_left=pads[1][0],
+            pad_top=top,
+            pad_left=left,
             blocks=y.blocks,
             strips=strips.count,
             strip_rows=strips.each,

@@ -8,7 +8,8 @@ from typing import TypeVar
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
-from clgraph.implementations.cpu.pooling_elements import count_rows, reach
+from clgraph.implementations.cpu.pooled_rows import count_rows
+from clgraph.implementations.cpu.pooling_elements import reach
 from clgraph.ops.pooling import Pooling
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements
@@ -83,7 +84,7 @@ class PoolPlanes(Implementation[Pooling]):
     @classmethod
     def cost(cls, q: Query[Pooling]) -> float:
         moved = q.inputs[0].nbytes + q.outputs[0].nbytes
-        return step_seconds(q.device, count_rows(q) * _row_seconds(q), moved, _tickets(q).count)
+        return step_seconds(q.device, count_rows(q.outputs[0]) * _row_seconds(q), moved, _tickets(q).count)
 
     @classmethod
     def plan(cls, q: Query[Pooling]) -> Plan:
@@ -119,7 +120,7 @@ class PoolPlanes(Implementation[Pooling]):
             pad_bottom=bottom,
             pad_right=right,
             reach=reach(q),
-            rows=count_rows(q),
+            rows=count_rows(q.outputs[0]),
             ticket_rows=tickets.each,
         )
         floats = -(-kernel[0] * kernel[1] // LANES) * LANES + -(-width // LANES) * LANES + 2 * LANES
@@ -141,4 +142,4 @@ def _row_seconds(q: Query[Pooling]) -> float:
 
 
 def _tickets(q: Query[Pooling]) -> TicketRanges:
-    return runs(count_rows(q), _row_seconds(q), q.device)
+    return runs(count_rows(q.outputs[0]), _row_seconds(q), q.device)

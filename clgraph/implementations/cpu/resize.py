@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
-
-from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.blocked import NOTING_TILE
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
@@ -17,12 +13,12 @@ from clgraph.implementations.cpu.geometry import (
     OutPlanes,
     ScaleShift,
     Surface,
-    blocked_refusal,
     in_planes,
     out_planes,
     planes,
     surface,
 )
+from clgraph.implementations.cpu.resize_map import ResizeMap, planes_refusal, resize_map, rule_refusal
 from clgraph.implementations.cpu.staging import staged_formats, staging
 from clgraph.ops.resize import Resize
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, descriptor
@@ -31,13 +27,11 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
-MODES = ("nearest", "linear")
-RULES = {"floor": 0, "ceil": 1, "round_prefer_floor": 2, "round_prefer_ceil": 3}
-COORDINATES = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric")
+_MODES = ("nearest", "linear")
 
 
 @descriptor("resize_fsv16", library="direct")
-class ResizeFsv16Desc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
+class ResizeFsv16Desc(InPlanes, OutPlanes, Surface, ScaleShift, ResizeMap, Descriptor):
     """Fields as in ``resize_fsv16.cl``."""
 
     inp: Pointer
@@ -47,7 +41,6 @@ class ResizeFsv16Desc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     in_height: Int
     in_width: Int
     linear: Int
-    rule: Int
     blocks: Int
     lanes: Int
     strips: Int
@@ -56,61 +49,6 @@ class ResizeFsv16Desc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     stage_at: Int
     below: Float
     above: Float
-    middle: Float
-    factor_y: Float
-    divisor_y: Float
-    offset_y: Float
-    factor_x: Float
-    divisor_x: Float
-    offset_x: Float
-
-
-@frozen
-class Map:
-    """Where output element i lies: ``(offset + (i + middle) * factor / divisor) - middle``, in float32 steps."""
-
-    factor: float
-    divisor: float
-    offset: float = 0.0
-
-
-def coordinate_map(p: Resize, axis: int, size: int) -> Map:
-    """Return the map along *axis*, of *size* input elements, for the rule of *p*; see :func:`middle`."""
-    out, scale = (p.shape or ())[axis], p.scales[axis]
-    if scale == 1 and size == out:
-        return Map(1.0, 1.0)
-    if p.coordinates == "align_corners":
-        return Map(float(size - 1), float(out - 1)) if out > 1 else Map(0.0, 1.0)
-    if p.coordinates == "pytorch_half_pixel" and out == 1:
-        return Map(0.0, 1.0, 0.5)
-    if p.coordinates == "half_pixel_symmetric":
-        half, factor = np.float32(0.5), np.float32(scale)
-        adjusted = np.float32(out) / (factor * np.float32(size))
-        return Map(1.0, scale, float(np.float32(size) * half * (np.float32(1) - adjusted)))
-    return Map(1.0, scale)
-
-
-def middle(p: Resize) -> float:
-    """Return what stands for the middle of an element: one half where the rule counts from there, else 0."""
-    return 0.5 if "half_pixel" in p.coordinates else 0.0
-
-
-def coordinate_fields(q: Query[Resize]) -> dict[str, Any]:
-    """Return the fields of a descriptor that say where pixels of the result lie in the input."""
-    p, x = q.primitive, planes(q.inputs[0])
-    last = q.outputs[0].rank - 1
-    rows = coordinate_map(p, 2, x.height) if last == 3 else Map(1.0, 1.0)
-    columns = coordinate_map(p, last, x.width)
-    return {
-        "rule": RULES[p.nearest],
-        "middle": middle(p),
-        "factor_y": rows.factor,
-        "divisor_y": rows.divisor,
-        "offset_y": rows.offset,
-        "factor_x": columns.factor,
-        "divisor_x": columns.divisor,
-        "offset_x": columns.offset,
-    }
 
 
 def _pixel_seconds(q: Query[Resize]) -> float:
@@ -132,14 +70,9 @@ class ResizeFsv16(Implementation[Resize]):
 
     @classmethod
     def limits(cls, q: Query[Resize]) -> str | None:
-        p, x, y = q.primitive, q.inputs[0], q.outputs[0]
-        if p.mode not in MODES or p.coordinates not in COORDINATES or p.nearest not in RULES:
-            return f"serves nearest and linear, not {p.mode} with {p.coordinates} and {p.nearest}"
-        if p.exclude_outside or p.antialias:
-            return "repeats the border and has two taps an axis"
-        if x.shape[:2] != y.shape[:2] or any(s != 1 for s in p.scales[:2]):
-            return "resizes rows and columns alone"
-        return blocked_refusal(x, "the input") or blocked_refusal(y, "the result") or post_refusal(q)
+        p = q.primitive
+        bordered = "repeats the border and has two taps an axis" if p.exclude_outside or p.antialias else None
+        return rule_refusal(p, _MODES) or bordered or planes_refusal(q) or post_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Resize]) -> tuple[Formats, ...]:
@@ -169,7 +102,7 @@ class ResizeFsv16(Implementation[Resize]):
             **out_planes(y),
             **surface(y.height, y.width, y.halo),
             linear=int(p.mode == "linear"),
-            **coordinate_fields(q),
+            **resize_map(q, 2 if q.outputs[0].rank == 4 else None, q.outputs[0].rank - 1),
             blocks=y.blocks,
             lanes=y.lanes,
             strips=strips.count,

@@ -7,21 +7,20 @@ from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
     OutPlanes,
-    blocked_refusal,
     in_planes,
     out_planes,
     planes,
 )
-from clgraph.implementations.cpu.resize import COORDINATES, RULES, coordinate_fields
+from clgraph.implementations.cpu.resize_map import ResizeMap, planes_refusal, resize_map, rule_refusal
 from clgraph.ops.resize import Resize
-from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, descriptor
+from clgraph.selector.descriptor import Descriptor, Int, Pointer, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
 @descriptor("resize_bytes", library="bytes")
-class ResizeBytesDesc(InPlanes, OutPlanes, Descriptor):
+class ResizeBytesDesc(InPlanes, OutPlanes, ResizeMap, Descriptor):
     """Fields as in ``resize_bytes.cl``."""
 
     inp: Pointer
@@ -30,17 +29,9 @@ class ResizeBytesDesc(InPlanes, OutPlanes, Descriptor):
     in_width: Int
     height: Int
     width: Int
-    rule: Int
     blocks: Int
     strips: Int
     strip_rows: Int
-    middle: Float
-    factor_y: Float
-    divisor_y: Float
-    offset_y: Float
-    factor_x: Float
-    divisor_x: Float
-    offset_x: Float
 
 
 @implements(Resize, name="resize.bytes_fsv16", serves=HANDS_ON)
@@ -49,12 +40,7 @@ class ResizeBytes(Implementation[Resize]):
 
     @classmethod
     def limits(cls, q: Query[Resize]) -> str | None:
-        p, x, y = q.primitive, q.inputs[0], q.outputs[0]
-        if p.mode != "nearest" or p.coordinates not in COORDINATES or p.nearest not in RULES:
-            return f"serves nearest, not {p.mode} with {p.coordinates} and {p.nearest}"
-        if x.shape[:2] != y.shape[:2] or any(s != 1 for s in p.scales[:2]):
-            return "resizes rows and columns alone"
-        return blocked_refusal(x, "the input") or blocked_refusal(y, "the result")
+        return rule_refusal(q.primitive, ("nearest",)) or planes_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Resize]) -> tuple[Formats, ...]:
@@ -76,7 +62,7 @@ class ResizeBytes(Implementation[Resize]):
             in_width=x.width,
             height=y.height,
             width=y.width,
-            **coordinate_fields(q),
+            **resize_map(q, 2 if q.outputs[0].rank == 4 else None, q.outputs[0].rank - 1),
             blocks=y.blocks,
             strips=strips.count,
             strip_rows=strips.each,

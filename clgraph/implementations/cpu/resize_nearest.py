@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
 from clgraph.implementations.cpu.geometry import count_refusal
 from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS
-from clgraph.implementations.cpu.resize import COORDINATES, RULES, Map, coordinate_map, middle
+from clgraph.implementations.cpu.resize_map import ResizeMap, resize_map, rule_refusal
 from clgraph.ops.resize import Resize
-from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
@@ -30,7 +29,7 @@ _MOST_TIMES = 4
 
 
 @descriptor("resize_nearest", library="rare", any_alignment=True)
-class ResizeNearestDesc(Descriptor):
+class ResizeNearestDesc(ResizeMap, Descriptor):
     """Fields as in ``resize_nearest.cl``."""
 
     inp: Pointer
@@ -45,14 +44,6 @@ class ResizeNearestDesc(Descriptor):
     times: Int
     rows: Int
     ticket_rows: Int
-    rule: Int
-    middle: Float
-    factor_y: Float
-    divisor_y: Float
-    offset_y: Float
-    factor_x: Float
-    divisor_x: Float
-    offset_x: Float
 
 
 @frozen
@@ -93,9 +84,9 @@ class ResizeNearest(Implementation[Resize]):
 
     @classmethod
     def limits(cls, q: Query[Resize]) -> str | None:
-        p, x, (y,) = q.primitive, q.inputs[0], q.outputs
-        if p.mode != "nearest" or p.coordinates not in COORDINATES or p.nearest not in RULES:
-            return f"serves nearest, not {p.mode} with {p.coordinates} and {p.nearest}"
+        x, (y,) = q.inputs[0], q.outputs
+        if refused := rule_refusal(q.primitive, ("nearest",)):
+            return refused
         if not x.is_dense_plain or not y.is_dense_plain or not x.count or not y.count:
             return "serves dense plain tensors of some elements"
         seen = _picture(q)
@@ -110,7 +101,7 @@ class ResizeNearest(Implementation[Resize]):
 
     @classmethod
     def plan(cls, q: Query[Resize]) -> Plan:
-        p, x, y, seen = q.primitive, q.inputs[0].shape, q.outputs[0].shape, _seen(q)
+        x, y, seen = q.inputs[0].shape, q.outputs[0].shape, _seen(q)
         row, column = seen.rows, seen.columns
         tickets = _tickets(q)
         desc = ResizeNearestDesc(
@@ -126,20 +117,9 @@ class ResizeNearest(Implementation[Resize]):
             times=_times(q, seen),
             rows=_rows(q),
             ticket_rows=tickets.each,
-            rule=RULES[p.nearest],
-            middle=middle(p),
-            **_map_fields("y", Map(1.0, 1.0) if row is None else coordinate_map(p, row, x[row])),
-            **_map_fields("x", coordinate_map(p, column, x[column])),
+            **resize_map(q, row, column),
         )
         return Plan((Tile("resize_nearest", desc, tickets.count, scratch=4 * _width(q, seen)),))
-
-
-def _map_fields(axis: str, found: Map) -> dict[str, Any]:
-    return {
-        f"factor_{axis}": found.factor,
-        f"divisor_{axis}": found.divisor,
-        f"offset_{axis}": found.offset,
-    }
 
 
 def _seen(q: Query[Resize]) -> _Picture:

@@ -16,8 +16,8 @@ from clgraph.implementations.cpu.concat_bytes import ConcatBytes
 from clgraph.implementations.cpu.dequantize import DequantizeFsv16, DequantizeRows
 from clgraph.implementations.cpu.pooling_bytes import PoolBytes
 from clgraph.implementations.cpu.quantize import QuantizeFsv16, QuantizeRows
-from clgraph.implementations.cpu.resize import COORDINATES, RULES
 from clgraph.implementations.cpu.resize_bytes import ResizeBytes
+from clgraph.implementations.cpu.resize_map import COORDINATES, RULES
 from clgraph.implementations.cpu.static_quantize import StaticQuantizeFsv16, StaticQuantizeRows
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup

@@ -6,7 +6,8 @@ import pytest
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.implementations.cpu.conv_transpose import ConvTransposeFsv16
-from clgraph.implementations.cpu.resize import COORDINATES, RULES, ResizeFsv16
+from clgraph.implementations.cpu.resize import ResizeFsv16
+from clgraph.implementations.cpu.resize_map import COORDINATES, RULES
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.resize import Resize
 from clgraph.selector.query import DeviceInfo
