@@ -1,7 +1,7 @@
 """Sessions of processes that were forked after OpenCL was used: their models run in another process, started afresh.
 
-The threads of OpenCL's drivers do not survive a fork. There is one such process for all sessions of a forked one; it is
-told what their models are compiled of, and the feeds of every run.
+The threads of OpenCL's drivers do not survive a fork. The sessions of a forked process share one such process, which
+ends with the last of them; it is told what their models are compiled of, and the feeds of every run.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class _Elsewhere:
 
     def __init__(self, model: Model, recipe: Callable[[], Recipe]) -> None:
         self._model, self._recipe, self._number = model, recipe, next(self._numbers)
+        self._process: _Process | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
@@ -87,18 +88,25 @@ class _Elsewhere:
         """
         if cancellation is not None:
             cancellation.check()
-        found = _process().run(self, self._number, self._recipe, feeds, outputs)
+        found = self._shared().run(self, self._number, self._recipe, feeds, outputs)
         for name, place in outputs.items() if isinstance(outputs, Mapping) else ():
             if place is not None:
                 place[...], found[name] = found[name], place
         return found
+
+    def _shared(self) -> _Process:
+        """Return the process, that of another model where there is one."""
+        if self._process is None or not self._process.answers:
+            found = PROCESSES.get(os.getpid())
+            self._process = found if found is not None and found.answers else _Process()
+        return self._process
 
 
 class _Process:
     """The other process. Calls from several threads are answered one after the other."""
 
     def __init__(self) -> None:
-        self.owner = os.getpid()
+        self._owner = os.getpid()
         self._lock = threading.Lock()
         self._known: set[int] = set()
         self._gone: list[int] = []
@@ -109,12 +117,19 @@ class _Process:
         log.warning(
             "OpenCL was used before process %s was forked: its sessions run in another process, which costs copies of "
             "feeds and results; start processes with the 'spawn' method, or create sessions in them only",
-            self.owner,
+            self._owner,
         )
         self._started = subprocess.Popen(
             command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
         )
         theirs.close()
+        self._ending = weakref.finalize(self, _end, self._owner, self._asked, self._started)
+        PROCESSES[self._owner] = self
+
+    @property
+    def answers(self) -> bool:
+        """Whether it has not been ended and is this process's own: a forked one has its parent's, too."""
+        return self._ending.alive and self._owner == os.getpid()
 
     def run(
         self, model: _Elsewhere, number: int, recipe: Callable[[], Recipe], feeds: Mapping[str, Any], outputs: Any
@@ -127,7 +142,7 @@ class _Process:
                 known, error, found = self._asked.recv()
             except BaseException as ended:
                 # The answer to a call that was interrupted would be taken for the next one's.
-                self.end()
+                self._ending()
                 if isinstance(ended, EOFError | OSError):
                     raise DeviceError("the process that ran the sessions of this forked one has ended") from ended
                 raise
@@ -138,22 +153,17 @@ class _Process:
             raise error(found)
         return cast("dict[str, Any]", found)
 
-    def end(self) -> None:
-        """End the process; the next run starts another."""
-        self._asked.close()
-        self._started.kill()
-        self._started.wait()
-        if self in _STARTED:
-            _STARTED.remove(self)
+
+PROCESSES: weakref.WeakValueDictionary[int, _Process] = weakref.WeakValueDictionary()
+"""Those that models have, by the process that started them."""
 
 
-_STARTED: list[_Process] = []
-
-
-def _process() -> _Process:
-    if not _STARTED or _STARTED[-1].owner != os.getpid():
-        _STARTED[:] = [_Process()]
-    return _STARTED[-1]
+def _end(owner: int, asked: Connection, started: subprocess.Popen[bytes]) -> None:
+    """End a process, where this one has started it; the next run starts another."""
+    asked.close()
+    if owner == os.getpid():
+        started.kill()
+        started.wait()
 
 
 def answer(descriptor: int) -> None:

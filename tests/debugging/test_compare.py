@@ -104,7 +104,9 @@ def test_an_executor_that_is_wrong_while_every_node_is_right_is_named(
     def careless(self: Network, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         results = run(self, feeds)
         return (
-            results if self._binding.executor == "stream" or "y" not in results else {"y": results["y"] * np.float32(1.01)}
+            results
+            if self._binding.executor == "stream" or "y" not in results
+            else {"y": results["y"] * np.float32(1.01)}
         )
 
     monkeypatch.setattr(Network, "run", careless)

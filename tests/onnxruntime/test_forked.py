@@ -13,10 +13,10 @@ pytestmark = [pytest.mark.opencl, pytest.mark.skipif(not hasattr(os, "fork"), re
 ROOT = Path(__file__).resolve().parents[2]
 
 CODE = """
-import os, signal, sys
+import gc, os, signal, sys
 import numpy as np
 import clgraph.onnxruntime as ort
-from clgraph.onnxruntime import forked
+from clgraph.onnxruntime.forked import PROCESSES
 from clgraph.onnxruntime.statuses import StatusError
 from tests.support.ort_models import two_inputs
 
@@ -54,7 +54,8 @@ if pid == 0:
     def interrupted():
         raise KeyboardInterrupt
     for harm in (lambda p: setattr(p._asked, "recv", interrupted), lambda p: os.kill(p._started.pid, signal.SIGKILL)):
-        harm(forked._process())
+        shared = PROCESSES[os.getpid()]
+        harm(shared)
         try:
             before.run(["total"], {**feeds, "b": feeds["a"]})
         except (StatusError, KeyboardInterrupt):
@@ -62,6 +63,11 @@ if pid == 0:
         else:
             raise AssertionError("no error")
         assert np.array_equal(before.run(["total", "difference"], feeds), want)
+    shared = PROCESSES[os.getpid()]
+    started = shared._started
+    del before, found, binding, shared, session
+    gc.collect()
+    assert started.poll() is not None, 'it ends with the last session'
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 assert np.array_equal(before.run(["total", "difference"], feeds), want)
