@@ -12,10 +12,11 @@ from clgraph.frontend import protobuf
 from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.inline import Label, inline, labels_of
-from clgraph.frontend.onnx_loader import GraphLoader, is_constant
+from clgraph.frontend.onnx_loader import GraphLoader
 from clgraph.frontend.opsets import opsets_of
 from clgraph.frontend.protobuf import onnx
 from clgraph.frontend.schema import Importers
+from clgraph.frontend.scope import is_constant
 from clgraph.frontend.value_types import signature_of
 from clgraph.graph.faults import faults
 from clgraph.graph.importing import IMPORTERS
@@ -77,11 +78,11 @@ Pairs = Iterable[tuple[onnx.NodeProto, Label]]
 def _problems(loader: GraphLoader, pairs: Pairs, everything: Pairs) -> Iterator[Diagnostic]:
     graph = loader.graph
     try:
-        loader.check_names()
+        loader.scope.check_names()
     except ClgraphError as error:
         yield Diagnostic("", "", str(error), "a well-formed graph")
     for value, role in [*((v, "input") for v in graph.input), *((v, "output") for v in graph.output)]:
-        if value.name not in loader.constants:
+        if value.name not in loader.scope.constants:
             try:
                 signature_of(value, role)
             except ClgraphError as error:
@@ -99,7 +100,7 @@ def _problems(loader: GraphLoader, pairs: Pairs, everything: Pairs) -> Iterator[
             continue
         try:
             if is_constant(node):
-                loader.data[node.output[0]] = loader.read_constant(node, label.name)
+                loader.scope.data[node.output[0]] = loader.scope.read_constant(node, label.name)
             elif (expanded := loader.expand_node(node, label, these)) is not None:
                 waiting += reversed(expanded)
             else:

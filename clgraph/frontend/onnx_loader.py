@@ -13,21 +13,20 @@ from pathlib import Path
 
 import numpy as np
 
-from clgraph.errors import ClgraphError, InternalError, ModelError, SchemaError, UnsupportedError
+from clgraph.errors import ClgraphError, InternalError, SchemaError, UnsupportedError
 from clgraph.frontend.about import about_of
 from clgraph.frontend.adopted import adopted, as_onnx
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.functions import expand, type_of
-from clgraph.frontend.graph_names import check_names
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.kept_schemas import Schemas
-from clgraph.frontend.nodes import ModelNode, attribute_value
+from clgraph.frontend.nodes import ModelNode
 from clgraph.frontend.opsets import marked, opsets_of
 from clgraph.frontend.order import ordered, reads_of
 from clgraph.frontend.protobuf import onnx
 from clgraph.frontend.schema import Importers
-from clgraph.frontend.value_types import completed, declared_shape, declared_type, made_of, signature_of, tensor_of
-from clgraph.frontend.weights import code_of, read_tensor
+from clgraph.frontend.scope import Scope, is_constant
+from clgraph.frontend.value_types import completed, made_of, signature_of
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.random_numbers import KEY_WORDS, RANDOM_KEY
@@ -73,36 +72,20 @@ class GraphLoader:
         outer: GraphLoader | None = None,
         fed: Iterable[str] = (),
     ) -> None:
-        self.outer = outer
-        self.graph, self.folder, self.importers, self.mapped = graph, folder, importers, mapped
-        inputs = {v.name for v in graph.input}
-        left_out = inputs.intersection(fed)
-        self.tensors = {t.name: t for t in graph.initializer if t.name not in left_out}
-        self.sparse = {t.values.name: t for t in graph.sparse_initializer if t.values.name not in left_out}
-        self.constants = self.tensors.keys() | self.sparse.keys()
-        self.overridable = inputs & self.constants
-        self.deciding: set[str] = set()
-        self.data: dict[str, Array] = {}
-        self.aliases: dict[str, str] = {}
-        found = ((v.name, declared_type(v.type)) for v in graph.input if v.name not in self.constants)
-        self.types = {name: type_ for name, type_ in found if type_ is not None}
-        self.reads = [reads_of(node) for node in graph.node]
-        self.made = self.constants | inputs | {n for node in graph.node for n in node.output[:]}
-        self.names = self.made.union(*self.reads)
-        if outer is not None:
-            self.names |= outer.names
+        self.outer, self.graph, self.folder, self.importers = outer, graph, folder, importers
         self.topology = Topology()
+        self.scope: Scope = Scope(graph, folder, mapped, self.topology, None if outer is None else outer.scope, fed)
 
     def load(self, labels: Iterable[Label], metadata: Mapping[str, str]) -> Topology:
         """Return the topology of the graph."""
-        self.check_names()
-        pairs = ordered(list(zip(self.graph.node, labels, strict=True)), self.reads)
+        self.scope.check_names()
+        pairs = ordered(list(zip(self.graph.node, labels, strict=True)), self.scope.reads)
         self._refuse_unknown(node for node, _ in pairs)
-        read = {o.name for o in self.graph.output}.union(*self.reads)
+        read = {o.name for o in self.graph.output}.union(*self.scope.reads)
         topology = self.topology
         for value in self.graph.input:
             signature = signature_of(value, "input", inner=self.outer is not None)
-            if value.name in self.overridable:
+            if value.name in self.scope.overridable:
                 topology.overridable[value.name] = signature
             else:
                 dtype = signature.host_type or signature.dtype
@@ -116,7 +99,7 @@ class GraphLoader:
             taken[label.name] += 1
             name = label.name if taken[label.name] == 1 else f"{label.name}_{taken[label.name]}"
             if is_constant(proto):
-                self.data[proto.output[0]] = self.read_constant(proto, name)
+                self.scope.data[proto.output[0]] = self.scope.read_constant(proto, name)
                 continue
             label = label if name == label.name else replace(label, name=name)
             try:
@@ -131,21 +114,21 @@ class GraphLoader:
             raise UnsupportedError("; ".join(refused))
         self._add(nodes)
         topology.metadata.update(metadata)
-        topology.deciding = frozenset(self.deciding & self.overridable)
+        topology.deciding = frozenset(self.scope.deciding & self.scope.overridable)
         return topology
 
     def _add(self, nodes: list[ModelNode]) -> None:
         topology = self.topology
-        outputs = [(value.name, self._resolve(value.name)) for value in self.graph.output]
+        outputs = [(value.name, self.scope.resolve(value.name)) for value in self.graph.output]
         read = {n for node in nodes for layer in node.emitted for n in layer.inputs} | {n for _, n in outputs}
         literals = {n: a for node in nodes for n, a in node.literals.items()}
         for name in sorted(read):
-            if (array := literals.get(name, self._find_constant(name))) is not None:
+            if (array := literals.get(name, self.scope.constant(name))) is not None:
                 topology.constant(name, array)
         for node in nodes:
             topology.op_types[node.name] = node.op_type
             for i, layer in enumerate(node.emitted):
-                name = node.name if i == len(node.emitted) - 1 else self._fresh(f"{node.name}/{i}")
+                name = node.name if i == len(node.emitted) - 1 else self.scope.fresh(f"{node.name}/{i}")
                 topology.add(
                     name,
                     layer.primitive,
@@ -157,7 +140,7 @@ class GraphLoader:
         for value, (name, source) in zip(self.graph.output, outputs, strict=True):
             topology.output(name, source)
             declared = signature_of(value, "output", inner=self.outer is not None)
-            topology.declared[name] = completed(declared, self._type_of(source))
+            topology.declared[name] = completed(declared, self.scope.type_of(source))
 
     def expand_node(self, proto: onnx.NodeProto, label: Label, importers: Importers) -> list[Read] | None:
         """Return the nodes of the function that defines a node without an importer, ``None`` where it has one.
@@ -175,9 +158,9 @@ class GraphLoader:
                 f"node {label.name!r}: clgraph does not have {importers.describe(proto.op_type, proto.domain)}"
             )
         inputs = self._checked_inputs(proto, label.name, importers)
-        types = [type_of(self._type_of(n), self._shape_of(n)) if n else onnx.TypeProto() for n in inputs]
-        made = expand(proto, label, schema, types, self._fresh)
-        self.made.update(n for node, _ in made.nodes for n in node.output if n)
+        types = [type_of(self.scope.type_of(n), self.scope.shape_of(n)) if n else onnx.TypeProto() for n in inputs]
+        made = expand(proto, label, schema, types, self.scope.fresh)
+        self.scope.made.update(n for node, _ in made.nodes for n in node.output if n)
         self.topology.expanded[label.name] = importers.describe(proto.op_type, proto.domain)
         inner = importers.under(made.opsets)
         return [(node, at, inner) for node, at in made.nodes]
@@ -188,14 +171,14 @@ class GraphLoader:
         Raises:
             ModelError: The node breaks ONNX's rules.
         """
-        inputs = _cut([self._resolve(n) for n in proto.input[:]])
+        inputs = _cut([self.scope.resolve(n) for n in proto.input[:]])
         if (signature := importers.signature(proto.op_type, proto.domain)) is not None:
-            types = tuple([self._type_of(n) if n else None for n in inputs])
+            types = tuple([self.scope.type_of(n) if n else None for n in inputs])
             if (problem := signature.problem(proto, inputs, types)) is not None:
                 raise SchemaError(f"node {name!r} ({proto.op_type}) {problem}")
-            self.types.update(signature.output_types(proto, types))
+            self.scope.types.update(signature.output_types(proto, types))
             if (made := made_of(proto, types)) is not None:
-                self.types[proto.output[0]] = made
+                self.scope.types[proto.output[0]] = made
         return inputs
 
     def import_node(self, proto: onnx.NodeProto, label: Label, importers: Importers, read: set[str]) -> ModelNode:
@@ -218,15 +201,15 @@ class GraphLoader:
             since,
             inputs,
             _cut([n if n in read else "" for n in proto.output[:]]) or (proto.output[0],),
-            self._find_deciding,
-            self._fresh,
+            self.scope.deciding_constant,
+            self.scope.fresh,
             partial(self._read_body, importers),
             self._read_key,
-            tuple([self._type_of(n) if n else None for n in inputs]),
+            tuple([self.scope.type_of(n) if n else None for n in inputs]),
         )
         try:
             with faults(f"the importer of {proto.op_type}", name):
-                self.aliases.update(node.finish(importer(node)))
+                self.scope.aliases.update(node.finish(importer(node)))
                 node.leave_strings_to_the_host()
         except UnsupportedError as error:
             raise error if name in str(error) else node.unsupported(str(error)) from error
@@ -234,7 +217,7 @@ class GraphLoader:
             raise
         except ClgraphError as error:
             raise type(error)(f"node {name!r} ({proto.op_type}): {error}") from error
-        self.types |= {name: type_ for name, type_ in node.told_types() if name not in self.types}
+        self.scope.types |= {name: type_ for name, type_ in node.told_types() if name not in self.scope.types}
         return node
 
     def _read_body(self, importers: Importers, graph: onnx.GraphProto, annotation: str | None) -> Topology:
@@ -248,20 +231,13 @@ class GraphLoader:
 
     def _read_key(self) -> str:
         """Return the input that holds the key of a run; a body reads that of the graph around it."""
-        if RANDOM_KEY in self.made:
+        if RANDOM_KEY in self.scope.made:
             raise UnsupportedError(f"the model has a value called {RANDOM_KEY!r}, which clgraph reads the run's key by")
         if self.outer is not None:
             self.outer._read_key()
         if RANDOM_KEY not in self.topology.inputs:
             self.topology.input(RANDOM_KEY, (KEY_WORDS,) if self.outer is None else None, np.uint32)
         return RANDOM_KEY
-
-    def check_names(self) -> None:
-        """Refuse values that two things make, or nothing."""
-        made = Counter(t.name for t in self.graph.initializer if t.name in self.tensors)
-        made.update(t.values.name for t in self.graph.sparse_initializer if t.values.name in self.sparse)
-        made.update(v.name for v in self.graph.input if v.name not in self.constants)
-        check_names(self.graph, made, self.reads, self._visible, whole=self.outer is None)
 
     def importers_of(self, node: onnx.NodeProto) -> Importers:
         """Return what reads *node*: under its own operator sets, where it came from a function of others."""
@@ -281,102 +257,8 @@ class GraphLoader:
                 "; ".join([f"the model uses operators that clgraph does not have: {listed}", *advised])
             )
 
-    def read_constant(self, proto: onnx.NodeProto, name: str) -> Array:
-        """Return the value of a Constant node. Raises ``UnsupportedError`` or ``ModelError`` where it has none."""
-        what = f"constant {name!r}"
-        for attribute in proto.attribute:
-            if attribute.name == "value":
-                return self._read_tensor(attribute.t, what, self.mapped.get(proto.output[0]))
-            if attribute.name in ("value_string", "value_strings"):
-                return _frozen(attribute_value(attribute, what), "object")
-            if attribute.name == "sparse_value":
-                return self._read_sparse(attribute.sparse_tensor, what)
-            if attribute.name in ("value_float", "value_floats", "value_int", "value_ints"):
-                dtype = "float32" if "float" in attribute.name else "int64"
-                return _frozen(attribute_value(attribute, what), dtype)
-            raise UnsupportedError(f"{what} is given by {attribute.name!r}, which clgraph cannot read")
-        raise ModelError(f"{what} has no value")
-
-    def _read_tensor(self, tensor: onnx.TensorProto, what: str, raw: Array | None) -> Array:
-        self.topology.scattered |= tensor.data_location == onnx.TensorProto.EXTERNAL
-        return read_tensor(tensor, what, self.folder, raw)
-
-    def _read_sparse(self, tensor: onnx.SparseTensorProto, what: str) -> Array:
-        from clgraph.frontend.sparse import read_sparse_tensor
-
-        return read_sparse_tensor(tensor, what, self.folder)
-
-    def _find_constant(self, name: str) -> Array | None:
-        if name not in self.data and name in self.tensors:
-            self.data[name] = self._read_tensor(self.tensors[name], f"constant {name!r}", self.mapped.get(name))
-        if name not in self.data and name in self.sparse:
-            self.data[name] = self._read_sparse(self.sparse[name], f"constant {name!r}")
-        if name in self.data or self.outer is None or name in self.made:
-            return self.data.get(name)
-        return self.outer._find_deciding(name)  # a body holds it as a constant of its own
-
-    def _find_deciding(self, name: str) -> Array | None:
-        """Return a constant whose value decides what is made of the model; one that is also an input is noted."""
-        self.deciding.add(name)
-        return self._find_constant(name)
-
-    def _type_of(self, name: str) -> str | None:
-        """Return the type of a value as schemas spell it, ``None`` where it is not known."""
-        if name in self.types:
-            return self.types[name]
-        if name in self.tensors:
-            return tensor_of(self.tensors[name].data_type)
-        if name in self.sparse:
-            return tensor_of(self.sparse[name].values.data_type)
-        if name in self.data:
-            return tensor_of(code_of(self.data[name]))
-        return None if self.outer is None or name in self.made else self.outer._type_of(name)
-
-    def _shape_of(self, name: str) -> tuple[int | str | None, ...] | None:
-        """Return the shape of a value as far as the file says it."""
-        if name in self.tensors:
-            return tuple(self.tensors[name].dims)
-        if name in self.data:
-            return self.data[name].shape
-        values = (*self.graph.input, *self.graph.value_info)
-        if (found := next((v for v in values if v.name == name), None)) is not None:
-            tensor = found.type.tensor_type
-            return declared_shape(tensor)
-        return None if self.outer is None or name in self.made else self.outer._shape_of(name)
-
-    def _resolve(self, name: str) -> str:
-        """Return the value that *name* stands for; one that the graph around computes becomes an input."""
-        if self.outer is None or not name or name in self.made:
-            return self.aliases.get(name, name)
-        found = self.outer._resolve(name)
-        if found not in self.topology.inputs and self._find_constant(found) is None:
-            self.topology.input(found, None, None)
-        return found
-
-    def _visible(self, name: str) -> bool:
-        return name in self.made or (self.outer is not None and self.outer._visible(name))
-
-    def _fresh(self, name: str) -> str:
-        candidate, n = name, 1
-        while candidate in self.names:
-            n += 1
-            candidate = f"{name}_{n}"
-        self.names.add(candidate)
-        return candidate
-
-
-def is_constant(node: onnx.NodeProto) -> bool:
-    """Return whether *node* is ONNX's Constant."""
-    return node.op_type == "Constant" and node.domain in ("", "ai.onnx")
-
 
 def _cut(names: list[str]) -> tuple[str, ...]:
     while names and not names[-1]:
         names.pop()
     return tuple(names)
-
-
-def _frozen(value: object, dtype: str) -> Array:
-    array = np.asarray(value, dtype)
-    array.flags.writeable = False
-    return array
