@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from clgraph.core.dtype import DType
-from clgraph.ops.resize import Resize, tap_values
+from clgraph.ops.resize import Resize
+from clgraph.ops.resize_taps import tap_values
 from clgraph.selector.general import General, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit

@@ -14,7 +14,8 @@ from clgraph.implementations.gpu.vectors import (
     wide,
     wide_view,
 )
-from clgraph.ops.resize import Resize, Taps, tap_values
+from clgraph.ops.resize import Resize
+from clgraph.ops.resize_taps import Taps, tap_values
 from clgraph.selector.general import General, launch, post_arguments, table
 from clgraph.selector.implementation import Formats, implements, roofline
 from clgraph.selector.plan import Plan, Table
