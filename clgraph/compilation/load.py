@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from clgraph.compilation.saved_programs import SavedProgram, SavedPrograms
 from clgraph.core.layout import Shape
 from clgraph.core.log import INFO, WARNING, Log
 from clgraph.engines.opening import device_infos, load_extensions, open_engines, placement_of
@@ -26,10 +26,9 @@ from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Va
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
-from clgraph.saved.circumstances import circumstances, differences
+from clgraph.saved.circumstances import circumstances
 from clgraph.saved.container import Contents
 from clgraph.saved.kept_libraries import library_key, library_of
-from clgraph.saved.programs import decode_program
 from clgraph.saved.topologies import decode_topology, stage_name
 from clgraph.selector.library import Library
 from clgraph.settings import Settings
@@ -104,14 +103,9 @@ class Loader:
         self._given, self._whole = compiler, whole
         self._compile: Compiler | None = None
         self._warned: set[str] = set()
-        with well_formed(str(contents.path)):
-            header = contents.header
-            self._found = [(_key(p), dict(p["circumstances"]), p) for p in header["programs"]]
-            self._asked_for = [_key(p) for p in header.get("asked_for", header["programs"])]
-            self._libraries = {name: self._library_of(x) for name, x in header["libraries"].items()}
-            has_families = header.get("families") is not None
+        self._saved = SavedPrograms(contents, self._here, self.devices, self._watched)
         self._shared: SavedFamilies | None = None
-        if has_families:
+        if contents.header.get("families") is not None:
             # What is compiled for fixed shapes needs nothing of them.
             from clgraph.compilation.saved_families import SavedFamilies
 
@@ -121,9 +115,8 @@ class Loader:
         """Whether the program used last, or the families, can be used here as they are."""
         if self._shared is not None:
             return not self._shared.why
-        return bool(self._found) and not (
-            differences(self._found[-1][1], self._here) or self._refusal(self._found[-1][2])
-        )
+        rows = list(self._saved)
+        return bool(rows) and not self._saved.refusal(rows[-1])
 
     def model(self, topology: Topology, *, prepared: bool = True) -> Model:
         """Return the model of the file's *topology*, by default *prepared* for what was asked for last."""
@@ -131,7 +124,7 @@ class Loader:
             return self._staged(topology)
         model = self.unprepared(topology)
         self._build_ahead()
-        if prepared and (key := self._latest()) is not None:
+        if prepared and (key := self._saved.latest(bindable=self._known is not None)) is not None:
             with well_formed(str(self._contents.path)):
                 shapes = dict(zip(topology.inputs, key.shapes, strict=True))
             model.prepare(shapes, {name: value.array for name, value in key.values})
@@ -173,21 +166,16 @@ class Loader:
             return Model(topology, next(iter(self.devices.values())), self.specialise)
         return Loader(self._contents.part(found), self._options, self._note, whole=self).unprepared(topology)
 
-    def _latest(self) -> Key | None:
-        """Return what was asked for last, of what can be run here if there is anything."""
-        fitting = {key for key, saved, _ in self._found if not differences(saved, self._here)}
-        keys = [key for key in self._asked_for if key in fitting or self._known is not None] or self._asked_for
-        return keys[-1] if keys else None
-
     def _build_ahead(self) -> None:
         """Let a thread build the libraries of programs that can be run here: a third of the time that loading takes."""
-        if self._known is not None or any(not differences(saved, self._here) for _, saved, _ in self._found):
+        if self._known is not None or self._saved.fitting:
             threading.Thread(target=self._build, name="clgraph-build").start()
 
     def _build(self) -> None:
         for engine in self._engines.values():
             if isinstance(engine, Engine):
-                found = [x for key, x in self._libraries.items() if key == library_key(x.name, engine.info.simd)]
+                libraries = self._saved.libraries.items()
+                found = [x for key, x in libraries if key == library_key(x.name, engine.info.simd)]
                 # Whoever needs one builds it again, and is told.
                 with contextlib.suppress(ClgraphError):
                     engine.build_side_by_side({library.text: f"library {library.name}" for library in found})
@@ -199,18 +187,18 @@ class Loader:
         self._contents.check()
         bound = tuple(tuple(shape) for shape in shapes.values())
         key = Key(bound, tuple((name, Known.of(value)) for name, value in values.items()))
-        if more := {n for k, _, _ in self._found if k.shapes == bound for n, _ in k.values} - values.keys():
+        if more := {n for row in self._saved if row.key.shapes == bound for n, _ in row.key.values} - values.keys():
             raise UnknownValueError("sizes inside the model depend on the values of inputs", sorted(more))
         in_full = "" if self._shared is None else self._shared.in_full
         try:
             why = self._difference(bound)
-            for saved_for, saved, data in reversed(self._found):
-                if saved_for == key and not (_is_bound(data) and self._other(topology)):
-                    why = differences(saved, self._here) or self._refusal(data)
+            for row in reversed([row for row in self._saved if row.key == key]):
+                if not (row.bound and self._other(topology)):
+                    why = self._saved.refusal(row)
                     if not why:
-                        return self._warn(self._rebuild(data, workspace))
-                    in_full = differences(saved, self._here, whole=True)
-            deciding = {name for asked in self._asked_for for name, _ in asked.values}
+                        return self._warn(self._rebuild(row, workspace))
+                    in_full = self._saved.all_differences(row)
+            deciding = {name for asked in self._saved.asked_for for name, _ in asked.values}
             if self._shared is not None:
                 member = self._shared.bind(topology, bound, values, deciding, self._compiler)
                 if member is not None:
@@ -224,7 +212,7 @@ class Loader:
             if self._damaged is None:
                 raise
             self._damaged(error)
-            self._found = []
+            self._saved.forget()
             if self._shared is not None:
                 self._shared.forget()
             why = str(error)
@@ -261,12 +249,11 @@ class Loader:
     @property
     def held(self) -> set[Key]:
         """The keys of the programs in the file."""
-        return {key for key, _, _ in self._found}
+        return {row.key for row in self._saved}
 
     def programs(self) -> dict[Key, Specialisation]:
         """Return the programs in the file that can be run here, without networks."""
-        fitting = [(key, data) for key, saved, data in self._found if not differences(saved, self._here)]
-        return {key: self._read(data) for key, data in fitting}
+        return {row.key: self._read(row) for row in self._saved.fitting}
 
     def _warn(self, made: Specialisation) -> Specialisation:
         """Say once a model which of its annotations did nothing."""
@@ -286,36 +273,12 @@ class Loader:
         seen = self._options.dump_graphs is not None or self._options.verify_passes
         return "its passes are to be dumped or verified" if seen else ""
 
-    def _refusal(self, data: Any) -> str:
-        """Say why a program of the same circumstances cannot be run as it is; empty for nothing."""
-        if self._watched:
-            return self._watched
-        with well_formed(str(self._contents.path)):
-            for placement, (nbytes, *_) in data["arenas"].items():
-                if nbytes > self.devices[placement].max_alloc:
-                    return f"{nbytes} bytes of activations take several allocations on {placement}"
-        return ""
+    def _read(self, row: SavedProgram) -> Specialisation:
+        program, passes = self._saved.read(row)
+        return Specialisation(program, None, passes, self.devices, self._options, self._known, row.bound)
 
-    def _read(self, data: Any) -> Specialisation:
-        with well_formed(str(self._contents.path)):
-            program = decode_program(
-                json.loads(self._text(data["program"])), self._contents.array, self.devices, primitive_of
-            )
-            passes = tuple(PassRecord(*row) for row in data["passes"])
-        return Specialisation(program, None, passes, self.devices, self._options, self._known, _is_bound(data))
-
-    def _library_of(self, row: Any) -> Library:
-        name, text, functions, instances = row
-        if not all(isinstance(part, str) for part in (name, *functions)):
-            raise ModelError("a library of the saved model is not text")
-        return Library(name, self._text(text), tuple(functions), int(instances))
-
-    def _text(self, data: Any) -> str:
-        """Return a text that is in the header or beside it: the programs of members are not all run."""
-        return data if isinstance(data, str) else str(self._contents.array(data).data, "utf-8")
-
-    def _rebuild(self, data: Any, workspace: Workspace) -> Specialisation:
-        made = self._read(data)
+    def _rebuild(self, row: SavedProgram, workspace: Workspace) -> Specialisation:
+        made = self._read(row)
         with well_formed(str(self._contents.path)):
             return self._made(made.program, made.passes, workspace, bound=made.bound)
 
@@ -344,15 +307,4 @@ class Loader:
         return Specialisation(program, network, passes, self.devices, self._options, self._known, bound)
 
     def _library(self, name: str, simd: int) -> Library:
-        return self._libraries.get(library_key(name, simd)) or library_of(name, simd, self._options.cache_dir)
-
-
-def _key(program: Any) -> Key:
-    values = tuple(
-        (name, Known(dtype, tuple(shape), bytes.fromhex(data))) for name, dtype, shape, data in program["values"]
-    )
-    return Key(tuple(tuple(shape) for shape in program["shapes"]), values)
-
-
-def _is_bound(program: Any) -> bool:
-    return bool(program.get("bound", False))
+        return self._saved.libraries.get(library_key(name, simd)) or library_of(name, simd, self._options.cache_dir)

@@ -130,7 +130,7 @@ def test_a_shape_that_has_no_family_is_kept_whole_and_not_tried_again(
     assert note(again).startswith("compiled whole: x [n, 4]: no sizes stand for the others")
     # Where the program is not there, the refusal still is.
     monkeypatch.setattr("clgraph.families.making.make_family", None)
-    monkeypatch.setattr("clgraph.compilation.load._key", _other_key)
+    monkeypatch.setattr("clgraph.compilation.saved_programs._key", _other_key)
     assert note_of_run(compiled(), x).startswith("compiled whole: x [n, 4]: no sizes stand for the others")
 
 
