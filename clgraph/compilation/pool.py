@@ -6,95 +6,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
 from functools import partial
 from typing import Any, Self
 
 from clgraph.compilation.entry import compile_model
-from clgraph.core.frozen import frozen, mutable
+from clgraph.compilation.pooled_model import Make, Pooled, PooledModel, PooledReport, Use
 from clgraph.core.log import Log
 from clgraph.core.nearest import meant
 from clgraph.errors import ClosedError, OptionError
-from clgraph.model.model import Model
 from clgraph.network.budget import MemoryBudget
 from clgraph.network.memory_need import spelled
-from clgraph.throughput.streamed_model import StreamedModel
-
-Pooled = Model | StreamedModel
-Make = Callable[[MemoryBudget], Pooled]
-"""Makes a model that counts in a budget."""
 
 LOOK = 0.01
 """Seconds after which who waits for room looks again."""
 
 _log = Log(__name__)
-
-
-@frozen
-class PooledReport:
-    """What became of a model of a pool.
-
-    Attributes:
-        loaded: Whether it is; ``nbytes`` what it takes then, by device.
-        users: How many use it now.
-        loads, evictions: How often it was loaded, and unloaded for others.
-        load_seconds: Its latest load took.
-    """
-
-    name: str
-    loaded: bool
-    nbytes: Mapping[str, int]
-    users: int
-    loads: int
-    evictions: int
-    load_seconds: float
-
-    def __str__(self) -> str:
-        taken = ", ".join(f"{spelled(n)} on {device}" for device, n in self.nbytes.items()) or "no device's memory"
-        state = f"takes {taken}" if self.loaded else "not loaded"
-        used = f", in use {self.users} times" if self.users else ""
-        return f"{self.name}: {state}{used}; loaded {self.loads} times, evicted {self.evictions}"
-
-
-@mutable
-class _Entry:
-    """A model of the pool. What changes does so under the pool's lock; ``loading`` is held while it is made.
-
-    Attributes:
-        users: The threads that use it, once for each use.
-        used: When it was used last.
-        leaving: Somebody waits for the end of its uses: who comes next waits until it was evicted.
-    """
-
-    make: Make
-    budget: MemoryBudget
-    model: Pooled | None = None
-    users: list[int] = field(default_factory=list)
-    used: float = 0.0
-    leaving: bool = False
-    loads: int = 0
-    evictions: int = 0
-    load_seconds: float = 0.0
-    loading: threading.Lock = field(default_factory=threading.Lock)
-
-
-class Use:
-    """A use of a model of a pool, which is not evicted before it is ended.
-
-    Attributes:
-        model: The model, loaded.
-    """
-
-    def __init__(self, model: Pooled, end: Callable[[], None]) -> None:
-        """Take the model, and what ends the use."""
-        self.model: Any = model
-        self._end: Callable[[], None] | None = end
-
-    def end(self, *_: object) -> None:
-        """End it; further calls do nothing."""
-        end, self._end = self._end, None
-        if end is not None:
-            end()
 
 
 class Pool:
@@ -125,7 +51,7 @@ class Pool:
         self.budget, self.patience, self._options = given.part(), patience, options
         self.budget.make_room = self._make_room
         self.tell: Callable[[str, str], None] = _logged
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, PooledModel] = {}
         self._lock = threading.Lock()
         self._closed, self._closing = False, 0
 
@@ -146,7 +72,7 @@ class Pool:
             self._check_open()
             if name in self._entries:
                 raise OptionError(f"the pool has a model {name!r}: remove it before another takes its name")
-            self._entries[name] = _Entry(make, self.budget.part())
+            self._entries[name] = PooledModel(name, make, self.budget.part())
 
     def remove(self, name: str) -> None:
         """Forget a model, and close it when its uses are over; raises as :meth:`using`."""
@@ -184,7 +110,7 @@ class Pool:
         """
         entry = self._begin(name, thread)
         try:
-            return Use(self._loaded(entry, name), partial(self._end, entry, thread))
+            return Use(entry.load(self.budget, self.tell), partial(self._end, entry, thread))
         except BaseException:
             self._end(entry, thread)
             raise
@@ -208,17 +134,18 @@ class Pool:
     def evict(self, name: str) -> bool:
         """Unload a model unless it is in use; say whether it was; raises as :meth:`using`."""
         with self._lock:
-            model = self._taken_out(self._entry(name))
-        return self._ended(name, model)
+            entry = self._entry(name)
+            model = self._taken_out(entry)
+        return self._ended(entry, model)
 
     def report_of(self, name: str) -> PooledReport:
         """Return what became of one model; raises as :meth:`using`."""
-        return _reported(name, self._entry(name))
+        return self._entry(name).report
 
     @property
     def report(self) -> tuple[PooledReport, ...]:
         """What became of each model, in the order in which they were added."""
-        return tuple(_reported(name, entry) for name, entry in list(self._entries.items()))
+        return tuple(entry.report for entry in list(self._entries.values()))
 
     def close(self) -> None:
         """Close all models, each when its uses are over; later uses are errors."""
@@ -248,7 +175,7 @@ class Pool:
         loaded = sum(entry.model is not None for entry in self._entries.values())
         return f"<Pool of {len(self)} models: {loaded} loaded, which take {taken}{limit}>"
 
-    def _entry(self, name: str) -> _Entry:
+    def _entry(self, name: str) -> PooledModel:
         if name not in self._entries:
             raise OptionError(f"the pool has no model {name!r}{meant(name, self._entries)}")
         return self._entries[name]
@@ -257,7 +184,7 @@ class Pool:
         if self._closed:
             raise ClosedError("the pool was closed: make another")
 
-    def _begin(self, name: str, thread: int) -> _Entry:
+    def _begin(self, name: str, thread: int) -> PooledModel:
         end = time.monotonic() + self.patience
         while True:
             with self._lock:
@@ -268,22 +195,10 @@ class Pool:
                     return entry
             time.sleep(LOOK)
 
-    def _end(self, entry: _Entry, thread: int) -> None:
+    def _end(self, entry: PooledModel, thread: int) -> None:
         with self._lock:
             entry.users.remove(thread)
             entry.used = time.monotonic()
-
-    def _loaded(self, entry: _Entry, name: str) -> Pooled:
-        with entry.loading:
-            if entry.model is None:
-                begin = time.monotonic()
-                # What the evicted one took counts until it is given back: not here.
-                entry.budget = self.budget.part()
-                entry.model = entry.make(entry.budget)
-                entry.loads += 1
-                entry.load_seconds = time.monotonic() - begin
-                self.tell(name, "load")
-            return entry.model
 
     def _make_room(self, asking: MemoryBudget, device: str) -> bool:
         """Evict the model that was used longest ago, of those that take memory of *device*; say whether there was one.
@@ -292,19 +207,19 @@ class Pool:
         for the uses there are.
         """
         end, me = time.monotonic() + self.patience, threading.get_ident()
-        waited: _Entry | None = None
+        waited: PooledModel | None = None
         try:
             while True:
                 with self._lock:
-                    name, oldest = self._oldest(asking, device, me)
+                    oldest = self._oldest(asking, device, me)
                     if (oldest is None and not self._closing) or time.monotonic() > end:
                         return False
                     model = None if oldest is None else self._taken_out(oldest)
                     if oldest is not None and model is None and waited is None:
                         oldest.leaving, waited = True, oldest
                     going = self._closing if oldest is None else 0
-                if model is not None:
-                    return self._ended(name, model)
+                if oldest is not None and model is not None:
+                    return self._ended(oldest, model)
                 time.sleep(LOOK)
                 if going:
                     return True  # what others have evicted is there soon
@@ -312,27 +227,24 @@ class Pool:
             if waited is not None:
                 waited.leaving = False
 
-    def _oldest(self, asking: MemoryBudget, device: str, thread: int) -> tuple[str, _Entry | None]:
+    def _oldest(self, asking: MemoryBudget, device: str, thread: int) -> PooledModel | None:
         """Return who goes next for the sake of *asking*, an idle one if there is; nobody whom *thread* itself uses."""
         there = [
-            (name, entry)
-            for name, entry in self._entries.items()
+            entry
+            for entry in self._entries.values()
             # One that is being made has no model yet, takes memory, and is in use.
             if entry.budget is not asking and (entry.model or entry.users) and thread not in entry.users
         ]
-        taking = [(name, entry) for name, entry in there if entry.budget.taken.get(device)]
-        return min(taking, key=lambda item: (bool(item[1].users), item[1].used), default=("", None))
+        taking = [entry for entry in there if entry.budget.taken.get(device)]
+        return min(taking, key=lambda entry: (bool(entry.users), entry.used), default=None)
 
-    def _taken_out(self, entry: _Entry) -> Pooled | None:
-        """Return the model of an entry that nobody uses, which is without one from now on."""
-        if entry.users or entry.model is None:
-            return None
-        model, entry.model = entry.model, None
-        entry.evictions += 1
-        self._closing += 1
+    def _taken_out(self, entry: PooledModel) -> Pooled | None:
+        """Return the model of an entry that nobody uses; it counts as being closed until :meth:`_ended`."""
+        model = entry.taken_out()
+        self._closing += model is not None
         return model
 
-    def _ended(self, name: str, model: Pooled | None) -> bool:
+    def _ended(self, entry: PooledModel, model: Pooled | None) -> bool:
         if model is None:
             return False
         try:
@@ -340,14 +252,8 @@ class Pool:
         finally:
             with self._lock:
                 self._closing -= 1
-        self.tell(name, "evict")
+        self.tell(entry.name, "evict")
         return True
-
-
-def _reported(name: str, entry: _Entry) -> PooledReport:
-    loaded = entry.model is not None
-    taken = entry.budget.taken if loaded else {}
-    return PooledReport(name, loaded, taken, len(entry.users), entry.loads, entry.evictions, entry.load_seconds)
 
 
 def _logged(name: str, what: str) -> None:

@@ -13,7 +13,8 @@ from clgraph.network.cancelling import Cancellation
 from clgraph.serving.tensors import datatype, datatype_of
 
 if TYPE_CHECKING:
-    from clgraph.compilation.pool import Pool, PooledReport, Use
+    from clgraph.compilation.pool import Pool
+    from clgraph.compilation.pooled_model import PooledReport, Use
     from clgraph.graph.signature import Signature
     from clgraph.throughput.figures import ThroughputReport
 
