@@ -8,24 +8,18 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.blocked import NOTING_TILE, TILE
-from clgraph.implementations.cpu.elements import (
+from clgraph.implementations.cpu.element_functions import (
     ANGLE_SLOW,
     ANGLES,
-    BYTES,
-    DOUBLE,
     DOUBLE_FUNCTIONS,
-    ELEMENTS,
     FUNCTIONS,
     INTEGERS,
     POST,
     SIGNED,
     Computation,
-    Elements,
-    bits_of,
-    domain_of,
-    number_bits,
-    signed,
 )
+from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, bits_of, domain_of, number_bits, signed
+from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.implementations.cpu.elementwise import Blocked, InRows
 from clgraph.ops.activation import Activation, held
 from clgraph.selector.implementation import implements

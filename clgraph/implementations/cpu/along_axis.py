@@ -9,7 +9,7 @@ from clgraph.core.dtype import DType
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.columns import Columns
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
-from clgraph.implementations.cpu.elements import RUN
+from clgraph.implementations.cpu.element_types import RUN
 from clgraph.implementations.cpu.geometry import count_refusal
 from clgraph.selector.descriptor import Int, fields
 from clgraph.selector.implementation import Implementation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.along_axis import AlongAxis, LineFields
 from clgraph.implementations.cpu.columns import Columns
-from clgraph.implementations.cpu.elements import RUN, RUN_BYTES, TYPES, domain_of
+from clgraph.implementations.cpu.element_types import RUN, RUN_BYTES, TYPES, domain_of
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.arg import ArgExtremum
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.cost import TicketRanges, step_seconds, worker_flops
-from clgraph.implementations.cpu.elements import TYPES
+from clgraph.implementations.cpu.element_types import TYPES
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.matmul import GROUP, widest_instance
 from clgraph.ops.cached_attention import KEYS, LENGTHS, QUERIES, STATE, VALUES, CachedAttention, bias_rows

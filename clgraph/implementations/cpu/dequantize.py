@@ -15,7 +15,9 @@ from clgraph.implementations.cpu.byte_moves import (
     rows_refusal,
 )
 from clgraph.implementations.cpu.byte_products import BYTE_TILE
-from clgraph.implementations.cpu.elements import ELEMENTS, FLOAT, FUNCTIONS, Computation
+from clgraph.implementations.cpu.element_functions import FUNCTIONS, Computation
+from clgraph.implementations.cpu.element_types import FLOAT
+from clgraph.implementations.cpu.elements import ELEMENTS
 from clgraph.implementations.cpu.scaled_elements import Scaled, scales_refusal
 from clgraph.ops.quantize import Dequantize
 from clgraph.selector.descriptor import NULL, Ref

@@ -5,11 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-import numpy as np
-
 from clgraph.core.dtype import DType
-from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.cost import runs, step_seconds
+from clgraph.implementations.cpu.element_functions import Computation
+from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, LONG, OWN, RUN, RUN_BYTES, TYPES
 from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
 from clgraph.implementations.cpu.rows import Axis, Rows, broadcast_pitches, merge, row_pitches, row_posts
@@ -19,91 +18,11 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import FUSABLE, post_codes
 from clgraph.selector.query import Query
 
-TYPES = {
-    DType.F32: 0,
-    DType.F16: 1,
-    DType.F64: 2,
-    DType.I64: 3,
-    DType.I32: 4,
-    DType.I16: 5,
-    DType.I8: 6,
-    DType.U32: 7,
-    DType.U16: 8,
-    DType.U8: 9,
-    DType.BOOL: 10,
-    DType.BF16: 11,
-}
-"""Codes of ``element_types.clh``. Of U64 there are the functions for which it is an I64."""
-
-FLOAT, DOUBLE, INT, LONG, BYTES, HALVES = range(6)
-"""What is computed with."""
-
-_OWN = {FLOAT: DType.F32, DOUBLE: DType.F64, INT: DType.I32, LONG: DType.I64, HALVES: DType.U16}
-
-FUNCTIONS = {
-    name: code
-    for code, name in enumerate(
-        ("same", "add", "sub", "mul", "div", "min", "max", "equal", "less", "less_equal", "and", "or", "xor", "mod",
-         "fmod", "choice", "neg", "abs", "not")
-    )
-}  # fmt: skip
-SIGNED = {
-    name: code
-    for code, name in enumerate(("min", "max", "less", "less_equal", "neg", "abs", "clip"), start=len(FUNCTIONS))
-}
-"""Of signed bytes, in the domain ``BYTES``."""
-INTEGERS = {
-    name: code for code, name in enumerate(("clip", "shift_left", "shift_right"), start=len(FUNCTIONS) + len(SIGNED))
-}
-"""Of integers alone; of bytes in the domain ``BYTES``, unsigned ones."""
-BITS = {
-    name: code
-    for code, name in enumerate(("bits_equal", "bits_above"), start=len(FUNCTIONS) + len(SIGNED) + len(INTEGERS))
-}
-"""Tests of the bits of floats under a mask."""
-POW, POW_SLOW = len(FUNCTIONS) + len(SIGNED) + len(INTEGERS) + len(BITS), 100.0
-"""A power of doubles, and what it takes as in ``SLOW``."""
-QUANTIZE, QUANTIZE_SLOW = POW + 1, 4.0
-"""Steps of floats as integers, and what they take as in ``SLOW``."""
-COMPARISONS = ("equal", "less", "less_equal")
-_TESTS = frozenset({*(FUNCTIONS[name] for name in COMPARISONS), *BITS.values()})
-POST = 64
-"""From here on the codes of post-operations, of floats and doubles."""
-DOUBLE_FUNCTIONS = {
-    **dict.fromkeys(("linear", "relu", "clip", "leaky_relu", "square", "floor", "ceil", "round", "sign"), 0.0),
-    **dict.fromkeys(("hard_sigmoid", "hard_swish", "reciprocal", "softsign", "sqrt"), 8.0),
-    "exp": 24.0,
-    "log": 32.0,
-    "elu": 32.0,
-    "celu": 40.0,
-    "tanh": 40.0,
-    "sigmoid": 40.0,
-    "swish": 40.0,
-    "softplus": 64.0,
-}
-"""Post-operations that ``double_runs.clh`` has, with what they take as in ``SLOW``."""
-
-ANGLES = {
-    name: code
-    for code, name in enumerate(
-        ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sin", "cos"), start=40
-    )
-}
-"""Trigonometric and hyperbolic functions, of doubles."""
-ANGLE_SLOW = 64.0
-"""What they take, as in ``SLOW``."""
-
-RUN, RUN_BYTES = 512, 8
-"""Elements of a piece, and bytes of one that is computed with."""
-
 ROOMS = 6
 """Pieces in scratch: three inputs side by side, two converted, one result."""
 
 PIECE_SECONDS = 40e-9
 """What beginning a piece takes: pointers, a switch or two."""
-
-SLOW = {"div": 24.0, "mod": 32.0, "fmod": 32.0}
-"""What integer divisions take, in the time that a vector of 16 floats takes to copy."""
 
 ELEMENTS = Serves(
     dtypes=frozenset(TYPES) | {DType.U64}, mixed=True, kinds=frozenset({"cpu"}), fuses=FUSABLE, operands=8
@@ -155,59 +74,6 @@ class ElementsDesc(Descriptor):
 @descriptor("number_elements", library="rare", any_alignment=True, made_of="elements", NUMBERS=1)
 class NumberElementsDesc(ElementsDesc):
     """The same for what is computed with doubles and 64-bit integers."""
-
-
-@frozen
-class Computation:
-    """A function in the kernel's terms.
-
-    Attributes:
-        function: Code.
-        domain: ``FLOAT`` to ``HALVES``.
-        slots: Of the inputs a, b and c, as many as there are.
-        factors: Slots of floats that the result is multiplied by.
-        read: The types in which a and b are read, ``write`` in which the result is written.
-        first, second: Bits of the parameters of a post-operation, or of the bounds of a clip or a quantization
-            (:func:`number_bits`).
-        slow: What an element takes beside its way, in sixteenths of ``copy.vector``.
-    """
-
-    function: int
-    domain: int
-    slots: tuple[int, ...]
-    read: DType
-    write: DType
-    first: int = 0
-    second: int = 0
-    slow: float = 0.0
-    factors: tuple[int, ...] = ()
-
-    @property
-    def direct(self) -> bool:
-        """Whether what is computed is the result, without a conversion."""
-        return self.domain == BYTES or self.function in _TESTS or self.write == _OWN[self.domain]
-
-
-def domain_of(dtype: DType) -> int:
-    """Return what arithmetic on *dtype* is done with, exactly or as its results are rounded."""
-    if dtype.floating:
-        return DOUBLE if dtype == DType.F64 else FLOAT
-    return LONG if dtype in (DType.I64, DType.U64, DType.U32) else INT
-
-
-def number_bits(value: float, dtype: DType) -> int:
-    """Return the bits of *value* as *dtype*, a number that is computed with, as a descriptor's ``Long``."""
-    return int.from_bytes(np.array(value).astype(dtype.numpy).tobytes(), "little", signed=True)
-
-
-def bits_of(dtype: DType) -> DType:
-    """Return a type of the same size by which elements are only moved."""
-    return {1: DType.U8, 2: DType.U16, 4: DType.I32, 8: DType.I64}[dtype.itemsize]
-
-
-def signed(dtype: DType) -> DType:
-    """Return I64 for U64, whose bits it shares."""
-    return DType.I64 if dtype == DType.U64 else dtype
 
 
 class Elements(Implementation[Any]):
@@ -338,6 +204,6 @@ def _piece_seconds(q: Query[Any], c: Computation, rows: Rows) -> float:
     """Return one worker's time for a piece: its begin, each pass over its vectors, functions that are no vectors."""
     vectors = -(-min(rows.width.size, RUN) // LANES)
     spread = sum(axis not in (0, 1) for axis in rows.width.pitches)
-    converted = len(c.slots[:2]) * (c.domain != BYTES and c.read != _OWN[c.domain])
+    converted = len(c.slots[:2]) * (c.domain != BYTES and c.read != OWN[c.domain])
     passes = 1 + len(c.factors) + len(q.post) + (not c.direct) + converted
     return PIECE_SECONDS + vectors * q.device.costs.unit("copy.vector") * (passes + c.slow + 8 * spread)

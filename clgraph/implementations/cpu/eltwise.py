@@ -6,24 +6,9 @@ from dataclasses import replace
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.blocked import NOTING_TILE, TILE
-from clgraph.implementations.cpu.elements import (
-    BYTES,
-    DOUBLE,
-    ELEMENTS,
-    FUNCTIONS,
-    INT,
-    INTEGERS,
-    LONG,
-    POW,
-    POW_SLOW,
-    SIGNED,
-    SLOW,
-    Computation,
-    Elements,
-    bits_of,
-    domain_of,
-    signed,
-)
+from clgraph.implementations.cpu.element_functions import FUNCTIONS, INTEGERS, POW, POW_SLOW, SIGNED, SLOW, Computation
+from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, INT, LONG, bits_of, domain_of, signed
+from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.implementations.cpu.elementwise import Blocked, InRows
 from clgraph.ops.eltwise import Eltwise
 from clgraph.selector.implementation import implements

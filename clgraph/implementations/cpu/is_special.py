@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.elements import BITS, ELEMENTS, HALVES, INT, LONG, Computation, Elements, bits_of
+from clgraph.implementations.cpu.element_functions import BITS, Computation
+from clgraph.implementations.cpu.element_types import HALVES, INT, LONG, bits_of
+from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.ops.is_special import IsSpecial
 from clgraph.selector.implementation import implements
 from clgraph.selector.query import Query

@@ -10,7 +10,7 @@ from clgraph.core.format import Format
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, spread_seconds, step_seconds
-from clgraph.implementations.cpu.elements import TYPES
+from clgraph.implementations.cpu.element_types import TYPES
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.matmul import (
     GROUP,

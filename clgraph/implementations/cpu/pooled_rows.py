@@ -8,7 +8,7 @@ from typing import Any
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.blocked import square, square_pads
-from clgraph.implementations.cpu.elements import TYPES
+from clgraph.implementations.cpu.element_types import TYPES
 from clgraph.implementations.cpu.geometry import SlidingWindow, count_refusal, window
 from clgraph.ops.pooling import Pooling
 from clgraph.selector.descriptor import Int, fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.blocked import square
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
-from clgraph.implementations.cpu.elements import BYTES, RUN, RUN_BYTES, domain_of
+from clgraph.implementations.cpu.element_types import BYTES, RUN, RUN_BYTES, domain_of
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.pooled_rows import PooledRows, count_rows, pooled_rows, rows_refusal
 from clgraph.ops.pooling import Pooling

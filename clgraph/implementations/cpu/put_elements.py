@@ -11,7 +11,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.coordinates import MOST, CoordinateFields, Coordinates
 from clgraph.implementations.cpu.cost import runs, step_seconds
-from clgraph.implementations.cpu.elements import TYPES
+from clgraph.implementations.cpu.element_types import TYPES
 from clgraph.implementations.cpu.geometry import count_refusal
 from clgraph.implementations.cpu.move_elements import Move, move_seconds, move_tile
 from clgraph.implementations.cpu.rows import Axis

@@ -15,14 +15,9 @@ from clgraph.implementations.cpu.byte_moves import (
     rows_refusal,
 )
 from clgraph.implementations.cpu.byte_products import BYTE_TILE
-from clgraph.implementations.cpu.elements import (
-    ELEMENTS,
-    FLOAT,
-    QUANTIZE,
-    QUANTIZE_SLOW,
-    Computation,
-    number_bits,
-)
+from clgraph.implementations.cpu.element_functions import QUANTIZE, QUANTIZE_SLOW, Computation
+from clgraph.implementations.cpu.element_types import FLOAT, number_bits
+from clgraph.implementations.cpu.elements import ELEMENTS
 from clgraph.implementations.cpu.scaled_elements import Scaled, scales_refusal
 from clgraph.ops.quantize import Quantize
 from clgraph.selector.descriptor import NULL, Ref

@@ -8,7 +8,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
-from clgraph.implementations.cpu.elements import BYTES, FLOAT, LONG, RUN, RUN_BYTES, TYPES, domain_of
+from clgraph.implementations.cpu.element_types import BYTES, FLOAT, LONG, RUN, RUN_BYTES, TYPES, domain_of
 from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
 from clgraph.implementations.cpu.rows import Axis, merge

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.elements import (
-    DOUBLE,
-    ELEMENTS,
-    FLOAT,
-    FUNCTIONS,
-    INT,
-    LONG,
-    Computation,
-    Elements,
-    signed,
-)
+from clgraph.implementations.cpu.element_functions import FUNCTIONS, Computation
+from clgraph.implementations.cpu.element_types import DOUBLE, FLOAT, INT, LONG, signed
+from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.ops.reorder import Reorder
 from clgraph.selector.implementation import implements
 from clgraph.selector.query import Query

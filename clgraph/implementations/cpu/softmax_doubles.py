@@ -7,7 +7,7 @@ from typing import ClassVar
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.along_axis import AlongAxis, LineFields
 from clgraph.implementations.cpu.columns import Columns
-from clgraph.implementations.cpu.elements import RUN, RUN_BYTES
+from clgraph.implementations.cpu.element_types import RUN, RUN_BYTES
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.softmax import Softmax
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor

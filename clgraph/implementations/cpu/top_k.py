@@ -5,7 +5,7 @@ from __future__ import annotations
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.columns import Columns
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
-from clgraph.implementations.cpu.elements import RUN, RUN_BYTES, TYPES, signed
+from clgraph.implementations.cpu.element_types import RUN, RUN_BYTES, TYPES, signed
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
 from clgraph.ops.top_k import TopK
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor

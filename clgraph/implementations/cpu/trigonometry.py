@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.elements import ANGLE_SLOW, ANGLES, DOUBLE, ELEMENTS, Computation, Elements
+from clgraph.implementations.cpu.element_functions import ANGLE_SLOW, ANGLES, Computation
+from clgraph.implementations.cpu.element_types import DOUBLE
+from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.ops.trigonometry import Trigonometric
 from clgraph.selector.implementation import implements
 from clgraph.selector.query import Query

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from clgraph.implementations.cpu.elements import BYTES, ELEMENTS, FUNCTIONS, INT, LONG, Computation, Elements, bits_of
+from clgraph.implementations.cpu.element_functions import FUNCTIONS, Computation
+from clgraph.implementations.cpu.element_types import BYTES, INT, LONG, bits_of
+from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.ops.where import Where
 from clgraph.selector.implementation import implements
 from clgraph.selector.query import Query

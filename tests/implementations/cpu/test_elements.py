@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.elements import DOUBLE_FUNCTIONS, FUNCTIONS
+from clgraph.implementations.cpu.element_functions import DOUBLE_FUNCTIONS, FUNCTIONS
 from clgraph.ops.activation import FUNCTIONS as FUNCTIONS_OF_FLOATS
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise

@@ -1,0 +1,94 @@
+"""Functions of elements as ``elements.cl`` numbers them, and a function with the types that it is computed in."""
+
+from __future__ import annotations
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.implementations.cpu.element_types import BYTES, OWN
+
+FUNCTIONS = {
+    name: code
+    for code, name in enumerate(
+        ("same", "add", "sub", "mul", "div", "min", "max", "equal", "less", "less_equal", "and", "or", "xor", "mod",
+         "fmod", "choice", "neg", "abs", "not")
+    )
+}  # fmt: skip
+SIGNED = {
+    name: code
+    for code, name in enumerate(("min", "max", "less", "less_equal", "neg", "abs", "clip"), start=len(FUNCTIONS))
+}
+"""Of signed bytes, in the domain ``BYTES``."""
+INTEGERS = {
+    name: code for code, name in enumerate(("clip", "shift_left", "shift_right"), start=len(FUNCTIONS) + len(SIGNED))
+}
+"""Of integers alone; of bytes in the domain ``BYTES``, unsigned ones."""
+BITS = {
+    name: code
+    for code, name in enumerate(("bits_equal", "bits_above"), start=len(FUNCTIONS) + len(SIGNED) + len(INTEGERS))
+}
+"""Tests of the bits of floats under a mask."""
+POW, POW_SLOW = len(FUNCTIONS) + len(SIGNED) + len(INTEGERS) + len(BITS), 100.0
+"""A power of doubles, and what it takes as in ``SLOW``."""
+QUANTIZE, QUANTIZE_SLOW = POW + 1, 4.0
+"""Steps of floats as integers, and what they take as in ``SLOW``."""
+COMPARISONS = ("equal", "less", "less_equal")
+_TESTS = frozenset({*(FUNCTIONS[name] for name in COMPARISONS), *BITS.values()})
+POST = 64
+"""From here on the codes of post-operations, of floats and doubles."""
+DOUBLE_FUNCTIONS = {
+    **dict.fromkeys(("linear", "relu", "clip", "leaky_relu", "square", "floor", "ceil", "round", "sign"), 0.0),
+    **dict.fromkeys(("hard_sigmoid", "hard_swish", "reciprocal", "softsign", "sqrt"), 8.0),
+    "exp": 24.0,
+    "log": 32.0,
+    "elu": 32.0,
+    "celu": 40.0,
+    "tanh": 40.0,
+    "sigmoid": 40.0,
+    "swish": 40.0,
+    "softplus": 64.0,
+}
+"""Post-operations that ``double_runs.clh`` has, with what they take as in ``SLOW``."""
+
+ANGLES = {
+    name: code
+    for code, name in enumerate(
+        ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sin", "cos"), start=40
+    )
+}
+"""Trigonometric and hyperbolic functions, of doubles."""
+ANGLE_SLOW = 64.0
+"""What they take, as in ``SLOW``."""
+
+SLOW = {"div": 24.0, "mod": 32.0, "fmod": 32.0}
+"""What integer divisions take, in the time that a vector of 16 floats takes to copy."""
+
+
+@frozen
+class Computation:
+    """A function in the kernel's terms.
+
+    Attributes:
+        function: Code.
+        domain: ``FLOAT`` to ``HALVES``.
+        slots: Of the inputs a, b and c, as many as there are.
+        factors: Slots of floats that the result is multiplied by.
+        read: The types in which a and b are read, ``write`` in which the result is written.
+        first, second: Bits of the parameters of a post-operation, or of the bounds of a clip or a quantization
+            (:func:`number_bits`).
+        slow: What an element takes beside its way, in sixteenths of ``copy.vector``.
+    """
+
+    function: int
+    domain: int
+    slots: tuple[int, ...]
+    read: DType
+    write: DType
+    first: int = 0
+    second: int = 0
+    slow: float = 0.0
+    factors: tuple[int, ...] = ()
+
+    @property
+    def direct(self) -> bool:
+        """Whether what is computed is the result, without a conversion."""
+        return self.domain == BYTES or self.function in _TESTS or self.write == OWN[self.domain]
