@@ -9,13 +9,10 @@ from math import prod
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
-from clgraph.core.frozen import frozen
-from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.cpu.blocked import TILE, square, wanted_formats, weights_refusal
-from clgraph.implementations.cpu.blocks import half_cycles
-from clgraph.implementations.cpu.convolution_sizes import RUN_HALF_CYCLES, flat_planes
-from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.convolution_pair_sizes import chunk_seconds, pair_sizes, pair_tickets, row_seconds
+from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.fused_operations import (
     blocked_posts,
     in_registers,
@@ -23,31 +20,15 @@ from clgraph.implementations.cpu.fused_operations import (
     residual_overwritten,
     residual_ref,
 )
-from clgraph.implementations.cpu.geometry import (
-    LANES,
-    PACKED_BIAS,
-    OutPlanes,
-    Planes,
-    Surface,
-    blocked_refusal,
-    out_planes,
-    planes,
-    surface,
-)
+from clgraph.implementations.cpu.geometry import PACKED_BIAS, OutPlanes, Surface, blocked_refusal, out_planes, surface
 from clgraph.implementations.cpu.matmul import CACHED, GROUP
-from clgraph.implementations.cpu.matmul_pairs import ROWS, fetched
+from clgraph.implementations.cpu.matmul_pairs import fetched
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.reorder import Reorder
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import BFLOATS, Query
-
-_BLOCKS = GROUP // LANES
-_ENTRY = 40.0
-"""Half-cycles that entering an instance takes."""
-_PARTIAL = 8
-"""Vectors in whose time one that is not whole is rounded."""
 
 
 @descriptor("bfloat_pixels", library="bfloat")
@@ -114,120 +95,6 @@ def _packed(rank: int) -> Format:
     return Format((0, *range(2, rank), 1), ((0, GROUP), (1, 2)))
 
 
-@frozen
-class PairSizes:
-    """One problem in the drivers' terms.
-
-    Attributes:
-        height, width: Rows and pixels to compute; one row where nothing lies between those of the planes.
-        taken: Every how many rows and pixels of the input are rounded.
-        stride: From one output pixel's window to the next, in those.
-        rounded: Rows and pixels of an image that are rounded, zeros included; of ``depth`` channels each.
-        runs: Of neighbours in a window, along both axes, of ``pairs`` each.
-    """
-
-    x: Planes
-    y: Planes
-    height: int
-    width: int
-    taken: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    pads: tuple[int, int]
-    rounded: tuple[int, int]
-    depth: int
-    pairs: int
-    runs: tuple[int, int]
-
-    @property
-    def chunks(self) -> int:
-        """Parts of a row."""
-        return -(-self.width // ROWS)
-
-    @property
-    def groups(self) -> int:
-        """Groups of output channels."""
-        return -(-self.y.blocks // _BLOCKS)
-
-    @property
-    def steps(self) -> int:
-        """Pairs that a sum has."""
-        return self.pairs * prod(self.runs)
-
-
-@remembered
-def _sizes(q: Query[Convolution]) -> PairSizes:
-    x, y, p = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive
-    kernel, stride, dilation = (square(v) for v in (q.inputs[1].shape[2:], p.strides, p.dilations))
-    before = square(tuple(b for b, _ in p.pads)) if len(p.pads) == 2 else (0, p.pads[0][0])
-    single = prod(kernel) == 1
-    taken, step = (stride, (1, 1)) if single else ((1, 1), stride)
-    spread = zip((y.height, y.width), step, kernel, dilation, strict=True)
-    rows, pixels = ((size - 1) * by + (taps - 1) * apart + 1 for size, by, taps, apart in spread)
-    depth = -(-x.channels // 2) * 2
-    joined = dilation[1] == 1
-    flat = single and flat_planes(q, y)
-    return PairSizes(
-        x=x,
-        y=y,
-        height=1 if flat else y.height,
-        width=y.height * y.width if flat else y.width,
-        taken=taken,
-        stride=step,
-        dilation=dilation,
-        pads=before,
-        rounded=(rows, pixels),
-        depth=depth,
-        pairs=depth // 2 * (kernel[1] if joined else 1),
-        runs=(kernel[0], 1 if joined else kernel[1]),
-    )
-
-
-@frozen
-class PairTickets:
-    """Which chunks and groups of output channels a ticket takes, and the rows that one of the first step rounds."""
-
-    rounding: TicketRanges
-    chunks: TicketRanges
-    groups: TicketRanges
-
-    @property
-    def count(self) -> int:
-        """Tickets of one image."""
-        return self.chunks.count * self.groups.count
-
-
-def _chunk_seconds(q: Query[Convolution], s: PairSizes) -> float:
-    """Return one worker's time for one chunk of one group of output channels."""
-    pixels = s.width / s.chunks
-    products = _BLOCKS * pixels * 2 / q.device.costs.bf16_products
-    pair = max(half_cycles(_BLOCKS, round(pixels)), products)
-    return (
-        (pair * s.steps + RUN_HALF_CYCLES * prod(s.runs) + _ENTRY + 2 * _BLOCKS * pixels)
-        * 2
-        * LANES
-        / worker_flops(q.device)
-    )
-
-
-def _row_seconds(q: Query[Convolution], s: PairSizes) -> float:
-    """Return one worker's time for rounding a row; lanes of a vector that is not whole are written one by one."""
-    vectors = s.depth // LANES + _PARTIAL * (s.depth % LANES > 0)
-    return s.rounded[1] * vectors * q.device.costs.unit("copy.vector")
-
-
-def _tickets(q: Query[Convolution], s: PairSizes) -> PairTickets:
-    """Cut the work: by output channels where the weights outweigh the pixels, else by pixels."""
-    device, chunks, chunk = q.device, s.chunks * s.height, _chunk_seconds(q, s)
-    rounding = runs(s.rounded[0] * s.y.batch, _row_seconds(q, s), device)
-    wanted = ticket_seconds(chunk * chunks * s.groups * s.y.batch, device)
-    if s.groups >= 4 * device.workers and q.inputs[1].count > s.depth * prod(s.rounded):
-        groups = split(s.groups, chunk * chunks, wanted, device.workers)
-        return PairTickets(rounding, TicketRanges(1, chunks), groups)
-    spans = split(chunks, chunk, wanted, device.workers)
-    return PairTickets(rounding, spans, split(s.groups, chunk * spans.each, wanted, 1))
-
-
 @implements(
     Convolution,
     name="convolution.bf16_pairs",
@@ -271,19 +138,19 @@ class ConvPairs(Implementation[Convolution]):
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:
-        s = _sizes(q)
-        t, batch = _tickets(q, s), s.y.batch
+        s = pair_sizes(q)
+        t, batch = pair_tickets(q, s), s.y.batch
         rounded = 2 * s.depth * prod(s.rounded) * batch
-        first = s.rounded[0] * batch * _row_seconds(q, s)
+        first = s.rounded[0] * batch * row_seconds(q, s)
         begin = step_seconds(q.device, first, q.inputs[0].nbytes + rounded, t.rounding.count)
-        work = _chunk_seconds(q, s) * s.chunks * s.height * s.groups * batch
+        work = chunk_seconds(q, s) * s.chunks * s.height * s.groups * batch
         moved = rounded + sum(x.nbytes for x in (*q.inputs[2:], *q.outputs)) + 2 * q.inputs[1].count
         return begin + step_seconds(q.device, work, moved, t.count * batch)
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
-        s, registers = _sizes(q), in_registers(q)
-        t, x, y = _tickets(q, s), s.x, s.y
+        s, registers = pair_sizes(q), in_registers(q)
+        t, x, y = pair_tickets(q, s), s.x, s.y
         res, res_n, res_c, res_y = residual_ref(q, registers)
         row = s.rounded[1] * s.depth
         rounding = BfloatPixelsDesc(

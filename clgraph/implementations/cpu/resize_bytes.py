@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from clgraph.implementations.cpu.byte_copies import HANDS_ON, blocked_bytes, copied_seconds, strips_of
-from clgraph.implementations.cpu.geometry import (
-    LANES,
-    InPlanes,
-    OutPlanes,
-    in_planes,
-    out_planes,
-    planes,
-)
+from clgraph.implementations.cpu.geometry import LANES, InPlanes, OutPlanes, in_planes, out_planes, planes
 from clgraph.implementations.cpu.resize_map import ResizeMap, planes_refusal, resize_map, rule_refusal
 from clgraph.ops.resize import Resize
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, descriptor
