@@ -27,12 +27,12 @@ from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.attention_parts import join_heads, split_heads
 from clgraph.ops.microsoft.cache_integers import CACHE_TYPES, read, rounded, scale_of, scaled, stored
+from clgraph.ops.microsoft.cache_places import cached, first_of, places_from, seen
 from clgraph.ops.multi_head_attention import repeated_heads
 from clgraph.ops.pad import Pad
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.rotary_embedding import RotaryEmbedding
-from clgraph.ops.scatter import TensorScatter
 from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.split import Split
@@ -101,9 +101,9 @@ class GroupQueryAttention(KeepsKeys):
         (batch, _, rows, width), (total,) = c.layout(q).shape, known_ints(c.values, 2, "total_sequence_length")
         known = 0 if rows == total else total - rows if batch == 1 else None
         last = c.add(Reorder(DType.I64), c.inputs[1])
-        first = self._first(c, last, batch, rows, whole=rows == total)
+        first = first_of(c, last, batch, rows, whole=rows == total)
         if self.rotates:
-            places = given.get("places") or self._places(c, first, rows)
+            places = given.get("places") or places_from(c, first, rows)
             rotary = RotaryEmbedding(0, 2 * c.layout(given["cos"]).shape[1], self.interleaved)
             q, k = (c.add(rotary, x, given["cos"], given["sin"], places) for x in (q, k))
         scales = self._scales(c, given, k)
@@ -112,7 +112,7 @@ class GroupQueryAttention(KeepsKeys):
                 stored(c, rounded(c, x, scale, self.bits), self.bits) for x, scale in zip((k, v), scales, strict=True)
             )
         k, v = (
-            self._cached(c, past, x, first, last, total)
+            cached(c, past, x, first, last, total)
             for past, x in ((given.get("past_key"), k), (given.get("past_value"), v))
         )
         seen_keys, seen_values, dtype = k, v, c.layout(q).dtype
@@ -139,7 +139,7 @@ class GroupQueryAttention(KeepsKeys):
             hidden = None if whole else c.constant(band)
         else:
             values = (c.constant(np.array(x, dtype.numpy)) for x in (0, low))
-            hidden = c.add(Where(), self._seen(c, first, last, rows, keys), *values)
+            hidden = c.add(Where(), seen(c, first, last, rows, keys, self.window if self.causal else None), *values)
         scores = scores if hidden is None else c.add(Eltwise("add"), scores, hidden)
         y = c.add(MatMul(), self._shares(c, scores, given), repeated_heads(c, seen_values, self.heads))
         y = scaled(c, y, scales[1], self.heads) if self.bits else y
@@ -198,54 +198,6 @@ class GroupQueryAttention(KeepsKeys):
         _, shared, _, width = c.layout(keys).shape
         names = ("k_scale", "v_scale") if self.bits else ()
         return [scale_of(c, given[name], shared, width) for name in names]
-
-    def _first(self, c: Composition, last: str, batch: int, rows: int, *, whole: bool) -> str:
-        """Return the place of the first new token of each text, ``[batch]``: 0 where these are *whole*."""
-        if whole:
-            return c.constant(np.zeros(batch, np.int64))
-        return c.add(Eltwise("sub"), last, c.constant(np.array(rows - 1, np.int64)))
-
-    def _places(self, c: Composition, first: str, rows: int) -> str:
-        """Return the place of each new token, ``[batch, tokens]``."""
-        batch = c.layout(first).shape[0]
-        column = c.add(Reshape((batch, 1), zero_is_zero=True), first)
-        return c.add(Eltwise("add"), column, c.constant(np.arange(rows, dtype=np.int64)))
-
-    def _cached(self, c: Composition, past: str | None, x: str, first: str, last: str, total: int) -> str:
-        """Return the cache with x ``[batch, shared, tokens, D]`` from the places *first* on, zeros behind *last*."""
-        batch, _, rows, _ = c.layout(x).shape
-        before = 0 if past is None else c.layout(past).shape[2]
-        if past is None or before == 0:
-            return x
-        places = max(before, total)
-        if batch > 1 and rows != total:
-            cache = c.add(TensorScatter(2), self._padded(c, past, places), x, first)
-            count = c.constant(np.arange(places, dtype=np.int64)[:, None])
-            there = c.add(Eltwise("less_equal"), count, c.add(Reshape((batch, 1, 1, 1), zero_is_zero=True), last))
-            return c.add(Where(), there, cache, c.constant(np.zeros((), c.layout(x).dtype.numpy)))
-        if known := total - rows:
-            own = past if before == known else c.add(Slice((0,), (known,), axes=(2,)), self._padded(c, past, known))
-            x = c.add(Concat(2), own, x)
-        return self._padded(c, x, places)
-
-    def _padded(self, c: Composition, cache: str, places: int) -> str:
-        """Return *cache* with zeros behind its own places, as many as make *places* where it has less."""
-        more = places - c.layout(cache).shape[2]
-        return c.add(Pad(((0, 0), (0, 0), (0, more), (0, 0))), cache) if more > 0 else cache
-
-    def _seen(self, c: Composition, first: str, last: str, rows: int, keys: int) -> str:
-        """Return which keys count, ``[batch, 1, tokens, keys]``."""
-        batch = c.layout(first).shape[0]
-        places = c.constant(np.arange(keys, dtype=np.int64))
-        if not self.causal:
-            ends = c.add(Reshape((batch, 1, 1, 1), zero_is_zero=True), last)
-            return c.add(Eltwise("less_equal"), places, ends)
-        own = c.add(Reshape((batch, 1, rows, 1), zero_is_zero=True), self._places(c, first, rows))
-        seen = c.add(Eltwise("less_equal"), places, own)
-        if self.window < 0:
-            return seen
-        start = c.add(Eltwise("sub"), own, c.constant(np.array(self.window, np.int64)))
-        return c.add(Eltwise("and"), seen, c.add(Eltwise("greater"), places, start))
 
     def _sees(self, place: Array, key: Array) -> Array:
         """Return which keys a token at each place sees."""
