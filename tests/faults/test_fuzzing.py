@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from clgraph.compilation import model_cache
+from clgraph.compilation import cache_files, model_cache
 from clgraph.errors import ModelError, ProgramError
 from clgraph.frontend import onnx_loader
 from tests.support.models import small_model
@@ -110,6 +110,7 @@ def test_numbers_that_are_not_finite_differ_in_single_operators_only(monkeypatch
 def test_damaged_files_of_clgraph_are_one_error_or_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What other tests registered keeps models out of the cache.
     monkeypatch.setattr(model_cache, "third_party", frozenset)
+    monkeypatch.setattr(cache_files, "SETTLED_SECONDS", 0.03)
     files = Files(tmp_path, "pocl")
     found = [files.judge(np.random.default_rng([3, number])) for number in range(60)]
     assert not [(kind, outcome) for kind, outcome in found if outcome.is_wrong]

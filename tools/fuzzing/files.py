@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 
 import clgraph
-from clgraph.compilation import keeper
+from clgraph.compilation import cache_files, keeper
 from clgraph.engines.opening import tuning_identity
 from clgraph.errors import ClgraphError
 from clgraph.runtime.device import find_device
@@ -85,7 +85,7 @@ class Files:
         return same and all(np.array_equal(results[name], array) for name, array in self.wanted.items())
 
     def _fill_cache(self) -> Path:
-        time.sleep(2.5)  # files that were written in the last two seconds are not kept
+        time.sleep(1.25 * cache_files.SETTLED_SECONDS)  # models in files that were written just now are not kept
         waits = keeper.Later.start
         keeper.Later.start = keeper.Later.finish  # type: ignore[method-assign]
         try:
