@@ -1,4 +1,5 @@
 import functools
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -204,3 +205,22 @@ def test_local_memory_in_ordinary_memory_is_a_feature_of_gpus(kind, where, emula
     assert (
         "emulated_local" in device_profile._features(handle, frozenset(), host_memory=False, clang=False)
     ) == emulated
+
+
+def test_the_wheels_pocl_moves_no_thread_to_a_core_where_the_kernel_tells_of_caches(monkeypatch, tmp_path):
+    variable, seen = "HWLOC_COMPONENTS", []
+    wheel, other = (
+        SimpleNamespace(name=name, get_devices=lambda: seen.append(os.environ.get(variable)) or [])
+        for name in ("wheel", "other")
+    )
+    monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(handles, "is_wheel", lambda platform: platform is wheel)
+    monkeypatch.setattr(handles.calling_thread, "is_wheel", lambda platform: False)
+    for caches, platform in ((tmp_path, wheel), (tmp_path, other), (tmp_path / "none", wheel)):
+        monkeypatch.setattr(handles, "_CACHES", caches)
+        handles._devices_of(platform)
+        assert variable not in os.environ
+    monkeypatch.setenv(variable, "linux")
+    monkeypatch.setattr(handles, "_CACHES", tmp_path)
+    handles._devices_of(wheel)
+    assert seen == ["-x86", None, None, "linux"]
