@@ -17,6 +17,12 @@ def test_importing_clgraph_imports_nothing_heavy() -> None:
     assert [m for m in loaded if m.startswith("clgraph")] == ["clgraph"]
 
 
+def test_what_a_start_out_of_the_model_cache_imports_loads_no_openssl() -> None:
+    code = "import sys, clgraph.compilation.entry, clgraph.compilation.model_cache; print('_hashlib' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == "False"
+
+
 def test_importing_clgraph_takes_less_than_its_budget() -> None:
     command = [sys.executable, "-X", "importtime", "-c", "import clgraph"]
     times = []

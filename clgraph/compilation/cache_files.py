@@ -9,13 +9,13 @@ the file had not been changed just before, because times are coarse.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 import time
 from pathlib import Path
 
 from clgraph.core.cache_folder import is_trusted, read, write
+from clgraph.core.digests import blake2
 from clgraph.core.frozen import frozen
 
 SETTLED_SECONDS = 2.0
@@ -56,7 +56,7 @@ class Stamp:
     def name(self) -> str:
         """Return what the state is filed under."""
         state = (self.device, self.inode, self.nbytes, self.modified, self.changed)
-        return hashlib.sha256(repr(state).encode()).hexdigest()
+        return blake2(repr(state).encode()).hexdigest()
 
 
 @frozen
@@ -82,6 +82,8 @@ class ModelCache:
         """Read the file at *path* and return its digest, kept for *stamp*; ``None`` if it is not in that state."""
         if not stamp.is_settled:
             return None
+        import hashlib
+
         try:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -95,7 +97,7 @@ class ModelCache:
 
     def entry(self, nbytes: int, content: str, key: str) -> Path:
         """Return the path of what is kept of a model's *content*, of *nbytes*, compiled as *key* says."""
-        digest = hashlib.sha256(kept_for(content, key).encode()).hexdigest()
+        digest = blake2(kept_for(content, key).encode()).hexdigest()
         return self.folder / f"{nbytes:x}-{digest}{_ENTRY}"
 
     def has(self, entry: Path) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Mapping
 from io import BufferedReader
 from pathlib import Path
@@ -132,6 +131,8 @@ def _read_again(
 
 def _digest_of(file: BufferedReader) -> str:
     """Return the digest of an open file, which may have got another name, or other times, and kept its content."""
+    import hashlib
+
     file.seek(0)
     return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -167,6 +168,8 @@ class _Bytes:
 
     def _told(self) -> str:
         if self._data is not None and not self._digest:
+            import hashlib
+
             self._digest = hashlib.sha256(self._data).hexdigest()
         return self._digest
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import importlib.util
 import json
 import os
@@ -20,6 +19,7 @@ from clgraph.compilation.keeper import Keeper
 from clgraph.compilation.load import Loader, read_topology
 from clgraph.compilation.sources import OpenShapes
 from clgraph.core.cache_folder import cache_folder
+from clgraph.core.digests import blake2
 from clgraph.core.frozen import frozen
 from clgraph.core.log import Log
 from clgraph.core.mapped import files_of
@@ -212,7 +212,7 @@ def _code(directories: tuple[Path, ...], cache_dir: Path) -> str:
     package = Path(__file__).parents[1]
     with os.scandir(package) as entries:
         parts = sorted(e.path for e in entries if e.is_dir() and e.name not in (*_APART, "__pycache__"))
-    digest = hashlib.sha256(digest_of((*map(Path, parts), *directories), digests_in(cache_dir)).encode())
+    digest = blake2(digest_of((*map(Path, parts), *directories), digests_in(cache_dir)).encode())
     files = sorted(package.glob("*.py"))
     onnx = importlib.util.find_spec("onnx")
     if onnx is not None and onnx.origin is not None:

@@ -11,7 +11,6 @@ from clgraph.core.cache_folder import cache_folder
 from clgraph.errors import ModelError, OptionError
 from clgraph.graph.signature import Dimension
 from clgraph.graph.topology import Topology
-from clgraph.graph.unrolling import unroll
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
@@ -34,6 +33,9 @@ def read_source(
         images: What is done to the images that inputs are fed: *shapes* are theirs.
         cache_dir: As the options have it; it keeps what onnx says of operators.
     """
+    # Where a model comes out of the cache, nothing is read.
+    from clgraph.graph.unrolling import unroll
+
     if not isinstance(source, Topology):
         from clgraph.frontend.onnx_loader import load_onnx
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from clgraph.core import cache_folder
+from clgraph.core.digests import blake2
 from clgraph.core.version import __version__
 from clgraph.engines.contradictions import in_use_of
 from clgraph.engines.option_checks import LOGGING, check_options
@@ -140,7 +140,7 @@ def tuning_path(device: Device, options: Settings) -> Path:
     if _names_file(options.tuning):
         return Path(options.tuning).expanduser()
     identity = tuning_identity(device)
-    digest = hashlib.sha256("\0".join(identity.values()).encode()).hexdigest()[:12]
+    digest = blake2("\0".join(identity.values()).encode()).hexdigest()[:12]
     return cache_folder.cache_folder(options.cache_dir) / "tuning" / f"{identity['class']}-{digest}.json"
 
 

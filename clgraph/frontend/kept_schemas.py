@@ -7,13 +7,13 @@ compiles a small model; a model asks for a dozen.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from clgraph.core import cache_folder
+from clgraph.core.digests import blake2
 from clgraph.core.part import folder_of
 from clgraph.frontend import protobuf
 from clgraph.frontend.signatures import Signature
@@ -39,7 +39,7 @@ class Schemas:
         s = library.stat()
         self._state = f"{FORMAT} {library} {s.st_ino} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}"
         # One file for a library: what it said before an update does not stay.
-        self._path = folder / f"{hashlib.sha256(str(library).encode()).hexdigest()[:32]}.json"
+        self._path = folder / f"{blake2(str(library).encode()).hexdigest()[:32]}.json"
         with contextlib.suppress(OSError, ValueError, TypeError):
             state, known = json.loads(cache_folder.read(self._path))
             if state == self._state:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 import warnings
 from pathlib import Path
 from typing import Any
 
 from clgraph.core import cache_folder
+from clgraph.core.digests import blake2
 from clgraph.core.log import Log
 from clgraph.errors import KernelBuildError
 from clgraph.runtime import driver, pocl_binary
@@ -100,7 +100,7 @@ class ProgramCache:
 
 def _head(key: str, payload: bytes) -> bytes:
     """Return how the file of *payload* begins: a file under another's name is not taken for its own."""
-    return _MAGIC + hashlib.sha256(f"{key}\n".encode() + payload).digest()
+    return _MAGIC + blake2(f"{key}\n".encode() + payload).digest()
 
 
 def options_for(features: frozenset[str], library: bool, text: str = "") -> str:
@@ -179,7 +179,7 @@ def first_error(log: str) -> str:
 
 def text_key(*parts: str) -> str:
     """Return the SHA-256 that stands for these texts together."""
-    digest = hashlib.sha256()
+    digest = blake2()
     for part in parts:
         digest.update(f"{len(part)}:".encode() + part.encode())
     return digest.hexdigest()

@@ -7,7 +7,6 @@ verdict is kept in the cache folder under everything it depends on: driver, inst
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import warnings
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clgraph.core import cache_folder
+from clgraph.core.digests import blake2
 from clgraph.core.frozen import frozen
 from clgraph.core.log import Log
 from clgraph.runtime.instruction_sets import InstructionSet, cpu_identity
@@ -130,7 +130,7 @@ def verdict(subject: Subject, record: InstructionSet, folder: Path) -> Verdict:
 def _key(subject: Subject, record: InstructionSet) -> str:
     texts = [kernel_text(file) for file in _FILES]
     told = [str(FORMAT), subject.driver, str(subject.workers), record.identity, cpu_identity(), *texts]
-    return hashlib.sha256("\0".join(told).encode()).hexdigest()
+    return blake2("\0".join(told).encode()).hexdigest()
 
 
 def _try(subject: Subject, record: InstructionSet) -> tuple[dict[str, Any], bool]:

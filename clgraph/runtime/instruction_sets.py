@@ -9,13 +9,13 @@ with a record is decided by running it (:mod:`clgraph.runtime.canary`).
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import platform
 import re
 from dataclasses import replace
 from pathlib import Path
 
+from clgraph.core.digests import blake2
 from clgraph.core.frozen import frozen
 
 _DATA = Path(__file__).parents[1] / "data" / "instruction_sets.json"
@@ -152,7 +152,7 @@ def cpu_identity() -> str:
     """Return the SHA-256 of what tells the host's CPU from others: what is compiled or measured belongs to it."""
     told = _first_cpu()
     lines = [f"{key}={told[key]}" for key in _IDENTITY if key in told]
-    return hashlib.sha256("\n".join([machine(), *lines]).encode()).hexdigest()
+    return blake2("\n".join([machine(), *lines]).encode()).hexdigest()
 
 
 def _first_cpu() -> dict[str, str]:

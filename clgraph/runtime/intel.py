@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import re
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from clgraph.core.cache_folder import keep
+from clgraph.core.digests import blake2
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 
@@ -55,7 +55,7 @@ def write_vendors(folder: Path, library: Path, before: Path) -> Path:
     texts = {path.name: path.read_text(encoding="utf-8") for path in before.glob("*.icd")} if before.is_dir() else {}
     texts = {name: text for name, text in texts.items() if "intelocl" not in text}
     texts["clgraph-intel.icd"] = f"{library}\n"
-    made = folder / hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
+    made = folder / blake2(repr(sorted(texts.items())).encode()).hexdigest()[:16]
     for name, text in sorted(texts.items()):
         keep(made / name, text.encode())
     return made

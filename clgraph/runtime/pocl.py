@@ -11,7 +11,6 @@ itself reports. PoCL is loaded through a folder of links in which every built-in
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import re
 import struct
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from clgraph.core import cache_folder
+from clgraph.core.digests import blake2
 from clgraph.core.part import folder_of
 from clgraph.errors import DeviceError
 from clgraph.runtime import pocl_headers
@@ -180,7 +180,7 @@ def overlay(folder: Path, library: Path, built_in: str, *, anew: bool = False) -
     Environments that share *folder* have trees of their own. Returns the folder that stands for pyopencl's.
     """
     package = library.parent.parent
-    folder = folder / hashlib.sha256(os.fsencode(library) + _TREE).hexdigest()[:16]
+    folder = folder / blake2(os.fsencode(library) + _TREE).hexdigest()[:16]
     data = package.parent / "pocl_binary_distribution" / ".libs"
     home = folder / "pyopencl"
     links = {home / ".libs" / library.name: library}

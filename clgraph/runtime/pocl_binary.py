@@ -12,7 +12,6 @@ its files, what it is, and its files. A file is its name and its content, each b
 
 from __future__ import annotations
 
-import hashlib
 import re
 import struct
 from pathlib import Path
@@ -96,5 +95,7 @@ def _file(name: str, content: bytes) -> bytes:
 
 def _folder(content: bytes) -> str:
     """Return a folder in PoCL's cache, named as PoCL names them, for no other code than *content*."""
+    import hashlib
+
     letters = "".join(chr(ord("A") + int(digit, 16)) for digit in hashlib.sha256(content).hexdigest())
     return f"{letters[:2]}/{letters[2 : _FOLDER_LETTERS - 1]}"

@@ -8,13 +8,13 @@ clang's own, so that other code of the process finds what it would find there.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from clgraph.core import cache_folder
+from clgraph.core.digests import blake2
 
 HEADER, WHOLE, DECLARATIONS = "opencl-c.h", "clgraph-whole.h", "clgraph-declarations"
 """The header as PoCL includes it, clang's own, and the functions of that by their stems."""
@@ -146,4 +146,4 @@ def _stem(name: str) -> str:
 
 
 def _seal(text: str) -> str:
-    return f"// clgraph {hashlib.sha256(text.encode()).hexdigest()}"
+    return f"// clgraph {blake2(text.encode()).hexdigest()}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from clgraph.core.cache_folder import make_folder, not_writable, temporary_folder
+from clgraph.core.digests import blake2
 from clgraph.errors import DeviceError
 from clgraph.runtime import pocl
 from clgraph.runtime.canary import FORMAT, Decision, Subject, decide
@@ -87,7 +87,7 @@ def pocl_folder() -> Path:
     """
     record = wheel_decision().record if wheel() is not None else None
     told = f"{FORMAT} {pocl.LIBRARY_SHA256} {record.identity}" if record else f"{FORMAT} {cpu_identity()}"
-    name = f"{record.name if record else 'own'}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    name = f"{record.name if record else 'own'}-{blake2(told.encode()).hexdigest()[:8]}"
     folder = chosen_options().cache_dir / "pocl" / name
     if (why := not_writable(folder)) is None:
         return folder

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from clgraph.core.cache_folder import cache_folder
+from clgraph.core.digests import blake2
 from clgraph.core.version import __version__
 from clgraph.errors import ModelError
 from clgraph.graph.serial import Json
@@ -121,7 +121,7 @@ def with_recorded(options: Settings, record: Json, given: Collection[str]) -> Se
 def texts_digest() -> str:
     """Return a digest of the kernels of custom operators."""
     texts = "".join(f"{name}\0{KERNEL_TEXTS[name]}\0" for name in KERNEL_TEXTS)
-    return hashlib.sha256(texts.encode()).hexdigest()[:12] if texts else ""
+    return blake2(texts.encode()).hexdigest()[:12] if texts else ""
 
 
 def sources_digest(cache_dir: Path) -> str:

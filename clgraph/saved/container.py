@@ -16,7 +16,6 @@ blobs of integers and small ones against theirs; large arrays of floats are not 
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import os
 import struct
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.cache_folder import make_folder
+from clgraph.core.digests import blake2
 from clgraph.core.dtype import DType
 from clgraph.core.files import output, replacing
 from clgraph.core.mapped import MappedFile, files_of
@@ -36,9 +36,11 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.serial import Json, well_formed
 
 MAGIC = b"clgraph\x01"
-VERSION = 2
+VERSION = 3
 """Raised whenever an older reader would misread the file."""
 
+_SHA_256 = 2
+"""The last version whose header has SHA-256 for a checksum: since then it is BLAKE2b, without OpenSSL."""
 ALIGNMENT = 64
 CHECKED_BYTES = 1 << 16
 """Blobs up to this size are checked when the file is read."""
@@ -67,6 +69,8 @@ class Blobs:
         for file in files_of([array]):
             file.check()
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        import hashlib
+
         digest = hashlib.sha256(data).digest()
         if digest not in self._known:
             self._known[digest] = len(self.table)
@@ -87,7 +91,7 @@ class Blobs:
         text = json.dumps({**header, "blobs": self.table}, separators=(",", ":"), allow_nan=False).encode()
         start = _HEAD.size + len(text) + -len(text) % ALIGNMENT
         total = start + self._end
-        head = _HEAD.pack(MAGIC, VERSION, 0, len(text), total, hashlib.sha256(text).digest())
+        head = _HEAD.pack(MAGIC, VERSION, 0, len(text), total, blake2(text).digest())
         try:
             if in_cache:
                 make_folder(path.parent)
@@ -202,7 +206,7 @@ def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
     if _HEAD.size + nbytes > total:
         raise ModelError(f"{path} is damaged: its header does not fit")
     text = data[_HEAD.size : _HEAD.size + nbytes].tobytes()
-    if hashlib.sha256(text).digest() != digest:
+    if _checksum(version, text) != digest:
         raise ModelError(f"{path} is damaged: its header has another checksum")
     try:
         header = json.loads(text)
@@ -211,3 +215,11 @@ def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
     if not isinstance(header, dict):
         raise ModelError(f"{path} is damaged: its header is not an object")
     return header, _HEAD.size + nbytes + -nbytes % ALIGNMENT
+
+
+def _checksum(version: int, text: bytes) -> bytes:
+    if version > _SHA_256:
+        return blake2(text).digest()
+    import hashlib
+
+    return hashlib.sha256(text).digest()

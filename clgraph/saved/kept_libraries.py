@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 from pathlib import Path
 
 from clgraph.core import cache_folder
+from clgraph.core.digests import blake2
 from clgraph.saved.circumstances import sources_digest
 from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.library import FAMILIES, Library, compose
@@ -37,7 +37,7 @@ def library_of(name: str, simd: int, cache_dir: Path) -> Library:
 def _kept(name: str, simd: int, cache_dir: Path) -> Library:
     sources = sources_digest(cache_dir)
     # One file for these sources wherever they lie: those that change leave none behind.
-    file = hashlib.sha256(f"{Path(__file__)} {name} {simd}".encode()).hexdigest()[:32]
+    file = blake2(f"{Path(__file__)} {name} {simd}".encode()).hexdigest()[:32]
     path = cache_folder.cache_folder(cache_dir) / "compiled" / "libraries" / file
     with contextlib.suppress(OSError, ValueError, TypeError):
         head, _, text = cache_folder.read(path).partition(b"\n")
@@ -55,4 +55,4 @@ def _kept(name: str, simd: int, cache_dir: Path) -> Library:
 
 def _told(sources: str, text: bytes) -> str:
     """Return what stands for a text that was made of sources of that digest."""
-    return hashlib.sha256(sources.encode() + text).hexdigest()
+    return blake2(sources.encode() + text).hexdigest()

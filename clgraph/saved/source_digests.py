@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from clgraph.core.cache_folder import read, write
+from clgraph.core.digests import blake2
 
 SETTLED_SECONDS = 2.0
 """How long files must have been left alone before their state stands for them: longer than any clock of files ticks."""
@@ -35,9 +35,9 @@ def digest_of(folders: Iterable[Path], kept: Path | None = None) -> str:
 
 @functools.cache
 def _remembered(folders: tuple[str, ...], kept: Path) -> str:
-    state = hashlib.sha256("".join(map(_state, folders)).encode()).hexdigest()
+    state = blake2("".join(map(_state, folders)).encode()).hexdigest()
     # One file for the same folders: sources that change leave none behind.
-    path = kept / f"{hashlib.sha256(repr(folders).encode()).hexdigest()[:32]}.sources"
+    path = kept / f"{blake2(repr(folders).encode()).hexdigest()[:32]}.sources"
     with contextlib.suppress(OSError, ValueError):
         then, digest = read(path).decode("ascii").split()
         if then == state:
@@ -52,12 +52,12 @@ def _remembered(folders: tuple[str, ...], kept: Path) -> str:
 
 
 def _of_content(folders: Iterable[str]) -> str:
-    return hashlib.sha256("".join(map(_digest, folders)).encode()).hexdigest()
+    return blake2("".join(map(_digest, folders)).encode()).hexdigest()
 
 
 @functools.cache
 def _digest(folder: str) -> str:
-    digest = hashlib.sha256()
+    digest = blake2()
     for name, *_ in _states(folder):
         with open(f"{folder}/{name}", "rb") as file:
             content = file.read()
@@ -69,7 +69,7 @@ def _digest(folder: str) -> str:
 @functools.cache
 def _state(folder: str) -> str:
     """Return what stands for the states of the files in *folder*: several digests are about the same folders."""
-    return hashlib.sha256(repr((folder, _states(folder))).encode()).hexdigest()
+    return blake2(repr((folder, _states(folder))).encode()).hexdigest()
 
 
 @functools.cache

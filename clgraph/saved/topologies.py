@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import astuple, fields
 from typing import Any
 
 import numpy as np
 
+from clgraph.core.digests import blake2
 from clgraph.core.dtype import DType
 from clgraph.errors import ModelError
 from clgraph.graph.about import About
@@ -88,7 +88,7 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
 
 def stage_name(topology: Topology) -> str:
     """Return what a stage is called in a file: the same for the same layers and types."""
-    return f"{topology.label} {hashlib.sha256(str(topology).encode()).hexdigest()[:16]}"
+    return f"{topology.label} {blake2(str(topology).encode()).hexdigest()[:16]}"
 
 
 def encode_layer(x: Layer, add: Callable[[Array], Json]) -> Json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clgraph.core.cache_folder import write
+from clgraph.core.digests import blake2
 from clgraph.core.frozen import frozen
 from clgraph.core.log import Log
 from clgraph.errors import OptionError
@@ -41,7 +41,7 @@ class Tuning:
 
     def __post_init__(self) -> None:
         text = json.dumps(self.to_data(), sort_keys=True)
-        object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest()[:12])
+        object.__setattr__(self, "digest", blake2(text.encode()).hexdigest()[:12])
 
     def __hash__(self) -> int:
         return hash(self.digest)

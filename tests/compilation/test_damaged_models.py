@@ -64,6 +64,14 @@ def test_a_newer_version_says_so(saved: Path) -> None:
         clgraph.load(rewritten(saved, version=VERSION + 1), device="host")
 
 
+def test_the_checksum_of_older_versions_is_known(saved: Path) -> None:
+    loaded = clgraph.load(rewritten(saved, version=2), device="host")
+    loaded.run(feeds_of(loaded))
+    saved.write_bytes(damaged(saved.read_bytes(), HEAD))
+    with pytest.raises(ModelError, match="header has another checksum"):
+        clgraph.load(saved, device="host")
+
+
 def _set(*path: object, to: object) -> object:
     """Return what changes the value at *path* in a header, also inside of what is text in it."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import clgraph
+from clgraph.core.digests import blake2
 from clgraph.saved.container import MAGIC, VERSION
 from tests.support.models import image
 
@@ -29,6 +30,7 @@ def rewritten(path: Path, change: object = None, version: int = VERSION) -> Path
         change(header)
     text = json.dumps(header).encode()
     body = text + bytes(-len(text) % 64) + data[start:]
-    head = struct.pack("<8sIIQQ32s", MAGIC, version, 0, len(text), HEAD + len(body), hashlib.sha256(text).digest())
+    digest = blake2(text).digest() if version > 2 else hashlib.sha256(text).digest()
+    head = struct.pack("<8sIIQQ32s", MAGIC, version, 0, len(text), HEAD + len(body), digest)
     path.write_bytes(head + body)
     return path
