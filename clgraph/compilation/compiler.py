@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from clgraph.compilation.budgeting import within_budgets
 from clgraph.compilation.context import context_of, for_families
+from clgraph.compilation.pass_runs import PassRuns
 from clgraph.compilation.program_runner import ProgramRunner
 from clgraph.core.collector import PAUSED
 from clgraph.core.frozen import frozen, mutable
@@ -29,9 +29,8 @@ from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Va
 from clgraph.network.workspace import Workspace
 from clgraph.passes.base import Context
 from clgraph.passes.budgets import Budgets
-from clgraph.passes.manager import Observer, PassManager, check_names
-from clgraph.passes.observers import Dump, Tell, Time, Verify, VerifyNumbers
-from clgraph.passes.pipeline import default_pipeline
+from clgraph.passes.manager import Observer
+from clgraph.passes.observers import Verify, VerifyNumbers
 from clgraph.passes.placement.partition import idle_annotations, idle_rules
 from clgraph.passes.reference import random_feeds, run_reference
 from clgraph.runtime.at_exit import GATE
@@ -88,7 +87,7 @@ class Compiler:
     context: Context = field(init=False)
     limits: dict[str, int] = field(init=False)
     ways_out: dict[object, tuple[str, ...]] = field(default_factory=dict, init=False)
-    _made: int = field(default=0, init=False)
+    _passes: PassRuns = field(init=False)
     _known: WeakKeyDictionary[Topology, _Read] = field(default_factory=WeakKeyDictionary, init=False)
     _families: WeakKeyDictionary[Topology, Families] = field(default_factory=WeakKeyDictionary, init=False)
 
@@ -107,7 +106,7 @@ class Compiler:
         if is_dry(options) and (options.placement or options.placement_fallback or options.placement_budget):
             raise OptionError("the device null has one placement only; place a model on devices that there are")
         runs = not (self.dry or is_dry(options))
-        check_names(default_pipeline(), options.disable_passes, options.stop_after)
+        self._passes = PassRuns(options, self.observers)
         self.engines = open_engines(options)
         self.runner = runner = ProgramRunner(self.engines, options) if runs else None
         infos = device_infos(self.engines, options)
@@ -219,7 +218,7 @@ class Compiler:
         if self.options.verify_passes and not verifies:
             program.notes["verify_passes"] = "numbers were not compared: nodes update memory that only a session has"
         verifying: list[Observer] = [] if numbers is None else [Verify(), numbers]
-        records = self._run_passes(program, shapes, topology, self.context, verifying)
+        records = self._passes.run(program, shapes, topology, self.context, verifying)
         if numbers is not None and member is not None:
             numbers.confirm(member.program, "binding")
             return member.program, pass_records(member.family.passes), member
@@ -233,7 +232,7 @@ class Compiler:
         """Return the planned program whose devices are filled as *budgets* say, and what the passes did."""
         program = topology.build(shapes, values)
         verifying = [Verify()] if self.options.verify_passes else []
-        return program, self._run_passes(program, shapes, topology, replace(self.context, budgets=budgets), verifying)
+        return program, self._passes.run(program, shapes, topology, replace(self.context, budgets=budgets), verifying)
 
     def _bind(self, topology: Topology, shapes: Shapes, values: Values) -> Member:
         """Return the member of a family that inputs of *shapes* and *values* make, the family made if need be.
@@ -249,8 +248,7 @@ class Compiler:
         if families is None:
             families = self._families.setdefault(topology, Families(for_families(self.context, topology)))
         member = families.bind(topology, sizes, values, partial(self.represent, topology))
-        if self.options.dump_graphs is not None:
-            self._list_member(self.options.dump_graphs / topology.label, sizes, member.program)
+        self._passes.list_member(topology, sizes, member.program)
         return member
 
     def adopt(self, topology: Topology, families: Families) -> None:
@@ -260,39 +258,8 @@ class Compiler:
     def represent(self, topology: Topology, program: Program, shapes: Sequence[Shape]) -> tuple[PassRow, ...]:
         """Run all passes over a program of *topology*, built for inputs of *shapes*, as a representative."""
         named = dict(zip(topology.inputs, shapes, strict=True))
-        records = self._run_passes(program, named, topology, for_families(self.context, topology))
+        records = self._passes.run(program, named, topology, for_families(self.context, topology))
         return tuple((r.number, r.name, r.changes, r.seconds) for r in records)
-
-    def _list_member(self, folder: Path, sizes: Sequence[Shape], program: Program) -> None:
-        """Add a line to the list of what was bound: programs are dumped of representatives."""
-        try:
-            with (folder / "members.txt").open("a", encoding="utf-8") as file:
-                file.write(f"{', '.join(map(str, map(list, sizes)))}: {program.notes[NOTE]}\n")
-        except OSError as error:
-            raise OptionError(f"the programs cannot be written to {folder}: {error}") from error
-
-    def _run_passes(
-        self,
-        program: Program,
-        shapes: Shapes,
-        topology: Topology,
-        context: Context,
-        verifying: Sequence[Observer] = (),
-    ) -> tuple[PassRecord, ...]:
-        """Run all passes over a built program; return what each did."""
-        clock, options, passes = Time(), self.options, default_pipeline()
-        observers = [
-            Tell(len(passes) - 1),
-            clock,
-            *self._observers(shapes, topology.label),
-            *verifying,
-            *self.observers,
-        ]
-        PassManager(passes, observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
-            program, replace(context, op_types=topology.op_types)
-        )
-        self._made += 1
-        return tuple(PassRecord(*row) for row in clock.rows)
 
     def _note_preferences(self, program: Program, read: _Read, lost: Collection[str]) -> None:
         """Leave in the notes which of the user's pairs and the model's annotations did nothing; *lost* are no nodes."""
@@ -303,24 +270,3 @@ class Compiler:
         lines = [line for name, line in forced if name in lost]
         note(program, PREFERENCES, lines + [f"placement={p}={to} {behind}" for p, to in read.idle_rules])
         note(program, ANNOTATIONS, read.annotations)
-
-    def _observers(self, shapes: Shapes, label: str) -> list[Observer]:
-        """Return what the options ask for: dumps of the first program in their folder, of others and stages below."""
-        found: list[Observer] = []
-        folder = self.options.dump_graphs
-        if folder is not None:
-            sizes = "_".join("x".join(map(str, shape)) or "scalar" for shape in shapes.values())
-            folder = folder / label
-            try:
-                found.append(self._dump(folder / sizes if self._made else folder))
-            except OSError as error:
-                raise OptionError(f"the programs cannot be written to {folder}: {error}") from error
-        return found
-
-    def _dump(self, folder: Path) -> Dump:
-        if not self.options.dump_data:
-            return Dump(folder)
-        from clgraph.saved.constant_files import ConstantFiles
-        from clgraph.saved.programs import encode_program
-
-        return Dump(folder, partial(encode_program, add=ConstantFiles(folder).add))
