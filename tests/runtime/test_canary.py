@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from clgraph.engines.opening import by_class
-from clgraph.runtime import canary, canary_child, child, handles
+from clgraph.runtime import canary, canary_kernels, canary_rates, child, handles
 from clgraph.runtime.canary import Decision, Subject, Verdict, decide, verdict
-from clgraph.runtime.canary_child import Canary, Run, measure, wrong
+from clgraph.runtime.canary_kernels import Canary, Run
+from clgraph.runtime.canary_rates import measure
+from clgraph.runtime.canary_values import wrong
 from clgraph.runtime.child import Outcome
 from clgraph.runtime.handles import GPU
 from clgraph.runtime.instruction_sets import InstructionSet, instruction_sets, named, of_host
@@ -50,7 +52,7 @@ def thin(engine, monkeypatch):
     """The canary of a GPU, on the device of the tests, which few bytes are read on."""
     monkeypatch.setattr(handles, "kind", lambda handle: "gpu")
     monkeypatch.setattr(handles, "features", lambda handle, record: frozenset())
-    monkeypatch.setattr(canary_child, "_THIN_READ_BYTES", 8 << 20)
+    monkeypatch.setattr(canary_kernels, "_THIN_READ_BYTES", 8 << 20)
     return Canary(engine.device.handle, GPU, 1)
 
 
@@ -78,7 +80,7 @@ def test_the_work_items_of_any_gpu_have_sums_of_their_own_and_something_to_read(
 
     for name, value in {"upload": len, "run": run, "workers": units, "bytes": 64 << 20}.items():
         monkeypatch.setattr(thin, name, value)
-    assert canary_child._bandwidths(thin, thin.bytes // 4)[0][1] > 0
+    assert canary_rates._bandwidths(thin, thin.bytes // 4)[0][1] > 0
     assert min(runs) >= 4
 
 
@@ -90,7 +92,7 @@ def test_the_work_items_of_any_gpu_have_sums_of_their_own_and_something_to_read(
 def test_the_time_of_workers_is_that_of_a_run_in_which_they_worked_at_once(took, asked):
     """One thread that does the work of two takes 8 by the clock, and half of it seems to be each worker's share."""
     runs = iter([Run(wall / 1000, worker / 1000) for wall, worker in took])
-    assert canary_child._side_by_side(lambda: next(runs)) == min(took)[1] / 1000
+    assert canary_rates._side_by_side(lambda: next(runs)) == min(took)[1] / 1000
     assert len(took) - len(list(runs)) == asked
 
 
