@@ -1,20 +1,20 @@
 // An elementwise function of tensors of any element types: arithmetic, comparisons, logic, a choice, a conversion.
 //
 // The tensors are seen as [images][planes][rows][width]; inputs may move differently along each axis, or not at all, elements of a
-// row of the result lie side by side. A ticket is a run of pieces, a piece at most RUN elements of a row. They are converted
+// row of the result lie side by side. A ticket is a run of pieces, a piece at most `run` elements of a row. They are converted
 // to the type that is computed with (where they are of another one), computed and converted to the result's.
 //
 // a, b, c, out               c is the condition of a choice, or the zero points of a quantization, in the result's type;
 //                            inputs that the function has not are CLGRAPH_NULL
 // a_n, a_c, a_y, a_x, ...    elements from one image, plane, row, element to the next
 // a_type, b_type, out_type   element types (element_types.clh);  a_size, b_size, out_size: bytes of an element
-// domain                     what is computed with: 0 float, 2 int, 4 bytes, 5 bits of halves; where NUMBERS is 1: 1 double,
+// domain                     what is computed with: 0 float, 2 int, 4 bytes, 5 bits of halves, 6 16-bit integers, 7 bytes with scales; where NUMBERS is 1: 1 double,
 //                            3 long
 // direct                     1: the result is of that type, or a comparison's
 // operation                  FUNCTION_...; from FUNCTION_ANGLE on the function of double_angles.clh, from FUNCTION_POST on the post-operation of that code, of floats or doubles
 // first, second              its parameters, or the bounds of a clip or a quantization: the bits of numbers that are computed with; a mask, and
-//                            what the bits under it are compared with
-// planes, rows, width        of the result;  row_pieces: pieces of a row;  pieces, ticket_pieces: in all, of a ticket
+//                            what the bits under it are compared with; two floats each of bytes with scales
+// planes, rows, width        of the result;  run: elements of a piece;  row_pieces: pieces of a row;  pieces, ticket_pieces: in all, of a ticket
 //
 // Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
 // once by the conversion; functions of doubles as in double_runs.clh, double_angles.clh and double_power.clh. A shift by all bits, more, or a negative number of them
@@ -25,6 +25,7 @@
 #include "double_runs.clh"
 #include "double_power.clh"
 #include "double_angles.clh"
+#include "quantized_pairs.clh"
 
 #ifndef NUMBERS
   #define NUMBERS 0
@@ -48,7 +49,7 @@
 #define FUNCTION_NEG 16
 #define FUNCTION_ABS 17
 #define FUNCTION_NOT 18
-// Of signed bytes, in the domain of bytes.
+// Of signed bytes and 16-bit integers, in their domains.
 #define FUNCTION_SIGNED_MIN 19
 #define FUNCTION_SIGNED_MAX 20
 #define FUNCTION_SIGNED_LESS 21
@@ -63,6 +64,8 @@
 #define FUNCTION_BITS_ABOVE 30
 #define FUNCTION_POW 31
 #define FUNCTION_QUANTIZE 32
+#define FUNCTION_QUANTIZED_SUM 33
+#define FUNCTION_QUANTIZED_PRODUCT 34
 #define FUNCTION_ANGLE 40
 #define FUNCTION_POST 64
 
@@ -146,36 +149,40 @@ NOINLINE static void of_halves(const int function, const ushort mask, const usho
   }
 }
 
-NOINLINE static void of_bytes(const int function, const uchar low, const uchar high, __global const uchar* restrict a,
-                              __global const uchar* restrict b, __global const uchar* restrict c,
-                              __global uchar* restrict y, const int n) {
-  switch (function) {
-  case FUNCTION_SAME: ALL(a[i])
-  case FUNCTION_ADD: ALL(a[i] + b[i])
-  case FUNCTION_SUB: ALL(a[i] - b[i])
-  case FUNCTION_MUL: ALL(a[i] * b[i])
-  case FUNCTION_MIN: ALL(min(a[i], b[i]))
-  case FUNCTION_MAX: ALL(max(a[i], b[i]))
-  case FUNCTION_EQUAL: ALL(a[i] == b[i])
-  case FUNCTION_LESS: ALL(a[i] < b[i])
-  case FUNCTION_LESS_EQUAL: ALL(a[i] <= b[i])
-  case FUNCTION_AND: ALL(a[i] & b[i])
-  case FUNCTION_OR: ALL(a[i] | b[i])
-  case FUNCTION_XOR: ALL(a[i] ^ b[i])
-  case FUNCTION_CHOICE: ALL(CHOSEN(uchar, c[i], a[i], b[i]))
-  case FUNCTION_NOT: ALL(a[i] ^ 1)
-  case FUNCTION_SIGNED_MIN: ALL(min((char)a[i], (char)b[i]))
-  case FUNCTION_SIGNED_MAX: ALL(max((char)a[i], (char)b[i]))
-  case FUNCTION_SIGNED_LESS: ALL((char)a[i] < (char)b[i])
-  case FUNCTION_SIGNED_LESS_EQUAL: ALL((char)a[i] <= (char)b[i])
-  case FUNCTION_SIGNED_NEG: ALL(-a[i])
-  case FUNCTION_SIGNED_ABS: ALL((char)a[i] < 0 ? -a[i] : a[i])
-  case FUNCTION_SIGNED_CLIP: ALL(min(max((char)a[i], (char)low), (char)high))
-  case FUNCTION_CLIP: ALL(min(max(a[i], low), high))
-  case FUNCTION_SHIFT_LEFT: ALL(b[i] < 8 ? a[i] << b[i] : 0)
-  case FUNCTION_SHIFT_RIGHT: ALL(b[i] < 8 ? a[i] >> b[i] : 0)
+// Bytes and 16-bit integers: U is unsigned, S signed.
+#define NARROW(NAME, U, S) \
+  NOINLINE static void NAME(const int function, const U low, const U high, __global const U* restrict a, \
+                            __global const U* restrict b, __global const uchar* restrict c, __global U* restrict y, \
+                            const int n) { \
+    switch (function) { \
+    case FUNCTION_SAME: ALL(a[i]) \
+    case FUNCTION_ADD: ALL((U)(a[i] + b[i])) \
+    case FUNCTION_SUB: ALL((U)(a[i] - b[i])) \
+    case FUNCTION_MUL: ALL((U)((uint)a[i] * b[i])) \
+    case FUNCTION_MIN: ALL(min(a[i], b[i])) \
+    case FUNCTION_MAX: ALL(max(a[i], b[i])) \
+    case FUNCTION_EQUAL: TESTS(a[i] == b[i]) \
+    case FUNCTION_LESS_EQUAL: TESTS(a[i] <= b[i]) \
+    case FUNCTION_LESS: TESTS(a[i] < b[i]) \
+    case FUNCTION_AND: ALL(a[i] & b[i]) \
+    case FUNCTION_OR: ALL(a[i] | b[i]) \
+    case FUNCTION_XOR: ALL(a[i] ^ b[i]) \
+    case FUNCTION_CHOICE: ALL(CHOSEN(U, c[i], a[i], b[i])) \
+    case FUNCTION_NOT: ALL(a[i] ^ 1) \
+    case FUNCTION_SIGNED_MIN: ALL((U)min((S)a[i], (S)b[i])) \
+    case FUNCTION_SIGNED_MAX: ALL((U)max((S)a[i], (S)b[i])) \
+    case FUNCTION_SIGNED_LESS: TESTS((S)a[i] < (S)b[i]) \
+    case FUNCTION_SIGNED_LESS_EQUAL: TESTS((S)a[i] <= (S)b[i]) \
+    case FUNCTION_SIGNED_NEG: ALL((U)-a[i]) \
+    case FUNCTION_SIGNED_ABS: ALL((S)a[i] < 0 ? (U)-a[i] : a[i]) \
+    case FUNCTION_SIGNED_CLIP: ALL((U)min(max((S)a[i], (S)low), (S)high)) \
+    case FUNCTION_CLIP: ALL(min(max(a[i], low), high)) \
+    case FUNCTION_SHIFT_LEFT: ALL(b[i] < 8 * sizeof(U) ? (U)(a[i] << b[i]) : 0) \
+    case FUNCTION_SHIFT_RIGHT: ALL(b[i] < 8 * sizeof(U) ? (U)(a[i] >> b[i]) : 0) \
+    } \
   }
-}
+NARROW(of_bytes, uchar, char)
+NARROW(of_shorts, ushort, short)
 
 // fmod(a, b): |a| - q |b| for q the quotient, rounded and then towards zero, which may so be one too many. Where q has at most
 // so many bits that q |b| is exact, or fused, so is that difference: a multiple of what |b| is one of, and not above |b|.
@@ -271,7 +278,7 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
   __global char* rooms[6];
   for (int i = 0; i < 6; i++) rooms[i] = scratch + i * RUN * 8;
   for (int p = ticket * d->ticket_pieces; p < last; p++) {
-    const int row = p / d->row_pieces, x0 = (p - row * d->row_pieces) * RUN, n = min(RUN, d->width - x0);
+    const int row = p / d->row_pieces, x0 = (p - row * d->row_pieces) * d->run, n = min(d->run, d->width - x0);
     const int of_all = row / d->rows, image = of_all / d->planes, plane = of_all - image * d->planes;
     const long y0 = row - of_all * d->rows;
 #define PLACE(t) (image * d->t##_n + plane * d->t##_c + y0 * d->t##_y + (long)x0 * d->t##_x)
@@ -313,6 +320,20 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
       break;
     case 5:
       of_halves(function, (ushort)d->first, (ushort)d->second, (__global const ushort*)a, (__global uchar*)out, n);
+      break;
+    case 6:
+      of_shorts(function, (ushort)d->first, (ushort)d->second, (__global const ushort*)a, (__global const ushort*)b, c,
+                (__global ushort*)out, n);
+      break;
+    case 7: {
+      const float4 f = as_float4((long2)(d->first, d->second));
+      __global float* room = (__global float*)rooms[3];
+      if (d->a_type == TYPE_I8)
+        pairs_of_char(function == FUNCTION_QUANTIZED_PRODUCT, d->b_x == 0, f, (__global const char*)a, (__global const char*)b, room, out, -128.0f, 127.0f, n);
+      else
+        pairs_of_uchar(function == FUNCTION_QUANTIZED_PRODUCT, d->b_x == 0, f, (__global const uchar*)a, (__global const uchar*)b, room, (__global uchar*)out, 0.0f,
+                       255.0f, n);
+    }
 #else
     case 3:
       COMPUTE(long, as_longs, longs_as,

@@ -18,7 +18,7 @@ _DEFINE = re.compile(r"^#define POST_([A-Z_]+) (\d+) ", re.MULTILINE)
 
 FLOAT_MAX = 2.0**128 - 2.0**104
 """The largest float32."""
-FUSABLE = frozenset({"activation", "eltwise", "quantized_sum"})
+FUSABLE = frozenset({"activation", "eltwise", "quantized_product", "quantized_sum"})
 """Kinds of primitives with a post-operation code; what a kernel with a full list names in ``Serves.fuses``."""
 
 NOTING = frozenset({"note_extreme"})

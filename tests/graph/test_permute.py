@@ -21,6 +21,8 @@ from clgraph.ops.gather import Gather
 from clgraph.ops.is_special import IsSpecial
 from clgraph.ops.pad import Pad
 from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantized_pair import QuantizedPair
+from clgraph.ops.quantized_product import QuantizedProduct
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
@@ -68,6 +70,8 @@ CASES: list[tuple[Primitive, list[np.ndarray]]] = [
     (Reshape((4,)), [_floats(1, 1, 4, 1)]),
     (Quantize(1), [_floats(*X), np.array([0.1, 0.2, 0.3], np.float32), np.array([3, 4, 5], np.uint8)]),
     (QuantizedSum((0.1, 0.2, 0.3), (3, 4, 5)), [_floats(*X), _floats(4, 5)]),
+    (QuantizedProduct((0.1, 0.2, 0.3), (3, 4, 5)), [_floats(*X), _floats(4, 5)]),
+    (QuantizedPair("mul", (0.1, 0.2, 0.3), (3, 4, 5)), [_floats(*X).astype(np.int8), _floats(4, 5).astype(np.int8)]),
     (Dequantize(3), [RANDOM.integers(0, 9, X).astype(np.int8), np.array([1, 2, 3, 4, 5], np.float32)]),
 ]
 

@@ -61,6 +61,7 @@ EXACT = {
     "activation", "concat", "dequantize", "eltwise", "expand", "gather", "gather_elements", "gather_nd", "pad",
     "quantize", "reorder", "repeat", "shuffle", "slice", "split", "static_quantize", "transpose", "where",
     "byte_lookup", "quantized_convolution", "quantized_conv_transpose", "quantized_matmul", "quantized_sum",
+    "quantized_pair", "quantized_product",
     "integer_matmul", "integer_convolution",
     "arg", "is_special", "top_k", "nv12_to_rgb", "trigonometry", "empty_note", "noted_extreme",
     "sum_extremes", "max_pool_indices", "max_unpool", "reshape", "reverse_sequence", "tensor_scatter",

@@ -18,7 +18,15 @@ from clgraph.implementations.cpu.element_functions import (
     SIGNED,
     Computation,
 )
-from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, bits_of, domain_of, number_bits, signed
+from clgraph.implementations.cpu.element_types import (
+    BYTES,
+    DOUBLE,
+    bits_of,
+    domain_of,
+    narrow_domain,
+    number_bits,
+    signed,
+)
 from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.implementations.cpu.elementwise import Blocked, InRows
 from clgraph.ops.activation import Activation, held
@@ -71,26 +79,25 @@ def _of_floats(q: Query[Activation]) -> Computation | str:
 
 def _of_integers(q: Query[Activation]) -> Computation | str:
     dtype, name = q.inputs[0].dtype, q.primitive.function
-    unsigned = dtype.numpy.kind == "u"
+    unsigned, narrow = dtype.numpy.kind == "u", narrow_domain(dtype)
+    domain = domain_of(dtype) if narrow is None else narrow
     if name in _SAME or (unsigned and name in ("abs", "relu")):
-        domain = BYTES if dtype.itemsize == 1 else domain_of(dtype)
         return Computation(FUNCTIONS["same"], domain, (0,), _read(dtype), _read(dtype))
     if name in ("neg", "abs"):
-        if dtype.itemsize == 1:
-            return Computation(SIGNED[name], BYTES, (0,), bits_of(dtype), bits_of(dtype))
-        return Computation(FUNCTIONS[name], domain_of(dtype), (0,), signed(dtype), signed(dtype))
+        code = FUNCTIONS[name] if narrow is None else SIGNED[name]
+        return Computation(code, domain, (0,), _read(dtype), _read(dtype))
     bounds = _clip_bounds(q.primitive, dtype)
     if bounds is None or dtype == DType.U64:
         return f"computes no {name} of {dtype}"
-    low, high = (number_bits(v, dtype) if dtype.itemsize == 1 else v for v in bounds)
-    if dtype.itemsize == 1:
-        code = INTEGERS["clip"] if unsigned else SIGNED["clip"]
-        return Computation(code, BYTES, (0,), bits_of(dtype), bits_of(dtype), low, high)
-    return Computation(INTEGERS["clip"], domain_of(dtype), (0,), dtype, dtype, low, high)
+    if narrow is None:
+        return Computation(INTEGERS["clip"], domain, (0,), dtype, dtype, *bounds)
+    low, high = (number_bits(v, dtype) for v in bounds)
+    code = INTEGERS["clip"] if unsigned else SIGNED["clip"]
+    return Computation(code, domain, (0,), _read(dtype), _read(dtype), low, high)
 
 
 def _read(dtype: DType) -> DType:
-    return bits_of(dtype) if dtype.itemsize == 1 else signed(dtype)
+    return signed(dtype) if narrow_domain(dtype) is None else bits_of(dtype)
 
 
 def _clip_bounds(primitive: Activation, dtype: DType) -> tuple[int, int] | None:

@@ -32,8 +32,8 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.noted_extreme import NoteExtreme
+from clgraph.ops.on_steps import OnSteps
 from clgraph.ops.quantize import Quantize
-from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.ops.sum_extremes import SumExtremes
 from clgraph.selector.descriptor import NULL, Ref
@@ -275,19 +275,21 @@ def _low(step: Fused) -> float:
 
 def _of_all(q: Query[Any], step: Fused) -> bool:
     """Whether *step* multiplies with one number."""
-    return step.primitive == Eltwise("mul") and (
-        q.inputs[step.operands[0]].dtype,
-        q.inputs[step.operands[0]].count,
-    ) == (
-        DType.F32,
-        1,
-    )
+    if not _does(step, "mul"):
+        return False
+    operand = q.inputs[step.operands[0]]
+    return (operand.dtype, operand.count) == (DType.F32, 1)
+
+
+def _does(step: Fused, function: str) -> bool:
+    """Whether *step* is the binary *function*, of floats or from steps to steps."""
+    p = step.primitive
+    return p == Eltwise(function) or (isinstance(p, OnSteps) and p.function == function)
 
 
 def _of_channels(q: Query[Any], step: Fused, function: str) -> bool:
     """Whether *step* does *function* with a number a channel, which lie side by side in whole blocks."""
-    adds = function == "add" and isinstance(step.primitive, QuantizedSum)
-    if not adds and step.primitive != Eltwise(function):
+    if not _does(step, function):
         return False
     (slot,), y = step.operands, q.outputs[0]
     operand = q.inputs[slot]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.implementations.cpu.element_types import BYTES, OWN
+from clgraph.implementations.cpu.element_types import BYTES, OWN, PAIRS, RUN, RUN_BYTES
 
 FUNCTIONS = {
     name: code
@@ -17,11 +17,11 @@ SIGNED = {
     name: code
     for code, name in enumerate(("min", "max", "less", "less_equal", "neg", "abs", "clip"), start=len(FUNCTIONS))
 }
-"""Of signed bytes, in the domain ``BYTES``."""
+"""Of signed numbers, in the domains ``BYTES`` and ``SHORTS``."""
 INTEGERS = {
     name: code for code, name in enumerate(("clip", "shift_left", "shift_right"), start=len(FUNCTIONS) + len(SIGNED))
 }
-"""Of integers alone; of bytes in the domain ``BYTES``, unsigned ones."""
+"""Of integers alone; in the domains ``BYTES`` and ``SHORTS`` of unsigned ones."""
 BITS = {
     name: code
     for code, name in enumerate(("bits_equal", "bits_above"), start=len(FUNCTIONS) + len(SIGNED) + len(INTEGERS))
@@ -31,6 +31,8 @@ POW, POW_SLOW = len(FUNCTIONS) + len(SIGNED) + len(INTEGERS) + len(BITS), 100.0
 """A power of doubles, and what it takes as in ``SLOW``."""
 QUANTIZE, QUANTIZE_SLOW = POW + 1, 4.0
 """Steps of floats as integers, and what they take as in ``SLOW``."""
+QUANTIZED, QUANTIZED_SLOW = {"add": QUANTIZE + 1, "mul": QUANTIZE + 2}, 1.0
+"""Sums and products of bytes with scales, in the domain ``PAIRS``, and what they take as in ``SLOW``."""
 COMPARISONS = ("equal", "less", "less_equal")
 _TESTS = frozenset({*(FUNCTIONS[name] for name in COMPARISONS), *BITS.values()})
 POST = 64
@@ -69,7 +71,7 @@ class Computation:
 
     Attributes:
         function: Code.
-        domain: ``FLOAT`` to ``HALVES``.
+        domain: ``FLOAT`` to ``PAIRS``.
         slots: Of the inputs a, b and c, as many as there are.
         factors: Slots of floats that the result is multiplied by.
         read: The types in which a and b are read, ``write`` in which the result is written.
@@ -91,4 +93,14 @@ class Computation:
     @property
     def direct(self) -> bool:
         """Whether what is computed is the result, without a conversion."""
-        return self.domain == BYTES or self.function in _TESTS or self.write == OWN[self.domain]
+        return self.domain in (BYTES, PAIRS) or self.function in _TESTS or self.write == OWN[self.domain]
+
+    @property
+    def run(self) -> int:
+        """Elements of a piece: as many as fit in a room; floats of pairs have two, zero points half of one."""
+        if self.domain == PAIRS:
+            return 2 * RUN * RUN_BYTES // DType.F32.itemsize
+        if self.function == QUANTIZE:
+            return RUN
+        own = OWN.get(self.domain, self.read).itemsize
+        return RUN * RUN_BYTES // max(self.read.itemsize, self.write.itemsize, own)

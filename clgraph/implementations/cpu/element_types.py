@@ -22,14 +22,14 @@ TYPES = {
 }
 """Codes of ``element_types.clh``. Of U64 there are the functions for which it is an I64."""
 
-FLOAT, DOUBLE, INT, LONG, BYTES, HALVES = range(6)
+FLOAT, DOUBLE, INT, LONG, BYTES, HALVES, SHORTS, PAIRS = range(8)
 """What is computed with."""
 
-OWN = {FLOAT: DType.F32, DOUBLE: DType.F64, INT: DType.I32, LONG: DType.I64, HALVES: DType.U16}
-"""The element type of each."""
+OWN = {FLOAT: DType.F32, DOUBLE: DType.F64, INT: DType.I32, LONG: DType.I64, HALVES: DType.U16, SHORTS: DType.U16}
+"""The element type of each but bytes, which are of two."""
 
 RUN, RUN_BYTES = 512, 8
-"""Elements of a piece, and bytes of one that is computed with."""
+"""Elements of a piece, and bytes of one: of narrower ones there are as many more."""
 
 
 def domain_of(dtype: DType) -> int:
@@ -42,6 +42,11 @@ def domain_of(dtype: DType) -> int:
 def number_bits(value: float, dtype: DType) -> int:
     """Return the bits of *value* as *dtype*, a number that is computed with, as a descriptor's ``Long``."""
     return int.from_bytes(np.array(value).astype(dtype.numpy).tobytes(), "little", signed=True)
+
+
+def narrow_domain(dtype: DType) -> int | None:
+    """Return the domain of integers that are computed with as they are stored, ``None`` for wider ones."""
+    return {1: BYTES, 2: SHORTS}.get(dtype.itemsize) if not dtype.floating else None
 
 
 def bits_of(dtype: DType) -> DType:

@@ -8,7 +8,7 @@ from typing import Any
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.cost import runs, step_seconds
 from clgraph.implementations.cpu.element_functions import Computation
-from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, LONG, OWN, RUN, RUN_BYTES, TYPES
+from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, LONG, OWN, PAIRS, RUN, RUN_BYTES, TYPES
 from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
 from clgraph.implementations.cpu.rows import Axis, Rows, broadcast_pitches, merge, row_pitches, row_posts
@@ -66,6 +66,7 @@ class ElementsDesc(Descriptor):
     planes: Int
     rows: Int
     width: Int
+    run: Int
     row_pieces: Int
     pieces: Int
     ticket_pieces: Int
@@ -110,7 +111,7 @@ class Elements(Implementation[Any]):
         if isinstance(c, str) or not isinstance(rows, Rows):
             raise TypeError(c if isinstance(c, str) else rows)
         moved = sum(x.nbytes for x in (*q.inputs, *q.outputs))
-        work = _pieces(rows) * _piece_seconds(q, c, rows)
+        work = _pieces(rows, c) * _piece_seconds(q, c, rows)
         return step_seconds(q.device, work, moved, 8 * q.device.workers)
 
     @classmethod
@@ -129,7 +130,7 @@ class Elements(Implementation[Any]):
             [*places, *[NULL] * (3 - len(places))],
             [*pitches, *[[0, 0, 0, 0]] * (3 - len(pitches))],
         )
-        tickets = runs(_pieces(rows), _piece_seconds(q, c, rows), q.device)
+        tickets = runs(_pieces(rows, c), _piece_seconds(q, c, rows), q.device)
         desc = (NumberElementsDesc if c.domain in (DOUBLE, LONG) else ElementsDesc)(
             a=a,
             b=b,
@@ -164,8 +165,9 @@ class Elements(Implementation[Any]):
             planes=rows.planes.size,
             rows=rows.rows.size,
             width=rows.width.size,
-            row_pieces=-(-rows.width.size // RUN),
-            pieces=_pieces(rows),
+            run=c.run,
+            row_pieces=-(-rows.width.size // c.run),
+            pieces=_pieces(rows, c),
             ticket_pieces=tickets.each,
         )
         own = [_product(q, s, row_pitches(rows, i)) for i, s in enumerate(c.factors, len(c.slots) - 1)]
@@ -196,14 +198,14 @@ def _rows(q: Query[Any], c: Computation) -> Rows | str:
     return Rows(images, rows, width, planes)
 
 
-def _pieces(rows: Rows) -> int:
-    return rows.images.size * rows.planes.size * rows.rows.size * -(-rows.width.size // RUN)
+def _pieces(rows: Rows, c: Computation) -> int:
+    return rows.images.size * rows.planes.size * rows.rows.size * -(-rows.width.size // c.run)
 
 
 def _piece_seconds(q: Query[Any], c: Computation, rows: Rows) -> float:
     """Return one worker's time for a piece: its begin, each pass over its vectors, functions that are no vectors."""
-    vectors = -(-min(rows.width.size, RUN) // LANES)
+    vectors = -(-min(rows.width.size, c.run) // LANES)
     spread = sum(axis not in (0, 1) for axis in rows.width.pitches)
-    converted = len(c.slots[:2]) * (c.domain != BYTES and c.read != OWN[c.domain])
+    converted = len(c.slots[:2]) * (c.domain not in (BYTES, PAIRS) and c.read != OWN[c.domain])
     passes = 1 + len(c.factors) + len(q.post) + (not c.direct) + converted
     return PIECE_SECONDS + vectors * q.device.costs.unit("copy.vector") * (passes + c.slow + 8 * spread)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.blocked import NOTING_TILE, TILE
 from clgraph.implementations.cpu.element_functions import FUNCTIONS, INTEGERS, POW, POW_SLOW, SIGNED, SLOW, Computation
-from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, INT, LONG, bits_of, domain_of, signed
+from clgraph.implementations.cpu.element_types import DOUBLE, INT, LONG, bits_of, domain_of, narrow_domain, signed
 from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.implementations.cpu.elementwise import Blocked, InRows
 from clgraph.ops.eltwise import Eltwise
@@ -31,8 +31,8 @@ _TURNED = {"greater": "less", "greater_equal": "less_equal"}
 _BITS = ("and", "or", "xor", "equal")
 """Functions of bits alone: an unsigned number is what its bits are."""
 
-_OF_BYTES = (*_BITS, "add", "sub", "mul")
-"""Functions of bytes; beside them ``_ORDERED``, which are others of signed ones."""
+_OF_NARROW = (*_BITS, "add", "sub", "mul")
+"""Functions of bytes and 16-bit integers; beside them ``_ORDERED``, which are others of signed ones."""
 
 _ORDERED = ("min", "max", "less", "less_equal")
 
@@ -64,9 +64,10 @@ class EltwiseElements(Elements):
         if a.dtype == DType.U64 and name not in _WRAPPING:
             return f"computes no {name} of u64"
         read, write = signed(a.dtype), signed(q.outputs[0].dtype)
-        if a.dtype.itemsize == 1 and name in (*_OF_BYTES, *_ORDERED):
-            code = SIGNED[name] if a.dtype == DType.I8 and name in _ORDERED else FUNCTIONS[name]
-            return Computation(code, BYTES, slots, bits_of(read), bits_of(write))
+        narrow = narrow_domain(a.dtype)
+        if narrow is not None and name in (*_OF_NARROW, *_ORDERED):
+            code = SIGNED[name] if a.dtype in (DType.I8, DType.I16) and name in _ORDERED else FUNCTIONS[name]
+            return Computation(code, narrow, slots, bits_of(read), bits_of(write))
         domain = INT if read.itemsize == 4 and name in _WRAPPING else domain_of(read)
         if domain == INT and read == DType.U32:
             read, write = DType.I32, DType.I32 if write == DType.U32 else write
@@ -78,6 +79,7 @@ class EltwiseElements(Elements):
 def _shift(name: str, dtype: DType) -> Computation | str:
     if dtype == DType.U64 and name == "shift_right":
         return "computes no shift_right of u64"
-    if dtype == DType.U8:
-        return Computation(INTEGERS[name], BYTES, (0, 1), dtype, dtype)
+    narrow = narrow_domain(dtype)
+    if narrow is not None and dtype in (DType.U8, DType.U16):
+        return Computation(INTEGERS[name], narrow, (0, 1), dtype, dtype)
     return Computation(INTEGERS[name], domain_of(dtype), (0, 1), signed(dtype), signed(dtype))

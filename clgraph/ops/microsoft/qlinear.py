@@ -19,9 +19,11 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.channels import channels_last
 from clgraph.ops.microsoft.whole_windows import WholeWindows
+from clgraph.ops.on_steps import OnSteps
 from clgraph.ops.pooling import import_pooling
 from clgraph.ops.qlinear import import_qlinear_conv
 from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantized_product import QuantizedProduct
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
@@ -63,21 +65,21 @@ def import_qlinear_eltwise(node: OnnxNode) -> Sequence[str]:
         for i in (slot, 6):
             inputs[i] = node.literal(scales[i] / scales[i].dtype.type(256))
     left, right = (_floats(node, inputs[i : i + 3]) for i in (0, 3))
-    known = _known_sum(node) if function == "add" else None
-    (y,) = node.emit(known or Eltwise(function), left, right)
+    (y,) = node.emit(_on_known_steps(node, inputs, function) or Eltwise(function), left, right)
     return _rounded(node, y, inputs[6:], inputs[0])
 
 
-def _known_sum(node: OnnxNode) -> QuantizedSum | None:
-    """Return the sum of a QLinearAdd, ``None`` where not all scales and zero points are known numbers."""
+def _on_known_steps(node: OnnxNode, inputs: Sequence[str], function: str) -> OnSteps | None:
+    """Return the function of a QLinearAdd or QLinearMul, ``None`` where not all scales and zero points are known."""
     names = (*node.inputs, "", "")
-    scales = [node.constant(slot) for slot in (1, 4, 6)]
+    scales = [node.constant(slot) if names[slot] == inputs[slot] else None for slot in (1, 4, 6)]
     zeros = [node.constant(slot) if names[slot] else np.zeros((), np.uint8) for slot in (2, 5, 7)]
     if any(v is None or v.size != 1 for v in (*scales, *zeros)):
         return None
     a, b, y = (float(v.reshape(())) for v in scales if v is not None)
     zero_a, zero_b, zero_y = (int(v.reshape(())) for v in zeros if v is not None)
-    return QuantizedSum((a, b, y), (zero_a, zero_b, zero_y)) if min(a, b, y) > 0 else None
+    made = QuantizedSum if function == "add" else QuantizedProduct
+    return made((a, b, y), (zero_a, zero_b, zero_y)) if min(a, b, y) > 0 else None
 
 
 @onnx("QLinearWhere", since=(1,), domain=MICROSOFT)

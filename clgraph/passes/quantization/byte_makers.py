@@ -12,6 +12,7 @@ from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.on_steps import OnSteps
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.resize import Resize
 from clgraph.ops.static_quantize import DequantizeAdd
@@ -78,7 +79,7 @@ def made_by(program: Program, value: Value, chosen: Container[Node]) -> Node | N
     node = value.producer
     while node is not None and node not in chosen:
         first = node.inputs[0] if node.inputs else None
-        if isinstance(node.primitive, Eltwise | QuantizedSum):
+        if isinstance(node.primitive, Eltwise | OnSteps):
             sides = [v for v in node.inputs if v.layout == node.output.layout and v.producer is not None]
             first = max(sides, key=lambda v: program.position(v.producer), default=None)  # type: ignore[arg-type]  # each has one
         elif not isinstance(node.primitive, Activation | DequantizeAdd):
@@ -154,7 +155,7 @@ class Makers:
 
     def _behind(self, value: Value, chosen: Container[Node]) -> BytePass | None:
         node = value.producer
-        if node is None or node.fused or not isinstance(node.primitive, Eltwise | QuantizedSum | Activation):
+        if node is None or node.fused or not isinstance(node.primitive, Eltwise | OnSteps | Activation):
             return None
         if not value.has_one_use or self.program.is_output(value) or made_by(self.program, value, chosen) is not None:
             return None

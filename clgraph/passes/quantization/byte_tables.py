@@ -14,7 +14,7 @@ from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ENTRIES
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.quantized_sum import QuantizedSum
+from clgraph.ops.on_steps import OnSteps
 from clgraph.passes.quantization.integer_products import steps_of
 
 
@@ -60,7 +60,7 @@ def byte_tables(program: Program) -> dict[Value, ByteTable]:
 
 def _function(node: Node, known: Mapping[Value, tuple[Value, Array]]) -> tuple[Value, Array] | None:
     """Return the value that *node* is an elementwise function of, and what it makes of each of its steps."""
-    if node.fused or not isinstance(node.primitive, Activation | Eltwise | QuantizedSum):
+    if node.fused or not isinstance(node.primitive, Activation | Eltwise | OnSteps):
         return None
     numbers = [v.constant if v.constant is not None and v.layout.count == 1 else None for v in node.inputs]
     varied = [v for v, number in zip(node.inputs, numbers, strict=True) if number is None]

@@ -16,6 +16,7 @@ from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.on_steps import OnSteps
 from clgraph.ops.quantize import Dequantize
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
@@ -145,9 +146,7 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
         seconds = x.layout.count / (BANDWIDTH * device.bytes_per_second)
         between = device.launch_seconds + (3 if _narrow(context, device) else 5) * seconds
         others = [
-            n
-            for n in x.readers
-            if not (n in found or n in makers.moved or isinstance(n.primitive, Eltwise | QuantizedSum))
+            n for n in x.readers if not (n in found or n in makers.moved or isinstance(n.primitive, Eltwise | OnSteps))
         ]
         widened = between if rounds(x) and (others or program.is_output(x)) else 0.0
         maker = makers.of(x, found)

@@ -21,7 +21,25 @@ def run(op_type, inputs, **more):
 
 
 @pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
-def test_sums_and_products_are_within_a_step_of_onnxruntime(op_type, rng):
+def test_sums_and_products_are_those_of_onnxruntime(op_type, rng):
+    """Powers of two as scales make halves of many results, odd zero points part the orders of rounding."""
+    shapes = (((2, 3, 4), (3, 1)), ((3, 1), (2, 3, 4)), ((), (40, 50)), ((40, 50), ()), ((1,), (1,)))
+    for dtype, low in ((np.uint8, 0), (np.int8, -128)):
+        for shape_a, shape_b in shapes:
+            a, b = (rng.integers(low, low + 256, s).astype(dtype) for s in (shape_a, shape_b))
+            zeros = [dtype(low + z) for z in rng.choice([0, 1, 77, 128, 255], 3)]
+            scales = F(0.5), F(0.25), F(2.0 if op_type == "QLinearAdd" else 64.0)
+            given = [a, scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[2]]
+            for constant in ((1, 2, 4, 5, 6, 7), (1, 2, 3, 4, 5, 6, 7)):
+                model, feeds = one_node(op_type, given, **ONE, constant=constant)
+                (want,) = onnxruntime_outputs(model, feeds)
+                program = run_until(load_onnx(model).build(), "prepare_quantization")
+                assert [n.primitive.kind for n in program] == ["quantized_pair"]
+                np.testing.assert_array_equal(reference_outputs(program, feeds)[0], want)
+
+
+@pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
+def test_sums_and_products_by_scales_of_each_run_are_within_a_step(op_type, rng):
     a, b = (rng.integers(0, 256, s).astype(np.uint8) for s in ((2, 3, 4), (3, 1)))
     inputs = [a, F(0.1), np.uint8(120), b, F(0.2), np.uint8(100), F(0.3), np.uint8(128)]
     agree(op_type, inputs, **MICROSOFT)

@@ -13,6 +13,8 @@ from clgraph.ops.integer_matmul import IntegerMatMul
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantized_product import QuantizedProduct
+from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
@@ -249,6 +251,17 @@ def test_integers_that_are_needed_stay_and_a_note_says_why(make, reason: str) ->
     net = Quantised()
     assert "quantize" in net.made(*make(net))
     assert re.search(reason, net.notes), net.notes
+
+
+@pytest.mark.parametrize("order", [QuantizedSum, QuantizedProduct])
+def test_sums_and_products_between_integers_are_of_bytes(order) -> None:
+    for scales, zeros, pairs in (((SCALE,) * 3, (100,) * 3, True), ((SCALE, SCALE, 1.0), (100,) * 3, False)):
+        net = Quantised(DType.U8, 100)
+        net.input("i", (1, 3, 4, 4), DType.U8)
+        net.input("j", (3, 1, 1), DType.U8)
+        both = [net.dequantize("d", "i"), net.dequantize("e", "j")]
+        net.quantize("q", net.add("s", order(scales, zeros), *both))
+        assert net.made("q") == (["quantized_pair"] if pairs else ["dequantize", "dequantize", order.kind, "quantize"])
 
 
 @pytest.mark.parametrize(("dtype", "zero"), [(DType.U8, 100), (DType.I8, -3)])
