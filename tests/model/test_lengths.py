@@ -5,10 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
 from clgraph.errors import InternalError, ShapeError
+from clgraph.graph.interpret import interpret
 from clgraph.graph.topology import Topology
 from clgraph.model.state.lengths import Lengths
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.expand import Expand
+from clgraph.ops.fill import Fill
+from clgraph.ops.gather import Gather
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.reshape import Flatten, Reshape, Squeeze, Unsqueeze
+from clgraph.ops.sequence import Sequential
+from clgraph.ops.shape import ShapeOf
+from clgraph.ops.slice import Slice
 
 
 def test_a_layer_that_cannot_be_computed_is_named(monkeypatch):
@@ -25,4 +35,94 @@ def test_a_layer_that_cannot_be_computed_is_named(monkeypatch):
 
     monkeypatch.setattr(Eltwise, "reference", broken)
     with pytest.raises(InternalError, match=r"the arithmetic of lengths failed at node 'total'.*nothing to do with"):
-        lengths.values(feeds)
+        Lengths(t).values(feeds)
+
+
+@pytest.fixture
+def masked():
+    """The sums of a mask, over tokens whose elements nobody reads, and the number of tokens that there are then."""
+    t = Topology()
+    ids, mask = t.input("ids", ("batch", "new"), np.int64), t.input("mask", ("batch", "all"), np.int64)
+    count = t.add("count", Gather(0), t.add("shape", ShapeOf(), ids), t.constant("one", np.array(1)))
+    t.output("sum", t.add("sum", Reduce("sum", (1,)), mask))
+    t.output("total", t.add("total", Eltwise("add"), count, t.constant("many", np.array(40))))
+    return Lengths(t)
+
+
+def test_lengths_and_masks_that_are_others_make_others(masked):
+    mask = np.ones((1, 5), np.int64)
+    for ids, sum_, total in ((1, 5, 41), (2, 5, 42), (2, 4, 42), (1, 4, 41), (1, 5, 41)):
+        mask[0, 2] = sum_ - 4  # In place, as callers do.
+        made = masked.values({"ids": np.zeros((1, ids), np.int64), "mask": mask})
+        assert (made["sum"].ravel().tolist(), made["total"].tolist()) == ([sum_], total)
+        with pytest.raises(ValueError, match="read-only"):
+            made["sum"][...] = 0
+
+
+def test_only_what_follows_from_something_else_is_computed_again(masked, monkeypatch):
+    reduced, real = [], Reduce.reference
+
+    def reference(self, x):
+        reduced.append(x.shape)
+        return real(self, x)
+
+    monkeypatch.setattr(Reduce, "reference", reference)
+    for ids, mask in ((1, 5), (2, 5), (2, 6), (1, 5), (2, 6)):
+        masked.values({"ids": np.zeros((1, ids), np.int64), "mask": np.ones((1, mask), np.int64)})
+    assert reduced == [(1, 5), (1, 6)]
+
+
+def test_what_is_kept_is_bounded(masked, monkeypatch):
+    monkeypatch.setattr("clgraph.model.state.lengths._KEPT_BYTES", 4000)
+    for tokens in range(1, 40):
+        masked.values({"ids": np.zeros((1, 1), np.int64), "mask": np.ones((1, tokens), np.int64)})
+    assert 1 <= len(masked._known) <= 4
+
+
+X = np.arange(24).reshape(1, 4, 6)
+LIKE_THE_REFERENCE = [
+    (Unsqueeze(reads=("axes",)), [X, {"axes": [0, -1]}]),
+    (Unsqueeze(axes=(1,)), [np.array(5).reshape(())[None]]),
+    (Squeeze(reads=("axes",)), [X, {"axes": [0]}]),
+    (Flatten(2), [X]),
+    (Reshape(reads=("shape",)), [X, np.array([0, -1, 2])]),
+    (Reshape(reads=("shape",)), [X[:, :0], np.array([4, -1])]),
+    (Reshape(reads=("shape",), zero_is_zero=True), [X[:, :0], np.array([6, 0])]),
+    (Gather(1), [X, {"place": -1}]),
+    (Gather(2), [X, {"place": [2]}]),
+    (Gather(), [X.ravel(), {"place": 99}]),
+    (Gather(), [X.ravel(), {"place": -99}]),
+    (Gather(), [X.ravel(), {"place": [3, -1]}]),
+    (Sequential(), [np.array(3), np.array(-4), np.array(-2)]),
+    (Sequential(), [np.array(3.5, np.float32), np.array(5, np.float32), np.array(0.25, np.float32)]),
+    (Slice(reads=("starts", "ends", "axes")), [X, np.array([-3]), np.array([1 << 62]), {"axes": [-1]}]),
+    (
+        Slice(reads=("starts", "ends", "axes", "steps")),
+        [X, np.array([1, -99]), np.array([4, -1]), {"axes": [2, 1]}, {"steps": [2, 1]}],
+    ),
+    (
+        Slice(reads=("starts", "ends", "axes", "steps")),
+        [X, np.array([-1]), np.array([-99]), {"axes": [1]}, {"steps": [-1]}],
+    ),
+    (Slice(reads=("starts", "ends")), [X, np.array([0, 3]), np.array([1, 2])]),
+    (Expand(reads=("shape",)), [X[:, :1], np.array([2, 1, 5, 1])]),
+    (Expand(reads=("shape",)), [X, np.array([6])]),
+    (Fill(7, DType.F32), [np.array([2, 0, 3])]),
+]
+
+
+@pytest.mark.parametrize(("primitive", "arguments"), LIKE_THE_REFERENCE, ids=lambda x: str(getattr(x, "kind", "")))
+@pytest.mark.parametrize("elements", [True, False], ids=["elements", "shapes"])
+def test_layers_that_are_not_bound_compute_what_their_references_do(primitive, arguments, elements):
+    t, feeds = Topology(), dict[str, np.ndarray]()
+    for i, argument in enumerate(arguments):
+        if isinstance(argument, dict):
+            t.constant(f"in{i}", np.array(*argument.values()))
+        else:
+            feeds[t.input(f"in{i}", None, argument.dtype)] = argument
+    y = t.add("y", primitive, *(f"in{i}" for i in range(len(arguments))))
+    t.output("y", y if elements else t.add("shape", ShapeOf(), y))
+    wanted = interpret(t, feeds)["y"]
+    made = Lengths(t).values(feeds)["y"]
+    np.testing.assert_array_equal(made, wanted)
+    assert (made.dtype, made.shape) == (wanted.dtype, wanted.shape)

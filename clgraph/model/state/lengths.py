@@ -5,25 +5,37 @@ Where only a value's shape is asked for, as that of the tokens' embeddings is, i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, InputError, ShapeError, UnsupportedError
 from clgraph.graph.faults import faults
 from clgraph.graph.interpret import compute
 from clgraph.graph.layer import Layer
-from clgraph.graph.primitive import Array, Bound, Primitive
+from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.refusals import refusals
 from clgraph.graph.topology import Inlinable, Topology
+from clgraph.model.state.quick import Quick, quick, quick_shape
 
 _REFUSALS = refusals()
 
+_KEPT_BYTES = 8 << 20
+"""What is kept of a model takes: a few thousand lengths up to some hundred tokens, fewer of long texts."""
+
+_SMALL = 64
+"""Elements of a result that is compared with the last one."""
+
 
 class Lengths:
-    """A topology that is computed once a token: what its layers are bound to is kept where sizes do not change it.
+    """A topology that is computed once a token, as far as it is not known from another.
+
+    What it made of the same lengths and masks is kept; else what follows from something else than at the last token is
+    computed anew.
 
     Attributes:
         topology: What is computed.
@@ -32,43 +44,147 @@ class Lengths:
     def __init__(self, topology: Topology) -> None:
         """Take the layers; nothing is bound yet."""
         self.topology = topology
-        self._bound: dict[tuple[str, tuple[int, ...]], Bound] = {}
-        self._kept = {layer.name for layer in topology.layers if self._is_kept(layer)}
-        self._shaped = _shaped(topology)
+        shaped, read = _shaped(topology)
+        self._steps = [
+            _Step(x, x.name in shaped, _is_kept(x, topology), quick(x, topology.constants)) for x in topology.layers
+        ]
+        self._read = read
+        self._fed: dict[str, Array] = {}
+        self._known: OrderedDict[Hashable, dict[str, Array]] = OrderedDict()
+        self._nbytes = 0
 
     def values(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name.
+        """Return the outputs by name, which nobody writes to.
 
         Raises ``ShapeError``, ``UnsupportedError`` or ``InputError``, which name the layer that does not fit.
         """
-        found: dict[str, Any] = {**self.topology.constants, **feeds}
-        for layer in self.topology.layers:
-            try:
-                results = self._compute(layer, [found[name] for name in layer.inputs])
-            except Exception as error:  # it may be of any class
-                _refuse(layer, error)
-            found.update(zip(layer.outputs, results, strict=False))
-        return {name: found[source] for name, source in self.topology.outputs}
+        key = self._key(feeds)
+        if (known := self._known.get(key)) is not None:
+            self._known.move_to_end(key)
+            return known
+        made = self._made(feeds)
+        self._known[key] = made
+        self._nbytes += _nbytes(key, made)
+        while self._nbytes > _KEPT_BYTES:
+            self._nbytes -= _nbytes(*self._known.popitem(last=False))
+        return made
 
-    def _compute(self, layer: Layer, arguments: list[Array]) -> tuple[Array, ...]:
-        if layer.name in self._shaped:
-            return _of_shape(layer.primitive, arguments)
-        if layer.name not in self._kept or 0 in [a.size for a in arguments]:
-            return compute(layer.primitive, arguments)
-        key = layer.name, tuple([a.ndim for a in arguments])
+    def _key(self, feeds: Mapping[str, Array]) -> Hashable:
+        """Return what the outputs depend on: shapes, and elements that are read."""
+        return tuple([a.tobytes() if name in self._read else 0 for name, a in feeds.items()]), tuple(
+            [(a.shape, a.dtype) for a in feeds.values()]
+        )
+
+    def _made(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        found: dict[str, Any] = self.topology.constants | {name: self._held(name, a) for name, a in feeds.items()}
+        for step in self._steps:
+            arguments = [found[name] for name in step.inputs]
+            places = [id(a) for a in arguments]
+            if places != step.places:
+                try:
+                    step.run(arguments, places)
+                except Exception as error:  # it may be of any class
+                    _refuse(step.layer, error)
+            found.update(zip(step.outputs, step.results, strict=False))
+        return {name: _unchanging(found[source]) for name, source in self.topology.outputs}
+
+    def _held(self, name: str, array: Array) -> Array:
+        """Return what was fed last if *array* is no other, else a copy, which its owner cannot change."""
+        held = self._fed.get(name)
+        if name not in self._read:
+            if held is None or held.shape != array.shape or held.dtype != array.dtype:
+                held = self._fed[name] = np.broadcast_to(np.zeros((), array.dtype), array.shape)
+        elif held is None or not _same(held, array, array.size):
+            held = self._fed[name] = array.copy()
+        return held
+
+
+class _Step:
+    """A layer with what it has last made, and what it is bound to where sizes do not change that.
+
+    Attributes:
+        results: What it has last made.
+        places: Of the arguments that it was made of, which are kept meanwhile: ``id``.
+    """
+
+    def __init__(self, layer: Layer, shaped: bool, kept: bool, soon: Quick | None) -> None:
+        """Take a layer.
+
+        Args:
+            shaped: Only the shapes of its results are read.
+            kept: It is bound alike at all sizes.
+            soon: Computes it without being bound.
+        """
+        self.layer, self.inputs, self.outputs = layer, layer.inputs, layer.outputs
+        self.results: tuple[Array, ...] = ()
+        self.places: list[int] = []
+        self._arguments: list[Array] = []
+        self._shaped, self._kept, self._quick, self._shape = shaped, kept, soon, quick_shape(layer)
+        self._bound: dict[tuple[int, ...], tuple[Callable[..., tuple[Array, ...]], tuple[int, ...]]] = {}
+
+    def run(self, arguments: list[Array], places: list[int]) -> None:
+        """Compute the results; those that are the same again stay the same arrays, so that what reads them sees it."""
+        made = self._compute(arguments)
+        if len(made) != len(self.results) or not all(map(self._again, made, self.results)):
+            self.results = made
+        self._arguments, self.places = arguments, places
+
+    def _again(self, made: Array, last: Array) -> bool:
+        if self._shaped:
+            return made.shape == last.shape and made.dtype == last.dtype
+        return _same(made, last, _SMALL)
+
+    def _compute(self, arguments: list[Array]) -> tuple[Array, ...]:
+        if self._shaped:
+            if self._shape is None:
+                return _of_shape(self.layer.primitive, arguments)
+            return (np.broadcast_to(np.zeros((), arguments[0].dtype), self._shape(arguments)),)
+        if self._quick is not None:
+            try:
+                return (self._quick(*arguments),)
+            except Exception:  # what does not fit is refused below
+                return compute(self.layer.primitive, arguments)
+        if not self._kept or 0 in [a.size for a in arguments]:
+            return compute(self.layer.primitive, arguments)
+        key = tuple([a.ndim for a in arguments])
         if (bound := self._bound.get(key)) is None:
             layouts = [Layout.of(a) for a in arguments]
-            bound = self._bound[key] = layer.primitive.bind(layouts, arguments)
-        return bound.primitive.computed(*(np.asarray(arguments[i]) for i in bound.keep))
+            made = self.layer.primitive.bind(layouts, arguments)
+            rounded = any(x.dtype == DType.BF16 for x in layouts)
+            function = made.primitive.computed if rounded else made.primitive.reference
+            bound = self._bound[key] = function, made.keep
+        function, keep = bound
+        return function(*[arguments[i] for i in keep])
 
-    def _is_kept(self, layer: Layer) -> bool:
-        primitive = layer.primitive
-        if primitive.data_dependent or isinstance(primitive, Inlinable):
-            return False
-        if type(primitive).bind is Primitive.bind:
-            return True
-        slots = primitive.value_slots()
-        return not primitive.takes_sizes() and all(layer.inputs[i] in self.topology.constants for i in slots)
+
+def _same(a: Any, b: Any, most: int) -> bool:
+    """Whether two arrays of at most *most* elements are the same."""
+    if type(a) is not np.ndarray or type(b) is not np.ndarray or a.size > most:
+        return False
+    return a.shape == b.shape and a.dtype == b.dtype and not a.dtype.hasobject and a.tobytes() == b.tobytes()
+
+
+def _unchanging(array: Array) -> Array:
+    """Return a view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _nbytes(key: Any, made: Mapping[str, Array]) -> int:
+    """Return about what a key and its values take."""
+    return 1000 + sum(len(a) for a in key[0] if a) + sum(a.nbytes for a in made.values())
+
+
+def _is_kept(layer: Layer, topology: Topology) -> bool:
+    """Whether a layer is bound alike at all sizes."""
+    primitive = layer.primitive
+    if primitive.data_dependent or isinstance(primitive, Inlinable):
+        return False
+    if type(primitive).bind is Primitive.bind:
+        return True
+    slots = primitive.value_slots()
+    return not primitive.takes_sizes() and all(layer.inputs[i] in topology.constants for i in slots)
 
 
 def _refuse(layer: Layer, error: Exception) -> NoReturn:
@@ -80,8 +196,8 @@ def _refuse(layer: Layer, error: Exception) -> NoReturn:
         raise type(refusal)(f"node {layer.name!r} ({layer.primitive}): {refusal}") from refusal
 
 
-def _shaped(topology: Topology) -> set[str]:
-    """Return the names of the layers whose results are read for their shapes alone, perhaps through one another."""
+def _shaped(topology: Topology) -> tuple[set[str], set[str]]:
+    """Return the layers whose results are read for their shapes alone, and the values of which elements are read."""
     read, found = {value for _, value in topology.outputs}, set[str]()
     for layer in reversed(topology.layers):
         primitive = layer.primitive
@@ -92,7 +208,7 @@ def _shaped(topology: Topology) -> set[str]:
         else:
             found.add(layer.name)
             read |= {layer.inputs[i] for i in primitive.value_slots()}
-    return found
+    return found, read
 
 
 def _of_shape(primitive: Primitive, arguments: list[Array]) -> tuple[Array, ...]:
