@@ -34,6 +34,14 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Any]:
     yield from request.param()
 
 
+@pytest.fixture(autouse=True)
+def left_no_page(browser: Any) -> Iterator[None]:
+    """Close the pages of a test: those that are open go on drawing beside the next."""
+    yield
+    for context in getattr(browser, "contexts", ()):  # Firefox has none
+        context.close()
+
+
 def _written(model: onnx.ModelProto, folder: Path, **options: Any) -> Path:
     path = folder / "page.html"
     clgraph.view(model, name="model", **options).save(path)
