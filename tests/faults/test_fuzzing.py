@@ -14,7 +14,7 @@ import pytest
 
 from clgraph.compilation import cache_files, model_cache
 from clgraph.errors import ModelError, ProgramError
-from clgraph.frontend import onnx_loader
+from clgraph.frontend import scope
 from tests.support.models import small_model
 from tests.support.onnx_case import one_node
 from tools.fuzzing import judging
@@ -139,7 +139,7 @@ def test_exceptions_of_others_are_noticed_with_their_place(monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise KeyError("planted")
 
-    monkeypatch.setattr(onnx_loader.GraphLoader, "check_names", broken)
+    monkeypatch.setattr(scope.Scope, "check_names", broken)
     outcome = judge(DATA, {}, "load")
     assert outcome.is_wrong
     assert outcome.kind == "raised"

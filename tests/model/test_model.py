@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import clgraph
-from clgraph.compilation import compiler
+from clgraph.compilation import pass_runs
 from clgraph.core.dtype import DType
 from clgraph.errors import InputError, ModelError, OptionError, ProgramError, ShapeError, UnsupportedError
 from clgraph.graph.program import Program
@@ -219,7 +219,7 @@ class Double(Pass):
 
 def test_verifying_names_the_pass_that_changes_results(monkeypatch: pytest.MonkeyPatch) -> None:
     passes = default_pipeline()
-    monkeypatch.setattr(compiler, "default_pipeline", lambda: (*passes[:3], Double(), *passes[3:]))
+    monkeypatch.setattr(pass_runs, "default_pipeline", lambda: (*passes[:3], Double(), *passes[3:]))
     assert len(compiled().program) > 0
     with pytest.raises(ProgramError, match="pass 03 double changes output 'y'"):
         compiled(config={"verify_passes": True})

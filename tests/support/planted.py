@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from clgraph.compilation import compiler
+from clgraph.compilation import pass_runs
 from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.pipeline import default_pipeline
@@ -39,7 +39,7 @@ def wrong_pass(monkeypatch: pytest.MonkeyPatch, behind: str) -> Iterator[None]:
     place = next(i for i, p in enumerate(passes) if p.name == behind) + 1
     passes.insert(place, WrongPass())
     with monkeypatch.context() as patched:
-        patched.setattr(compiler, "default_pipeline", lambda: tuple(passes))
+        patched.setattr(pass_runs, "default_pipeline", lambda: tuple(passes))
         yield
 
 
