@@ -36,6 +36,8 @@ EXACT = 2**24
 """Floats hold all integers up to here, so that sums that stay below come out right in any order."""
 PARTS = 4
 """Sums of floats that a product is made of at most, before it is one of integers."""
+UNKNOWN_PARTS = 32
+"""The same of matrices that are both unknown, for which there is no kernel of whole tiles."""
 
 
 @primitive
@@ -44,7 +46,7 @@ class IntegerMatMul(Inlinable):
     """``y = (a - a_zero) @ (b - b_zero)`` of 8-bit integers in int32, exactly.
 
     Inputs: a ``[..., M, K]``, b ``[..., K, N]``, a_zero (one number, ``[M]`` or ``[..., M, 1]``), b_zero (one number,
-    ``[N]`` or ``[..., 1, N]``). With b known it becomes a product of floats, or a few, where these are exact too.
+    ``[N]`` or ``[..., 1, N]``). It becomes a product of floats, or a few, where these are exact too.
     """
 
     kind: ClassVar[str] = "integer_matmul"
@@ -67,8 +69,10 @@ class IntegerMatMul(Inlinable):
 
     def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:
         b, b_zero = values[1], values[3]
-        if b is None or b_zero is None or b.ndim < 2 or inputs[2].rank > 1 or inputs[2].count != 1:
+        if inputs[1].rank < 2 or inputs[2].rank > 1 or inputs[2].count != 1:
             return None
+        if b is None or b_zero is None:
+            return self._of_unknown(inputs, values)
         weights = b.astype(np.int16) - _spread(b_zero.astype(np.int16), -1)
         bounds = exact_parts(np.moveaxis(weights, -2, 0).reshape(b.shape[-2], -1), values[2])
         if bounds is None:
@@ -82,8 +86,30 @@ class IntegerMatMul(Inlinable):
             found = c.add(Eltwise("add"), found, y) if found else y
         return c.finish(found)
 
+    def _of_unknown(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:
+        """Return sums of products of floats, each of as many terms as are exact whatever the matrices hold."""
+        count, terms = inputs[1].shape[-2], EXACT // (_largest(inputs[0], values[2]) * _largest(inputs[1], values[3]))
+        if inputs[0].rank < 2 or inputs[3].rank > 1 or inputs[3].count != 1 or count > UNKNOWN_PARTS * terms:
+            return None
+        c, found = Composition(inputs, values), ""
+        floats = [as_floats(c, x, zero) for x, zero in zip(c.inputs[:2], c.inputs[2:], strict=True)]
+        axes = inputs[0].rank - 1, inputs[1].rank - 2
+        parts = -(-count // terms)
+        for i in range(parts):
+            cut = (count * i // parts,), (count * (i + 1) // parts,)
+            both = [v if parts == 1 else c.add(Slice(*cut, axes=(a,)), v) for v, a in zip(floats, axes, strict=True)]
+            y = c.add(Reorder(DType.I32), c.add(MatMul(), *both))
+            found = c.add(Eltwise("add"), found, y) if found else y
+        return c.finish(found) if found else None
+
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return MatMul().flops(inputs[:2], outputs)
+
+
+def _largest(x: Layout, zero: Array | None) -> int:
+    """Return the largest difference of an integer of *x* and the zero point, which may be known."""
+    low, high = x.dtype.bounds
+    return high - low if zero is None else max(int(zero.min()) - low, high - int(zero.min()))
 
 
 def exact_parts(weights: Array, zero: Array | None) -> list[tuple[int, int]] | None:

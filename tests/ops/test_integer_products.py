@@ -112,6 +112,18 @@ def test_products_with_constants_are_the_same_however_they_are_computed(k, node,
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize(("k", "node"), [(258, "matmul"), (777, "add"), (9000, "integer_matmul")])
+def test_products_of_unknown_matrices_are_exact_at_the_largest_sums(k, node, device):
+    # Odd sums of k products of up to 255 and 255: floats hold those of 258.
+    a, b = np.full((2, 3, k), 255, np.uint8), np.full((k, 5), -128, np.int8)
+    a[:, 1:, 0] -= 1
+    model, feeds = one_node("MatMulInteger", [a, b, np.uint8(0), np.int8(127)], opset=10, constant=(2, 3))
+    compiled = clgraph.compile(model, device=device)
+    assert node in str(compiled.explain())
+    np.testing.assert_array_equal(compiled.run(feeds)["y0"], np.matmul(a.astype(int), b.astype(int) - 127))
+
+
+@pytest.mark.opencl
 def test_convolutions_with_constants_are_exact_at_the_largest_sums(device):
     rng = np.random.default_rng(3)
     # As large as floats hold: 9 * 44 products of up to 255 and 160; Winograd's transforms would round them.
