@@ -1,8 +1,9 @@
 // Product of matrices, c = a b, in batches; the result is row-major with columns side by side.
 //
-// A ticket is a run of rows by a run of column groups, 64 columns each, of one batch element. b is packed in groups,
-// [n / 64][k][64] with zeros behind the last column, or row-major: then full groups are read where they are, and the last
-// one and a transposed b are packed in scratch first.
+// A ticket is a run of rows by a run of column groups, 64 columns each, of one batch element; tickets of the same part of
+// the rows are neighbours, and of these the ones of the same column groups. b is packed in groups, [n / 64][k][64] with
+// zeros behind the last column, or row-major: then full groups are read where they are, and the last one and a transposed b
+// are packed in scratch first.
 //
 // a, a_batch, a_row, a_step    floats from one batch element, row, column to the next
 // b, b_batch                   b_group, b_row: from one group, row k to the next;  b_column: from one column to the next
@@ -10,7 +11,8 @@
 // c, c_batch, c_row            the result
 // rows, columns, depth         M, N, K
 // groups, ticket_groups, tiers     column groups in all, of a ticket, tickets side by side
-// ticket_rows, spans           rows of a ticket, tickets below one another
+// parts, part_rows             of the rows, and rows of one
+// ticket_rows, spans           rows of a ticket, tickets of a part below one another
 // nb, widest, first_id         columns / 16 and rows of the widest instance; id of the one-row instance, neighbours follow
 // narrow_id                    instance of 6 rows and 32 columns, for groups that have no more; -1: none
 // ahead                        floats that a product of one row fetches ahead of its walk through b; 0: none
@@ -21,8 +23,10 @@
 
 static void matmul_rows(__global const matmul_rows_desc* d, __global char** banks, __global char* scratch,
                         const int ticket, __global const post_step* post, const int posts) {
-  const int span = ticket % d->spans, tier = ticket / d->spans % d->tiers, n = ticket / d->spans / d->tiers;
-  const int first_row = span * d->ticket_rows, last_row = min(first_row + d->ticket_rows, d->rows);
+  const int part_tickets = d->spans * d->tiers, n = ticket / part_tickets / d->parts;
+  const int part = ticket / part_tickets % d->parts, span = ticket % d->spans, tier = ticket / d->spans % d->tiers;
+  const int first_row = part * d->part_rows + span * d->ticket_rows;
+  const int last_row = min(min(first_row + d->ticket_rows, (part + 1) * d->part_rows), d->rows);
   const int last_group = min((tier + 1) * d->ticket_groups, d->groups), nb = d->nb;
   __global const float* a = AT(const float, banks, d->a) + (long)n * d->a_batch;
   __global float* c = AT(float, banks, d->c) + (long)n * d->c_batch;

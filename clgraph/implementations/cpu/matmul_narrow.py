@@ -85,13 +85,14 @@ def _seconds(q: Query[MatMul], p: StridedProduct, t: MatMulTickets) -> float:
 def _tickets(q: Query[MatMul]) -> MatMulTickets:
     """Return how the product is cut into tickets: as one of floats, but into the runs of rows that take least."""
     p = strided_product(q)
-    found = matmul_tickets(q, p)
+    whole = TicketRanges(1, p.rows.size)
+    found = matmul_tickets(q, p, whole)
     if found.rows.count == 1:
         return found
     most, groups = widest_instance(q.device).rows, -(-p.columns // GROUP)
     blocks = -(-p.rows.size // most)
     able = {-(-blocks // parts) * most for parts in range(1, min(blocks, 4 * q.device.workers) + 1)}
-    cut = [MatMulTickets(TicketRanges(-(-p.rows.size // each), each), TicketRanges(groups, 1)) for each in able]
+    cut = [MatMulTickets(TicketRanges(-(-p.rows.size // each), each), TicketRanges(groups, 1), whole) for each in able]
     return min(cut, key=lambda t: (_spread(q, p, t), t.rows.count))
 
 

@@ -96,11 +96,12 @@ def _tickets(q: Query[MatMul]) -> MatMulTickets:
     p = strided_product(q)
     groups, row = -(-p.columns // GROUP), _row_seconds(q, p)
     wanted = ticket_seconds(row * p.rows.size * groups * p.batch.size, q.device)
+    whole = TicketRanges(1, p.rows.size)
     if groups >= 4 * q.device.workers or row * p.rows.size <= wanted:
-        return MatMulTickets(TicketRanges(1, p.rows.size), split(groups, row * p.rows.size, wanted, q.device.workers))
+        return MatMulTickets(whole, split(groups, row * p.rows.size, wanted, q.device.workers), whole)
     found = split(-(-p.rows.size // ROWS), row * ROWS, wanted, q.device.workers)
     rows = found.each * ROWS
-    return MatMulTickets(TicketRanges(-(-p.rows.size // rows), rows), TicketRanges(groups, 1))
+    return MatMulTickets(TicketRanges(-(-p.rows.size // rows), rows), TicketRanges(groups, 1), whole)
 
 
 def _row_seconds(q: Query[MatMul], p: StridedProduct) -> float:

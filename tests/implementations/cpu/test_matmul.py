@@ -101,3 +101,21 @@ def test_at_most_32_columns_are_estimated_as_half_a_group():
     assert seconds(512, 96) < 0.8 * seconds(512, 128)
     assert seconds(512, 33) > 0.9 * seconds(512, 64)
     assert seconds(512, 32, simd=8) > 0.9 * seconds(512, 64, simd=8)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 16])
+def test_neighbouring_tickets_have_the_same_part_of_the_rows(workers):
+    for rows in (1, 47, 48, 49, 128, 500):
+        layouts = [Layout.of(np.zeros(s, np.float32)) for s in ((rows, 300), (300, 400))]
+        q = pose(DeviceInfo(simd=16, workers=workers), MatMulRows, MatMul(), layouts, arity=2, constant=(1,))
+        (step,) = MatMulRows.plan(q).steps
+        d = step.descriptor
+        computed = np.zeros((rows, d.groups), int)
+        for ticket in range(step.tickets):
+            part, within = divmod(ticket, d.spans * d.tiers)
+            tier, span = divmod(within, d.spans)
+            first = part * d.part_rows + span * d.ticket_rows
+            last = min(first + d.ticket_rows, (part + 1) * d.part_rows, rows)
+            computed[first:last, tier * d.ticket_groups : (tier + 1) * d.ticket_groups] += 1
+        assert (computed == 1).all()
+        assert d.parts == (1 if rows < 48 else min(workers, rows // 24))
