@@ -235,7 +235,7 @@ ELSEWHERE = {
     "onnxruntime/profiling.py": "a trace, where onnxruntime's option says",
     "passes/observers.py": "dumps, where the user says",
     "saved/constant_files.py": "dumps, where the user says",
-    "compilation/compiler.py": "dumps, where the user says",
+    "compilation/pass_runs.py": "dumps, where the user says",
     "compilation/models.py": "dumps, where the user says",
     "runtime/pocl.py": "the process's own memory",
     "runtime/compile_child.py": "a file for its parent, in a folder made for that",
