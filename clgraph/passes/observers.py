@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.core import progress
-from clgraph.core.dtype import is_floating, unit
+from clgraph.core.dtype import DType, is_floating, unit
 from clgraph.core.frozen import mutable
 from clgraph.errors import OptionError, ProgramError
 from clgraph.graph.check import check
@@ -125,7 +125,9 @@ class VerifyNumbers(PassObserver):
     Until compile_graph the references compute both in float64; from compile_graph on the device computes a copy of the
     program, completed by the required passes that are left, when ``Context.execute`` is there. The yardstick is how far
     rounding every intermediate value to the program's own types moves the result; behind a pass with ``rounds``, to
-    those it has chosen, and a unit in the last place of the narrowest of them, which constants may have. A pass may
+    those it has chosen, and a unit in the last place of the narrowest of them, which constants may have. Doubles, which
+    float64 does not round, move by as many of their units as floats in their place move by of theirs: the lengths of
+    sums and the magnitudes that cancel in them are the same. A pass may
     round constants once more, which is less than that; a kernel may add up in another order, whose error grows with the
     square root of the number of terms (64 for the 4096 of a large convolution) where the reference's pairwise sums
     hardly grow at all.
@@ -190,6 +192,14 @@ class VerifyNumbers(PassObserver):
         rounded = run_reference(program, self._feeds)
         for name, exact in self._expected.items():
             self._bounds[name] = _distance(exact, rounded[name]) + _unit(rounded[name], exact)
+        if any(v.layout.dtype == DType.F64 for v in program.values):
+            with np.errstate(over="ignore", invalid="ignore"):
+                floats = run_reference(program, self._feeds, floats=np.float32)
+            units = unit(np.dtype(np.float64)) / unit(np.dtype(np.float32))
+            for name, exact in self._expected.items():
+                moved = _distance(exact, floats[name])
+                # Doubles that no float can hold tell nothing.
+                self._bounds[name] += units * moved if np.isfinite(moved) else 0.0
 
     def _compare(
         self,

@@ -15,30 +15,34 @@ from clgraph.ops.reorder import Reorder
 from clgraph.passes.constants.propagate_constants import logical
 
 
-def run_reference(program: Program, feeds: Mapping[str, Array], *, exact: bool = False) -> dict[str, Array]:
+def run_reference(
+    program: Program, feeds: Mapping[str, Array], *, exact: bool = False, floats: type[np.floating] | None = None
+) -> dict[str, Array]:
     """Return the outputs by name.
 
     Args:
         feeds: Logical arrays by input name, of the whole batch; inputs that nothing reads may be missing.
         exact: Compute everything that is floating-point in float64, so that what two equivalent programs differ by is
             the rounding of their constants alone.
+        floats: Compute it in this type instead.
     """
-    found = [_run(program, given, exact) for given in slices_of(program, feeds)]
+    within = np.float64 if exact else floats
+    found = [_run(program, given, within) for given in slices_of(program, feeds)]
     return found[0] if len(found) == 1 else {name: np.concatenate([f[name] for f in found]) for name in found[0]}
 
 
-def _run(program: Program, feeds: Mapping[str, Array], exact: bool) -> dict[str, Array]:
-    values: dict[Value, Array] = {v: _widen(feeds[v.name], exact) for v in program.inputs if v.name in feeds}
+def _run(program: Program, feeds: Mapping[str, Array], floats: type[np.floating] | None) -> dict[str, Array]:
+    values: dict[Value, Array] = {v: _within(feeds[v.name], floats) for v in program.inputs if v.name in feeds}
     last: dict[Value, Node] = {v: node for node in program for v in node.inputs}
     kept = {v for _, v in program.outputs}
     for node in program:
         inputs = [logical(v) if v.constant is not None else values[v] for v in node.inputs]
-        results = compute(node, inputs, exact=exact)
+        results = _compute(node, inputs, floats)
         values.update(zip(node.outputs, results, strict=True))
         for value in node.inputs:
             if last[value] is node and value not in kept:
                 values.pop(value, None)
-    return {name: _widen(logical(v), exact) if v.constant is not None else values[v] for name, v in program.outputs}
+    return {name: _within(logical(v), floats) if v.constant is not None else values[v] for name, v in program.outputs}
 
 
 def random_feeds(program: Program, seed: int = 0) -> dict[str, Array]:
@@ -56,12 +60,16 @@ def random_feeds(program: Program, seed: int = 0) -> dict[str, Array]:
 
 def compute(node: Node, inputs: Sequence[Array], *, exact: bool = False) -> tuple[Array, ...]:
     """Return what *node* makes of *inputs*, its constants among them; *exact* as in :func:`run_reference`."""
-    inputs = [_widen(a, exact) for a in inputs]
-    wide = exact and isinstance(node.primitive, Reorder) and not node.fused
-    if wide and inputs[0].dtype == np.float64 and node.output.layout.dtype.floating:
+    return _compute(node, inputs, np.float64 if exact else None)
+
+
+def _compute(node: Node, inputs: Sequence[Array], floats: type[np.floating] | None) -> tuple[Array, ...]:
+    inputs = [_within(a, floats) for a in inputs]
+    converts = floats is not None and isinstance(node.primitive, Reorder) and not node.fused
+    if converts and inputs[0].dtype == floats and node.output.layout.dtype.floating:
         return (inputs[0],)
-    return tuple(_widen(np.asarray(r), exact) for r in node.reference(*inputs))
+    return tuple(_within(np.asarray(r), floats) for r in node.reference(*inputs))
 
 
-def _widen(array: Array, exact: bool) -> Array:
-    return array.astype(np.float64) if exact and is_floating(array.dtype) else array
+def _within(array: Array, floats: type[np.floating] | None) -> Array:
+    return array.astype(floats) if floats is not None and is_floating(array.dtype) else array

@@ -8,6 +8,8 @@ import pytest
 
 from clgraph.errors import ProgramError
 from clgraph.graph.program import Milestone, Program
+from clgraph.graph.topology import Topology
+from clgraph.ops.matmul import MatMul
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.constants.copying import copy_program
 from clgraph.passes.manager import PassManager
@@ -88,6 +90,33 @@ def test_from_compile_graph_on_the_device_is_asked() -> None:
     with pytest.raises(ProgramError, match="computed on the device"):
         PassManager(default_pipeline(), [VerifyNumbers(context)]).run(_net().program("y"), context)
     assert set(calls) == {Milestone.PLANNED}
+
+
+@pytest.mark.parametrize("moved", [0.0, 1e-9])
+def test_sums_of_doubles_may_be_added_in_any_order(moved: float) -> None:
+    length = 4096
+    t = Topology()
+    x, w = t.input("x", (1, length), np.float64), t.input("w", (length, 1), np.float64)
+    t.output("y", t.add("y", MatMul(), x, w))
+    program, rng = t.build(), np.random.default_rng(1)
+    # The terms are some thousands, their sum is 1: a unit of the sum is far less than the order of its terms moves.
+    terms = rng.standard_normal(length // 2) * 1e3
+    terms[-1] = 1.0
+    signs = np.ones((length, 1))
+    signs[length // 2 : -1] = -1
+    feeds = {"x": np.concatenate([terms, terms])[None], "w": signs / 2}
+    watcher = VerifyNumbers(Context(execute=lambda part, given: {"y": _one_by_one(given, moved)}), feeds)
+    watcher.before(0, Wrong(), program)
+    program.milestone = Milestone.PLANNED
+    if moved:
+        with pytest.raises(ProgramError, match="rounding does not explain"):
+            watcher.confirm(program, "it")
+    else:
+        watcher.confirm(program, "it")
+
+
+def _one_by_one(feeds, moved: float) -> np.ndarray:
+    return np.cumsum(feeds["x"].ravel() * feeds["w"].ravel())[-1:, None] + moved
 
 
 @pytest.mark.parametrize(
