@@ -26,8 +26,8 @@ LEAST_BORROWED = 3 << 15
 def readable_in_place(program: Program, placement: str, info: DeviceInfo) -> list[Value]:
     """Return the inputs of *program* that its nodes on *placement* can read where the caller has them.
 
-    The device works on the host's memory, the input is not an output, and all that reads it are tile functions on
-    *placement* that take any alignment: no node, then, whose result shares its memory.
+    The device works on the host's memory, and all that reads the input, or a view of it, are tile functions on
+    *placement* that take any alignment. Neither is an output, and nothing else shares the memory.
     """
     if "host_memory" not in info.features:
         return []
@@ -38,10 +38,27 @@ def readable_in_place(program: Program, placement: str, info: DeviceInfo) -> lis
         and v.readers
         and v.buffer is not None
         and v.buffer.placement == placement
-        and not program.is_output(v)
         and not any(slot in n.updates for n, slot in v.uses)
-        and all(node.placement == placement and _takes_any_alignment(node) for node in v.readers)
+        and all(_is_only_read(program, view, placement) for view in views_of(v))
     ]
+
+
+def views_of(value: Value) -> list[Value]:
+    """Return *value* and all that nodes which run nothing make of it: reshapes and cuts."""
+    found = [value]
+    for view in found:
+        found += [v for node in view.readers if node.in_place for v in node.outputs]
+    return found
+
+
+def _is_only_read(program: Program, value: Value, placement: str) -> bool:
+    if program.is_output(value):
+        return False
+    return all(
+        node.placement == placement
+        and (node.in_place or (_takes_any_alignment(node) and all(v.buffer is not value.buffer for v in node.outputs)))
+        for node in value.readers
+    )
 
 
 def updated(program: Program, placement: str) -> list[Value]:
@@ -52,33 +69,54 @@ def updated(program: Program, placement: str) -> list[Value]:
 def writable_in_place(program: Program, placement: str, info: DeviceInfo) -> list[Value]:
     """Return the results of *program* that its nodes on *placement* can write to the caller's arrays.
 
-    The device works on the host's memory, the result is one output, no node reads it, nothing shares its memory, it is
-    made by tile functions on *placement*, and it ends with a whole vector.
+    The device works on the host's memory, the result is one output, no node reads it, nothing but its parts shares its
+    memory, all are made by tile functions on *placement*, and it ends with a whole vector.
     """
     if "host_memory" not in info.features:
         return []
     named = Counter(v for _, v in program.outputs)
-    found = [
-        v
+    found = {
+        v: parts
         for v in named
         if v.layout.nbytes >= LEAST_BORROWED
         and v.layout.nbytes % ALIGNMENT == 0
-        and v.producer is not None
         and not v.readers
         and named[v] == 1
         and v.buffer is not None
-        and v.buffer.placement == v.producer.placement == placement
-        and _is_tiles(v.producer)
-    ]
+        and v.buffer.placement == placement
+        and (parts := parts_of(v))
+        and all(_is_only_written(program, part, v, placement) for part in parts)
+    }
     if not found:
         return []
-    shared = {v.buffer for v in program.inputs} | {v.buffer for n in program for v in n.outputs if v not in named}
-    sharing = Counter(v.buffer for v in named)
-    return [v for v in found if v.buffer not in shared and sharing[v.buffer] == 1]
+    sharing = Counter(v.buffer for v in (*program.inputs, *(v for n in program for v in n.outputs)))
+    return [v for v, parts in found.items() if sharing[v.buffer] == len(parts)]
 
 
-def _is_tiles(node: Node) -> bool:
-    return not node.in_place and all(isinstance(s, Tile) for s in choice_of(node).plan().steps)
+def parts_of(value: Value) -> list[Value]:
+    """Return *value* and all that nodes which run nothing make it of: what is reshaped, what is joined."""
+    found = [value]
+    for part in found:
+        if part.producer is not None and part.producer.in_place:
+            found += [v for v in part.producer.inputs if v.buffer is value.buffer and v not in found]
+    return found
+
+
+def _is_only_written(program: Program, part: Value, whole: Value, placement: str) -> bool:
+    """Whether tile functions write *part*, in the memory of *whole*, and nothing reads it but what makes *whole* of it.
+
+    A view of a part of something larger is not the whole of its memory.
+    """
+    producer = part.producer
+    if (
+        producer is None
+        or producer.placement != placement
+        or part.buffer is None
+        or part.buffer.nbytes != whole.layout.nbytes
+    ):
+        return False
+    alone = part is whole or (not program.is_output(part) and all(n.in_place for n in part.readers))
+    return alone and (producer.in_place or all(isinstance(s, Tile) for s in choice_of(producer).plan().steps))
 
 
 def _takes_any_alignment(node: Node) -> bool:

@@ -15,7 +15,7 @@ from clgraph.errors import ProgramError, UnsupportedError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.network.borrowing import readable_in_place, updated, writable_in_place
+from clgraph.network.borrowing import parts_of, readable_in_place, updated, views_of, writable_in_place
 from clgraph.network.constants import UNIT
 from clgraph.network.laid_constants import LaidConstants
 from clgraph.network.workspace import Workspace
@@ -50,8 +50,8 @@ class BufferTable:
         workspace: Memory shared with other programs.
         banks: What a bank number means.
         fixed: (bank, offset) of constants.
-        borrowed: Inputs that are read or updated, and results that are written, where the caller has them, with the
-            bank that stands for the memory.
+        borrowed: Inputs that are read or updated, and results that are written, where the caller has them, their views
+            and parts, with the bank that stands for the memory.
         kernels: By such a bank the kernels of their own that it is an argument of, each with the argument's number.
     """
 
@@ -125,13 +125,13 @@ class BufferTable:
         inputs = readable_in_place(program, self.placement, info)[: max(0, BANKS - len(self.banks))]
         stand_ins = self.workspace.stand_ins(self.placement, self.engine, [v.layout.nbytes for v in inputs])
         for value, memory in zip(inputs, stand_ins, strict=True):
-            self.borrowed[value] = len(self.banks)
+            self.borrowed |= dict.fromkeys(views_of(value), len(self.banks))
             self.banks.append(memory)
         results = writable_in_place(program, self.placement, info) if lends else []
         for value in results[: max(0, BANKS - len(self.banks))]:
             view = self.view(value)
             assert view is not None
-            self.borrowed[value] = len(self.banks)
+            self.borrowed |= dict.fromkeys(parts_of(value), len(self.banks))
             self.banks.append(self.engine.lend(view, writable=True))
 
     @property
@@ -149,7 +149,7 @@ class BufferTable:
         if (place := self.fixed.get(value)) is not None:
             return place
         if value in self.borrowed:
-            return self.borrowed[value], 0
+            return self.borrowed[value], value.offset
         buffer = value.buffer
         if buffer is None or buffer.offset is None:
             raise ProgramError(f"{value.name} has no place in memory")

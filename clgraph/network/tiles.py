@@ -112,10 +112,11 @@ class TileExecutor:
         self._banks = places.banks
         self._times: Memory | None = None
         self._kernels: dict[tuple[int, int, bool], BoundKernel] = {}
-        self._users = {
-            bank: [i for i, (node, _) in enumerate(table.steps) if value in (*node.inputs, *node.outputs)]
-            for value, bank in places.borrowed.items()
-        }
+        self._users: dict[int, list[int]] = {bank: [] for bank in places.borrowed.values()}
+        if self._users:
+            for i, (node, _) in enumerate(table.steps):
+                for bank in {places.borrowed[v] for v in (*node.inputs, *node.outputs) if v in places.borrowed}:
+                    self._users[bank].append(i)
 
     @property
     def nbytes(self) -> int:

@@ -151,7 +151,6 @@ _BINARY = {
     "Sub": ((7, 13, 14), "sub"),
     "Mul": ((7, 13, 14), "mul"),
     "Div": ((7, 13, 14), "div"),
-    "Pow": ((7, 12, 13, 15), "pow"),
     "And": ((7,), "and"),
     "Or": ((7,), "or"),
     "Xor": ((7,), "xor"),
@@ -166,7 +165,7 @@ _BINARY = {
 }
 _ALIGNED = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), (1, 6)),
-    **dict.fromkeys(("Pow", "And", "Or", "Xor", "Equal", "Less", "Greater"), (1,)),
+    **dict.fromkeys(("And", "Or", "Xor", "Equal", "Less", "Greater"), (1,)),
 }
 """The versions of :data:`_BINARY` before 7."""
 _VARIADIC = {"Sum": ((1, 6, 8, 13), "add"), "Max": ((1, 6, 8, 12, 13), "max"), "Min": ((1, 6, 8, 12, 13), "min")}

@@ -32,7 +32,7 @@ ONNX: Mapping[str, str] = {
     "dynamic_quantize": "DynamicQuantizeLinear",
     "einsum": "Einsum",
     "eltwise": "Add And BitwiseAnd BitwiseOr BitwiseXor Clip Div Equal Greater GreaterOrEqual Less LessOrEqual Max "
-    "Mean Min Mod Mul Or PRelu Pow Sub Sum Xor",
+    "Mean Min Mod Mul Or PRelu Sub Sum Xor",
     "experimental": "Affine Crop DynamicSlice ImageScaler ParametricSoftplus Scale ScaledTanh",
     "expand": "Expand Tile",
     "feature_vectorizer": "FeatureVectorizer",
@@ -71,6 +71,7 @@ ONNX: Mapping[str, str] = {
     "optional": "Optional OptionalGetElement OptionalHasElement",
     "pad": "Pad",
     "pooling": "AveragePool",
+    "power": "Pow",
     "qlinear": "QLinearConv QLinearMatMul",
     "quantize": "DequantizeLinear QuantizeLinear",
     "random": "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",

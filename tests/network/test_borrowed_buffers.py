@@ -23,7 +23,9 @@ from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather
 from clgraph.ops.layer_normalization import LayerNormalization
+from clgraph.ops.reshape import Reshape
 from clgraph.ops.reverse_sequence import ReverseSequence
+from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.transpose import Transpose
 from clgraph.runtime.engine import Engine
@@ -269,3 +271,42 @@ def test_only_results_that_share_their_memory_with_nothing_are_written_to_the_ca
     assert written() == []
     b.output.buffer = apart
     assert written() == ["a", "b"]
+
+
+def views(**outputs):
+    """An input that is reshaped and cut, and results that are joined and reshaped; and *outputs* beside."""
+    made = clgraph.Topology()
+    x = made.input("x", (64, 1024))
+    thick = made.add("thick", Reshape((2, 64, 512)), x)
+    half = made.add("half", Slice((1,), (2,), axes=(0,)), thick)
+    parts = [made.add(f, Activation(f), v) for f, v in (("relu", half), ("abs", thick), ("neg", half))]
+    whole = made.add("whole", Concat(0), *parts)
+    made.output("whole", whole)
+    made.output("flat", made.add("flat", Reshape((64, 1024)), made.add("square", Activation("square"), thick)))
+    for name, primitive in outputs.items():
+        made.output(name, made.add(name, primitive, whole) if primitive else name)
+    return made
+
+
+def test_views_of_inputs_are_read_and_parts_of_results_are_written_where_the_caller_has_them(device, engine):
+    if "host_memory" not in engine.info.features or engine.info.kind != "cpu":
+        pytest.skip("the device copies")
+    x = RNG.standard_normal((64, 1024)).astype(np.float32)
+    thick = x.reshape(2, 64, 512)
+    want = np.concatenate([np.maximum(thick[1:], 0), np.abs(thick), -thick[1:]])
+    borrowed = {
+        "x thick half whole relu abs neg flat square": views(),
+        "x thick half flat square end": views(end=Activation("exp")),
+        "whole relu abs neg flat square": views(thick=None),
+        "x thick half whole flat square": views(abs=None),
+    }
+    for names, topology in borrowed.items():
+        model = clgraph.compile(topology, device=device)
+        for array in (x, -x):
+            sign = 1 if array is x else -1
+            found = model.run({"x": array})
+            np.testing.assert_array_equal(found["flat"], x * x)
+            np.testing.assert_array_equal(found["whole"][1:3], sign * sign * np.abs(thick))
+            np.testing.assert_array_equal(found["whole"][3:], sign * want[3:])
+        places = model._current().network._places[engine.info.name]
+        assert {v.name for v in places.borrowed} == set(names.split()), names

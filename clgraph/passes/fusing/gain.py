@@ -24,6 +24,9 @@ def why_apart(program: Program, between: Value, reader: Node, other: Node) -> st
         return why
     if between.has_many_uses:
         return f"{reader.name} reads {between.name} twice"
+    for node in (reader, other):
+        if node.primitive.kind == "eltwise" and len({v.layout.dtype for v in node.inputs[: node.arity]}) > 1:
+            return f"{node.name} takes two element types"
     fused = len(reader.fused) + len(other.fused) + 1
     return f"the node would have {fused} fused operations, of at most {MOST_FUSED}" if fused > MOST_FUSED else None
 
