@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
@@ -14,6 +15,7 @@ from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reduce import Reduce
+from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
@@ -109,6 +111,8 @@ class Einsum(Composite):
         inner = [c.layout(left).shape[len(batch) + len(rows) :], c.layout(right).shape[len(batch) :][: len(summed)]]
         if inner[0] != inner[1]:
             raise ShapeError(f"{self.equation!r} sums over axes of {list(inner[0])} and {list(inner[1])} elements")
+        if summed and not rows and not columns:
+            return self._dotted(c, left, right, len(batch)), "".join(batch)
         m, k, n = (prod(sizes[x] for x in group) for group in (rows, summed, columns))
         left = c.add(Reshape((*front[0], m, k), zero_is_zero=True), left)
         right = c.add(Reshape((*front[1], k, n), zero_is_zero=True), right)
@@ -116,6 +120,19 @@ class Einsum(Composite):
         labels = "".join((*batch, *rows, *columns))
         shape = (*c.layout(y).shape[: len(batch)], *(sizes[x] for x in (*rows, *columns)))
         return c.add(Reshape(shape, zero_is_zero=True), y), labels
+
+    def _dotted(self, c: Composition, left: str, right: str, batch: int) -> str:
+        """Return sums of products of neighbours, which vectors hold better than a matrix of one column.
+
+        Like those of a matrix product, they are rounded to float16 once.
+        """
+        dtype = c.layout(left).dtype
+        narrow = dtype.floating and dtype.itemsize == 2
+        if narrow:
+            left, right = (c.add(Reorder(DType.F32), x) for x in (left, right))
+        y = c.add(Eltwise("mul"), left, right)
+        y = c.add(Reduce("sum", tuple(range(batch, c.layout(y).rank)), keepdims=False), y)
+        return c.add(Reorder(dtype), y) if narrow else y
 
 
 @onnx("Einsum", since=(12, 28))

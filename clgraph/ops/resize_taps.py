@@ -128,12 +128,17 @@ def nearest_rule(rule: str, scales: Sequence[float]) -> str:
     return "ceil" if min(scales, default=1.0) < 1 else "floor"
 
 
+_TIE = 1e-6
+"""How far from the middle of two elements a place is as near to one as to the other: ONNX Runtime has it so since 1.32,
+because places are rounded."""
+
+
 def _nearest(rule: str, at: float) -> int:
     match rule:
         case "round_prefer_floor":
-            return ceil(at - 0.5)
+            return ceil(at - 0.5 - _TIE)
         case "round_prefer_ceil":
-            return floor(at + 0.5)
+            return floor(at + 0.5 + _TIE)
         case "floor":
             return floor(at)
         case "ceil":

@@ -13,6 +13,8 @@ CASES = {
     "...ij,...jk->...ik": [(2, 3, 4, 5), (2, 3, 5, 6)],
     "ij,ik->": [(3, 4), (3, 5)],
     "i,j->ij": [(3,), (4,)],
+    "ij,ij->": [(3, 4), (3, 4)],
+    "bij,jbi->b": [(2, 3, 4), (4, 2, 3)],
     "ii->i": [(4, 4)],
     "iji->j": [(3, 5, 3)],
     "abc->cb": [(2, 3, 4)],
@@ -29,7 +31,7 @@ def test_einsum_agrees_with_onnxruntime(equation, rng):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("equation", ["bhid,bhjd->bhij", "iji->j", "bnij,mij->bnm"])
+@pytest.mark.parametrize("equation", ["bhid,bhjd->bhij", "iji->j", "bnij,mij->bnm", "bij,jbi->b"])
 def test_einsum_runs_on_the_device(equation, device, rng):
     arrays = [rng.standard_normal(shape).astype(np.float32) for shape in CASES[equation]]
     source, feeds = one_node("Einsum", arrays, opset=12, equation=equation)

@@ -6,6 +6,7 @@ import numpy as np
 import onnx.reference
 import pytest
 
+import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.frontend.onnx_loader import load_onnx
@@ -15,7 +16,7 @@ from clgraph.implementations.cpu.resize_rows import ResizeRows
 from clgraph.ops.resize import Resize
 from clgraph.selector.query import DeviceInfo
 from tests.support.check_op import check_op
-from tests.support.onnx_case import agree, one_node, reference_outputs
+from tests.support.onnx_case import agree, one_node, onnxruntime_outputs, reference_outputs
 from tests.support.run_tiles import pose
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
@@ -62,6 +63,27 @@ def test_what_lies_outside_of_the_image_takes_a_value_as_onnxruntime_has_it(mode
             **more,
         )
         assert [n.primitive.kind for n in program] == ["resize", *["where"] * bool(value)]
+
+
+@pytest.mark.parametrize("nearest", ["round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize(("rule", "scale"), [("half_pixel", 1.3), ("asymmetric", 5.2), ("asymmetric", 2.000001)])
+def test_places_next_to_the_middle_of_two_elements_agree_with_onnxruntime(nearest, rule, scale):
+    # Output 19 of scale 1.3 is one float behind the middle, as is output 39 of 5.2; 2.000001 is one before it.
+    x, scales = np.arange(77, dtype=np.float32).reshape(1, 77), np.float32([1, scale])
+    more = {"mode": "nearest", "nearest_mode": nearest, "coordinate_transformation_mode": rule}
+    agree("Resize", [x, None, scales], opset=18, constant=[2], **more)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@pytest.mark.parametrize("nearest", ["round_prefer_floor", "round_prefer_ceil"])
+def test_places_next_to_the_middle_are_alike_on_the_device(nearest, dtype, device):
+    x = np.resize(np.arange(77), (1, 16, 2, 77)).astype(dtype)
+    more = {"mode": "nearest", "nearest_mode": nearest, "coordinate_transformation_mode": "asymmetric"}
+    for scale in (5.2, 2.000001):
+        model, feeds = one_node("Resize", [x, None, np.float32([1, 1, 1, scale])], opset=18, constant=[2], **more)
+        (found,) = clgraph.compile(model, device=device).run(feeds).values()
+        np.testing.assert_array_equal(found, onnxruntime_outputs(model, feeds)[0])
 
 
 def test_half_pixels_of_tensorflows_nearest_neighbours_agree_with_onnxruntime(x):
