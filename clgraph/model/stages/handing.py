@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from clgraph.model.tensor import Tensor
+
+_HELD = {"": np.empty(0)}
+_ALONE = sys.getrefcount(_HELD[""])
+"""How often an array is referred to that only a dictionary holds, the question included."""
+
+
+def nobody_elses(values: Mapping[str, Any], name: str) -> bool:
+    """Whether the value called *name* is memory that nothing but *values* refers to, an array and no view."""
+    if sys.getrefcount(values[name]) != _ALONE or type(values[name]) is not np.ndarray:
+        return False
+    return bool(values[name].flags.owndata and values[name].flags.writeable)
 
 
 def handed_out(value: Any) -> Any:

@@ -13,7 +13,7 @@ from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.stages.compiled_piece import CompiledPiece, MakeModel, Sizes
-from clgraph.model.stages.handing import array_of, handed_out
+from clgraph.model.stages.handing import array_of, handed_out, nobody_elses
 from clgraph.model.stages.host_piece import HostPiece, TooMuch
 from clgraph.model.stages.observing import StageClock, StageObserver
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
@@ -203,7 +203,7 @@ class StageRunner:
         made = {name for piece in self.pieces if not piece.on_host for name, _ in piece.piece.topology.outputs}
         seen: set[int] = set()
         for name, source in self.topology.outputs:
-            if source not in made or id(results[name]) in seen:
+            if (source not in made or id(results[name]) in seen) and not nobody_elses(results, name):
                 results[name] = handed_out(results[name])
             seen.add(id(results[name]))
         return results

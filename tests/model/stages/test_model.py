@@ -13,6 +13,7 @@ from clgraph.compilation.compiler import Compiler
 from clgraph.debugging.compare import compare
 from clgraph.errors import InputError, UnsupportedError
 from clgraph.graph.topology import Topology
+from clgraph.model.stages.handing import nobody_elses
 from clgraph.model.stages.model import StagedModel
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
@@ -209,3 +210,12 @@ def test_values_stay_on_a_device_with_memory_of_its_own(device, rng):
     assert all(isinstance(a, clgraph.Tensor) for a in results.values())
     np.testing.assert_array_equal(results["y"].numpy(), want(x))
     np.testing.assert_array_equal(model.run({"x": x})["r"], np.maximum(x, 0))
+
+
+def test_what_the_host_makes_is_copied_only_where_somebody_else_has_it():
+    made, given = np.arange(4), np.arange(4)
+    results = {"made": made, "given": given, "view": np.arange(4)[1:]}
+    del made
+    assert [nobody_elses(results, name) for name in results] == [True, False, False]
+    results["made"].flags.writeable = False
+    assert not nobody_elses(results, "made")
