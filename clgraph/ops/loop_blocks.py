@@ -18,7 +18,7 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.interpret import Blocks, RunBody, compute, interpret
-from clgraph.graph.primitive import Array
+from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.refusals import one_line
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
@@ -163,6 +163,8 @@ class LoopBlocks(Blocks):
             if isinstance(cut.primitive, Gather) and not places[0][0].ndim:
                 picked = cut.primitive.reference(x, np.stack(places[0]))[0]
                 found[cut.outputs[0]] = np.ascontiguousarray(np.moveaxis(picked, cut.primitive.axis, 0))
+            elif (windows := _windows(cut.primitive, x, places)) is not None:
+                found[cut.outputs[0]] = windows
             else:
                 pieces = [compute(cut.primitive, [x, *place])[0] for place in zip(*places, strict=True)]
                 found[cut.outputs[0]] = np.stack(pieces)
@@ -207,6 +209,23 @@ class LoopBlocks(Blocks):
         made.label = f"{trips}_trips_"
         self.bodies[trips] = made.pruned()
         return self.bodies[trips]
+
+
+def _windows(primitive: Primitive, x: Array, places: Sequence[Sequence[Array]]) -> Array | None:
+    """Return what every trip slices of x, stacked, where all slice as much of one axis and nothing across its ends."""
+    reads = getattr(primitive, "reads", ())
+    if reads[:2] != ("starts", "ends") or any(a.size != 1 for column in places for a in column):
+        return None
+    columns = {name: np.array([int(a.item()) for a in column]) for name, column in zip(reads, places, strict=True)}
+    starts, ends, axes = columns["starts"], columns["ends"], columns.get("axes", np.zeros(1, np.int64))
+    counts, axis = ends - starts, int(axes[0])
+    if not -x.ndim <= axis < x.ndim or (axes != axis).any() or (columns.get("steps", np.ones(1)) != 1).any():
+        return None
+    if (counts != counts[0]).any() or counts[0] < 1 or starts.min() < 0 or ends.max() > x.shape[axis]:
+        return None
+    axis += x.ndim if axis < 0 else 0
+    picked = x.take(starts[:, None] + np.arange(counts[0]), axis)
+    return np.ascontiguousarray(np.moveaxis(picked, axis, 0))
 
 
 def blocks_of(body: LoopBody, counted: bool, conditional: bool) -> LoopBlocks | str:

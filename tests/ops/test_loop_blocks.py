@@ -6,7 +6,9 @@ from onnx import helper, numpy_helper
 
 import clgraph
 from clgraph.errors import ShapeError
-from clgraph.ops.loop_blocks import FEWEST_TRIPS
+from clgraph.graph.interpret import compute
+from clgraph.ops.loop_blocks import FEWEST_TRIPS, _windows
+from clgraph.ops.slice import Slice
 from tests.support.graphs import BOOL, FLOAT, INT, agrees, graph, model
 
 node = helper.make_node
@@ -84,6 +86,21 @@ def test_other_loops_run_in_blocks(case, device, rng):
     made = clgraph.compile(source, device=device)
     agrees(made, source, feeds(19, 40, rng))
     assert blocks(made)
+
+
+@pytest.mark.parametrize(
+    ("axis", "starts", "length", "together"),
+    [(-1, [3, 0, 1], 2, True), (1, [2], 4, True), (0, [0, -1], 1, False), (0, [0, 2], 2, False)],
+    ids=["from the back", "one trip", "in front of the first", "behind the last"],
+)
+def test_slices_of_all_trips_are_cut_together(axis, starts, length, together, rng):
+    x, primitive = rng.random((3, 6, 5)), Slice(reads=("starts", "ends", "axes"))
+    places = [[np.array([at + more]) for at in starts] for more in (0, length)] + [[np.array([axis])] * len(starts)]
+    found = _windows(primitive, x, places)
+    assert (found is not None) == together
+    if found is not None:
+        trips = zip(*places, strict=True)
+        np.testing.assert_array_equal(found, np.stack([compute(primitive, [x, *trip])[0] for trip in trips]))
 
 
 SHORT = [("i", INT, []), ("go", BOOL, []), ("a", FLOAT, None)]
