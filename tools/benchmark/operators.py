@@ -112,6 +112,7 @@ def _elementwise(size: str) -> Cases:
         yield f"{name} f32", lambda n=name, lo=low: OperatorCase(n, (_draw("f32", shape, lo),))
     yield "Neg i64", lambda: OperatorCase("Neg", (_draw("i64", shape),))
     yield "Pow f32", lambda: OperatorCase("Pow", (_draw("f32", shape, 0.1),), (np.float32(2.5).reshape(()),))
+    yield "Pow f16 i64", lambda: OperatorCase("Pow", (_draw("f16", shape, 0.1),), (np.array(3),))
     yield "Mod i64", lambda: OperatorCase("Mod", (_draw("i64", shape),), (np.array(7),))
     yield "Clip f32", lambda: OperatorCase("Clip", (_draw("f32", shape),), (np.float32(-1), np.float32(1)))
 
@@ -129,6 +130,10 @@ def _reductions(size: str) -> Cases:
     yield "ReduceMean f32 channels", lambda: OperatorCase("ReduceMean", (_draw("f32", image),), (np.array([1]),))
     yield "ArgMax f32 axis 1", lambda: OperatorCase("ArgMax", (_draw("f32", shape),), attributes={"axis": 1})
     yield "ArgMax f32 axis 0", lambda: OperatorCase("ArgMax", (_draw("f32", shape),), attributes={"axis": 0})
+    yield (
+        "Einsum f32 rows",
+        lambda: OperatorCase("Einsum", (_draw("f32", shape),) * 2, attributes={"equation": "ij,ij->i"}),
+    )
     yield "Softmax f32", lambda: OperatorCase("Softmax", (_draw("f32", shape),))
     yield "CumSum f32 axis 1", lambda: OperatorCase("CumSum", (_draw("f32", shape),), (np.array(1),))
     yield "CumSum i64 axis 0", lambda: OperatorCase("CumSum", (_draw("i64", shape),), (np.array(0),))
