@@ -111,10 +111,11 @@ def test_a_scale_multiplies_what_lies_beyond_the_begin_of_a_step():
 def test_each_worker_has_a_strip_of_a_map_that_is_worth_sharing():
     device = DeviceInfo(simd=16, workers=2)
     second = device.costs.ticket_low * 2
-    assert row_strips(28, second / 28, 1, 1.0, device) == TicketRanges(2, 14)
-    assert row_strips(7, second / 7, 1, 1.0, device) == TicketRanges(2, 4)
-    # Too little work, and fewer than two rows for each worker.
-    assert row_strips(28, second / 29, 1, 1.0, device) == TicketRanges(1, 28)
-    assert row_strips(3, second, 1, 4 * second, device) == TicketRanges(1, 3)
+    assert row_strips(28, 28, second / 28, 1, 1.0, device) == TicketRanges(2, 14)
+    assert row_strips(7, 19, second / 7, 1, 1.0, device) == TicketRanges(2, 4)
+    # Too little work, fewer than two rows for each worker, and so few pixels that workers share the channels.
+    assert row_strips(28, 28, second / 29, 1, 1.0, device) == TicketRanges(1, 28)
+    assert row_strips(3, 99, second, 1, 4 * second, device) == TicketRanges(1, 3)
+    assert row_strips(7, 18, second / 7, 1, 1.0, device) == TicketRanges(1, 7)
     # Strips that are short enough for another reason stay.
-    assert row_strips(28, second, 4, 4 * second, device) == split(28, second, 4 * second, 1) == TicketRanges(7, 4)
+    assert row_strips(28, 28, second, 4, 4 * second, device) == split(28, second, 4 * second, 1) == TicketRanges(7, 4)

@@ -41,4 +41,4 @@ def strips_of(q: Query[Any], reads: int = 1) -> TicketRanges:
     """Cut the rows of such a step's result."""
     y = planes(q.outputs[0])
     row, blocks = y.width * q.device.costs.unit("copy.vector") * reads, y.batch * y.blocks
-    return row_strips(y.height, row, blocks, ticket_seconds(row * y.height * blocks, q.device), q.device)
+    return row_strips(y.height, y.width, row, blocks, ticket_seconds(row * y.height * blocks, q.device), q.device)

@@ -22,6 +22,7 @@ from clgraph.implementations.cpu.convolution_sizes import (
 )
 from clgraph.implementations.cpu.convolution_weights import FETCHED_WEIGHTS, weight_distance
 from clgraph.implementations.cpu.cost import (
+    PART_PIXELS,
     TicketRanges,
     split,
     step_seconds,
@@ -53,7 +54,7 @@ from clgraph.ops.convolution import APART, Convolution
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 
 @descriptor("conv_fsv16", library="direct", micros=("micro_conv",))
@@ -126,7 +127,8 @@ def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
     """Cut the work: by output channels where the weights outweigh the pixels, else by pixels.
 
     Small maps have weights that come from memory once: a ticket takes all pixels of an output group and fetches the
-    next group's weights while it computes. Large maps keep their weights cached.
+    next group's weights while it computes; of maps that are worth sharing, all pixels of its worker's part. Large maps
+    keep their weights cached.
     """
     device, total_groups = q.device, s.groups
     rows = s.height
@@ -135,12 +137,23 @@ def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
     chunk = work / (chunks * total_groups)
     wanted = ticket_seconds(work * s.y.batch, device)
     if total_groups >= 4 * device.workers and weights_outweigh(s):
-        groups = split(total_groups, chunk * chunks, wanted, device.workers)
-        lines = -(-LANES * s.block.nb // chunks) if s.group_bytes * total_groups > FETCHED_WEIGHTS else 0
-        return ConvolutionTickets(TicketRanges(1, chunks), groups, True, lines)
+        parts = _pixel_parts(s, device)
+        groups = split(total_groups, chunk * parts.each, wanted, device.workers // parts.count)
+        lines = -(-LANES * s.block.nb // parts.each) if s.group_bytes * total_groups > FETCHED_WEIGHTS else 0
+        return ConvolutionTickets(parts, groups, parts.count == 1, lines)
     runs = split(chunks, chunk, wanted, device.workers)
     groups = split(total_groups, chunk * runs.each, wanted, 1)
     return ConvolutionTickets(runs, groups, False, 0)
+
+
+def _pixel_parts(s: ConvolutionSizes, device: DeviceInfo) -> TicketRanges:
+    """Cut the chunks of a map into parts, one a worker where it is worth sharing and images are not shared."""
+    chunks = s.block.chunks * s.height
+    parts = min(device.workers, s.height * s.width // PART_PIXELS, chunks)
+    if parts < 2 or s.y.batch % device.workers == 0:
+        return TicketRanges(1, chunks)
+    each = -(-chunks // parts)
+    return TicketRanges(-(-chunks // each), each)
 
 
 @remembered

@@ -105,7 +105,7 @@ def _strips(q: Query[Convolution]) -> TicketRanges:
     rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q)
     work = row * rows * n * -(-c // LANES)
     wanted = max(ticket_seconds(work, q.device), work / (32 * q.device.workers))
-    return row_strips(rows, row, n * -(-c // LANES), wanted, q.device)
+    return row_strips(rows, spatial[-1], row, n * -(-c // LANES), wanted, q.device)
 
 
 @cache

@@ -44,9 +44,9 @@ def _row_seconds(q: Query[ImagePlanes]) -> float:
 
 
 def _strips(q: Query[ImagePlanes]) -> TicketRanges:
-    n, _, height, _ = q.outputs[0].shape
+    n, _, height, width = q.outputs[0].shape
     row = _row_seconds(q)
-    return row_strips(height, row, n, ticket_seconds(row * height * n, q.device), q.device)
+    return row_strips(height, width, row, n, ticket_seconds(row * height * n, q.device), q.device)
 
 
 @implements(ImagePlanes, name="image_planes.rows", serves=Serves(dtypes=DTYPES, mixed=True, kinds=frozenset({"cpu"})))

@@ -43,9 +43,9 @@ def _pair_seconds(q: Query[Nv12ToRgb]) -> float:
 
 
 def _strips(q: Query[Nv12ToRgb]) -> TicketRanges:
-    n, height, _, _ = q.outputs[0].shape
+    n, height, width, _ = q.outputs[0].shape
     pair = _pair_seconds(q)
-    return row_strips(height // 2, pair, n, ticket_seconds(pair * height / 2 * n, q.device), q.device)
+    return row_strips(height // 2, 2 * width, pair, n, ticket_seconds(pair * height / 2 * n, q.device), q.device)
 
 
 @implements(

@@ -70,7 +70,9 @@ def _strips(q: Query[Pooling]) -> TicketRanges:
     rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q)
     planes_of = n * -(-c // 16)
     wanted = ticket_seconds(row * rows * planes_of, q.device)
-    return row_strips(rows, row, planes_of, max(wanted, row * rows * planes_of / (64 * q.device.workers)), q.device)
+    return row_strips(
+        rows, spatial[-1], row, planes_of, max(wanted, row * rows * planes_of / (64 * q.device.workers)), q.device
+    )
 
 
 @implements(Pooling, name="pooling.fsv16", serves=replace(NOTING_TILE, prefuses=FUSABLE))

@@ -112,7 +112,7 @@ def _strips(q: Query[QuantizedConvolution]) -> TicketRanges:
     n, c, *spatial = q.outputs[0].shape
     rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q)
     work = row * rows * n * -(-c // LANES)
-    return row_strips(rows, row, n * -(-c // LANES), ticket_seconds(work, q.device), q.device)
+    return row_strips(rows, spatial[-1], row, n * -(-c // LANES), ticket_seconds(work, q.device), q.device)
 
 
 @implements(QuantizedConvolution, name="quantized_convolution.depthwise_bytes", serves=BYTE_CONVOLUTION)

@@ -298,6 +298,16 @@ def test_maps_with_more_weights_than_pixels_are_cut_by_output_channels(outputs, 
     assert (bool(desc.channel_major), desc.lines > 0) == (whole, whole)
 
 
+@pytest.mark.parametrize(("side", "batch", "parts"), [(14, 1, 2), (14, 3, 2), (14, 2, 1), (7, 1, 1)])
+def test_each_worker_has_a_part_of_a_map_that_is_worth_sharing(side, batch, parts):
+    x, w = (Layout(DType.F32, s) for s in ((batch, 512, side, side), (512, 512, 1, 1)))
+    primitive = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))
+    device = DeviceInfo("pocl:0", simd=16, workers=2)
+    desc = ConvFsv16.plan(pose(device, ConvFsv16, primitive, [x, w], arity=2, constant=(1,))).steps[0].descriptor
+    assert (desc.spans, bool(desc.channel_major)) == (parts, parts == 1)
+    assert desc.ticket_chunks * parts >= desc.chunks > desc.ticket_chunks * (parts - 1)
+
+
 def test_the_block_of_a_convolution_is_that_of_all_that_decides_it_whatever_was_asked_before():
     def problem(halo=(), simd=16, size=14, outputs=48):
         layouts = [Layout(DType.F32, s) for s in ((1, 64, size, size), (outputs, 64, 1, 1))]
