@@ -131,13 +131,24 @@ def build(context: Any, handle: Any, text: str, options: str, what: str) -> Any:
         except cl.Error as error:
             _log.debug("%s is built again with all declarations: %s", what, error)
     try:
-        return cl.build(context, handle, text, options)
+        return _built(cl, context, handle, text, options)
     except cl.Error as error:
         said = str(error)
         where = first_error(said)
         raise KernelBuildError(
             f"kernel {what} does not compile for {handle.name}: {where}\n{first_lines(said)}"
         ) from error
+
+
+def _built(cl: Any, context: Any, handle: Any, text: str, options: str) -> Any:
+    """Build *text*, a second time where the cache folder was removed while PoCL compiled with it."""
+    try:
+        return cl.build(context, handle, text, options)
+    except cl.Error as error:
+        # Another thread may have restored it since.
+        if not driver.restore(handle) and not driver.was_removed(str(error)):
+            raise
+    return cl.build(context, handle, text, options)
 
 
 def from_binary(context: Any, handle: Any, binary: bytes, options: str) -> Any | None:

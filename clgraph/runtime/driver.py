@@ -101,16 +101,23 @@ def look_after(program: str | None) -> None:
         _look_after(pocl_folder(), program)
 
 
-def restore(handle: Any) -> None:
-    """Make again what the wheel's PoCL compiles with, where somebody has removed the cache folder meanwhile."""
+def restore(handle: Any) -> bool:
+    """Make again what the wheel's PoCL compiles with, where somebody has removed the cache folder; say whether."""
     library, tree = wheel(), _tree()
     if library is None or tree is None or not is_wheel(handle.platform) or pocl.is_whole(tree, library):
-        return
+        return False
     with _LOOKING:
         try:
             pocl.overlay(pocl_folder() / "links", library, wheel_decision().record.built_in, anew=True)
         except OSError as error:
             _log.warning("%s, which PoCL compiles kernels with, is gone and cannot be made again: %s", tree, error)
+    return True
+
+
+def was_removed(log: str) -> bool:
+    """Whether a compiler's *log* misses a file that the wheel's PoCL compiles with."""
+    tree = _tree()
+    return tree is not None and any(str(tree) in line and "file not found" in line for line in log.splitlines())
 
 
 def declarations(handle: Any, text: str) -> str:

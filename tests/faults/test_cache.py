@@ -150,6 +150,7 @@ REMOVED = """
 import shutil, sys
 from pathlib import Path
 import numpy as np
+from clgraph.runtime import driver
 from clgraph.runtime.device import find_device
 from clgraph.runtime.engine import Engine
 
@@ -170,6 +171,15 @@ compute(2)
 headers = next(cache.rglob("pocl_types.h"))
 headers.unlink()
 compute(3)
+
+restore = driver.restore
+def restored_in_vain(handle):
+    driver.restore = restore
+    restore(handle)
+    shutil.rmtree(cache)
+driver.restore = restored_in_vain
+print("PoCL says what it misses", file=sys.stderr, flush=True)
+compute(4)
 """
 
 
@@ -181,4 +191,4 @@ def test_a_process_goes_on_compiling_when_its_cache_folder_is_removed(engine: En
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "CLGRAPH_CACHE_DIR": str(cache)}
     command = [sys.executable, "-c", REMOVED, engine.info.name, str(cache)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr.partition("PoCL says")[0]) == (0, ""), done.stderr
