@@ -53,6 +53,8 @@ from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
+from clgraph.ops.quantized_pair import QuantizedPair
+from clgraph.ops.quantized_product import QuantizedProduct
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.random import KEY_WORDS, Random
 from clgraph.ops.recurrent_steps import RecurrentSteps
@@ -315,6 +317,10 @@ def _quantised() -> list[Case]:
         Case(Quantize(1), ((2, 3, 65), (3,)), draw={1: _powers}),
         Case(Dequantize(1), ((2, 3, 65), (3,)), (I8, F32), draw={0: _bytes, 1: _powers}),
         Case(QuantizedSum((0.5, 0.25, 0.25), (0, 0, 0)), ((4, 17), (17,)), draw={0: _quarters, 1: _quarters}),
+        Case(QuantizedProduct((0.25, 0.25, 0.0625), (0, 0, 0)), ((4, 17), (17,)), draw={0: _quarters, 1: _quarters}),
+        Case(
+            QuantizedPair("mul", (0.5, 0.25, 0.25), (3, 4, 5)), ((4, 17), (17,)), (I8, I8), draw={0: _bytes, 1: _bytes}
+        ),
         Case(StaticQuantize(0.5, -3), ((2, 3, 5, 7),), draw={0: _quarters}),
         Case(DequantizeAdd(0.5, 9), ((2, 3, 5, 7), (3, 1, 7)), (F32, I8), draw={1: below(99)}),
         Case(IntegerMatMul(), ((5, 20), (20, 9), (), ()), types, draw=whole),
