@@ -52,7 +52,7 @@ def test_values_are_read_with_their_types():
         ("CLGRAPH_THREADS", "0", "at least 1"),
         ("CLGRAPH_STRICT", "maybe", "neither 1 nor 0"),
         ("CLGRAPH_FORCE_KERNELS", "conv1", "NODE=IMPLEMENTATION"),
-        ("CLGRAPH_POCL_ISA", "mmx", "one of avx512_bf16, avx512_vnni, avx512, avx2, avx, sse2"),
+        ("CLGRAPH_POCL_ISA", "mmx", "one of avx512_bf16, avx512_vnni, avx512, avx_vnni, avx2, avx, sse2"),
     ],
 )
 def test_what_means_nothing_is_refused_by_name(variable, value, said):

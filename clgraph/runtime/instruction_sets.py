@@ -35,14 +35,15 @@ class InstructionSet:
     """What kernels for CPUs are compiled for.
 
     Attributes:
-        name: What users call it: ``avx512_bf16``, ``avx512_vnni``, ``avx512``, ``avx2``, ``avx``, ``sse2``, ``neon``.
+        name: What users call it: ``avx512_bf16``, ``avx512_vnni``, ``avx512``, ``avx_vnni``, ``avx2``,
+            ``avx``, ``sse2``, ``neon``.
         machine: The architecture, as ``platform.machine()`` calls it on Linux.
         cpu: LLVM's name of a CPU that executes it.
         built_in: The library of OpenCL's built-in functions that PoCL must link: kernels and library have to agree in
             which registers vectors are passed.
         simd: Floats in a vector of the kernels.
         features: What implementations may ask for: ``fma`` (fused multiply-add in hardware), ``vnni`` (``vpdpbusd`` on
-            512 bits), ``byte_pairs`` (``vpmaddubsw`` on 256 bits), ``bf16`` (``vdpbf16ps`` on 512
+            registers of *simd* floats), ``byte_pairs`` (``vpmaddubsw`` on 256 bits), ``bf16`` (``vdpbf16ps`` on 512
             bits), ``vbmi`` (``vpermi2b`` on 512 bits).
         flags: What ``/proc/cpuinfo`` must list.
         optional: Features that only some of these CPUs have, each with the flag that says so.

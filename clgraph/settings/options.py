@@ -205,9 +205,9 @@ class Settings:
     pocl_isa: str | None = field(
         default=None,
         metadata=_about(
-            one_of("avx512_bf16", "avx512_vnni", "avx512", "avx2", "avx", "sse2"),
-            "Instruction set for which the wheel's PoCL compiles: avx512_bf16, avx512_vnni, avx512, avx2, avx or sse2; "
-            "the widest that works when unset.",
+            one_of("avx512_bf16", "avx512_vnni", "avx512", "avx_vnni", "avx2", "avx", "sse2"),
+            "Instruction set for which the wheel's PoCL compiles: avx512_bf16, avx512_vnni, avx512, avx_vnni, avx2, "
+            "avx or sse2; the widest that works when unset.",
         ),
     )
     tuning: str = field(

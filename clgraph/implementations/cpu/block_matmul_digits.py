@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 from clgraph.implementations.cpu.block_tiles import SERVES, WIDTHS, block_posts, block_tickets, tiles_refusal
 from clgraph.implementations.cpu.cost import runs, step_seconds, stream_seconds
@@ -113,6 +114,8 @@ def _row_digits(q: Query[BlockMatMul]) -> float:
 class BlockMatMulDigits(Implementation[BlockMatMul]):
     """The rows as fixed-point numbers of three bytes a block (of one where the model allows it), products of bytes."""
 
+    registers: ClassVar[int] = LANES
+
     @classmethod
     def many(cls, q: Query[BlockMatMul]) -> int:
         """Return the rows of a ticket from which on they are computed together; 0: never."""
@@ -131,6 +134,8 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
 
     @classmethod
     def limits(cls, q: Query[BlockMatMul]) -> str | None:
+        if q.device.simd < cls.registers:
+            return f"requires registers of {cls.registers} floats, not of {q.device.simd}"
         if q.primitive.block % LANES:
             return f"requires blocks of whole vectors of {LANES}, not of {q.primitive.block}"
         if q.primitive.block > 256:
@@ -207,6 +212,8 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
 )
 class BlockMatMulPairs(BlockMatMulDigits):
     """As with digits elsewhere, on CPUs that add up two neighbours' products of bytes in 16 bits."""
+
+    registers: ClassVar[int] = 8
 
     @classmethod
     def limits(cls, q: Query[BlockMatMul]) -> str | None:

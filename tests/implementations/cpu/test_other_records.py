@@ -63,7 +63,7 @@ FUNCTIONS = (
 
 @pytest.mark.opencl
 @pytest.mark.slow
-@pytest.mark.parametrize("isa", ["avx512", "avx2", "avx", "sse2"])
+@pytest.mark.parametrize("isa", ["avx512", "avx_vnni", "avx2", "avx", "sse2"])
 def test_tiles_are_right_without_the_instructions_of_newer_cpus(engine, isa):
     if not engine.info.name.startswith("pocl") or isa not in [record.name for record in of_host()[1:]]:
         pytest.skip(f"kernels are not compiled for {isa} here, or all tests run so")
