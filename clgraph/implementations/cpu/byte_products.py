@@ -26,7 +26,7 @@ from clgraph.implementations.cpu.byte_end_fields import (
 )
 from clgraph.implementations.cpu.byte_ends import end_of, listed_of, lookup_of, operand_refs, written
 from clgraph.implementations.cpu.convolution_weights import fetched_a_step
-from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.cost import TicketRanges, map_parts, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.fused_operations import blocked_posts, operand_pitches
 from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, Planes, pixel_rows, planes
 from clgraph.ops.quantized_convolution import ROUNDED, QuantizedConvolution
@@ -283,14 +283,19 @@ def _row_seconds(q: Query[QuantizedConvolution], s: ByteSizes) -> float:
 
 
 def _tickets(q: Query[QuantizedConvolution], s: ByteSizes) -> ByteTickets:
-    """Cut the work: by output channels where the weights outweigh the pixels, else by pixels; staged, by whole rows."""
+    """Cut the work: by output channels where the weights outweigh the pixels, else by pixels; staged, by whole rows.
+
+    Of maps that are worth sharing a ticket of output channels has the pixels of its worker's part.
+    """
     device, groups, row_chunks = q.device, s.groups * q.primitive.groups, s.block.chunks
     row = _row_seconds(q, s)
     wanted = ticket_seconds(row * s.height * s.y.batch, device)
     if groups >= 4 * device.workers and s.group_bytes * groups > 2 * LANES * s.x.blocks * s.y.height * s.y.width:
-        copied = _SHARE * row * s.height * s.moved / s.step if s.block_words > 4 else 0.0
-        each = split(groups, row * s.height / groups, max(wanted, copied), device.workers)
-        return ByteTickets(TicketRanges(1, row_chunks * s.height), each, True)
+        parts = map_parts(s.height * s.y.width, row_chunks * s.height, s.y.batch, device)
+        work = row * s.height / parts.count
+        copied = _SHARE * work * s.moved / s.step if s.block_words > 4 else 0.0
+        each = split(groups, work / groups, max(wanted, copied), device.workers // parts.count)
+        return ByteTickets(parts, each, parts.count == 1)
     if s.staged and s.height > 1:
         rows = split(s.height, row, wanted, device.workers)
         return ByteTickets(TicketRanges(rows.count, rows.each * row_chunks), TicketRanges(1, groups), False)

@@ -22,8 +22,8 @@ from clgraph.implementations.cpu.convolution_sizes import (
 )
 from clgraph.implementations.cpu.convolution_weights import FETCHED_WEIGHTS, weight_distance
 from clgraph.implementations.cpu.cost import (
-    PART_PIXELS,
     TicketRanges,
+    map_parts,
     split,
     step_seconds,
     ticket_seconds,
@@ -54,7 +54,7 @@ from clgraph.ops.convolution import APART, Convolution
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
-from clgraph.selector.query import DeviceInfo, Query
+from clgraph.selector.query import Query
 
 
 @descriptor("conv_fsv16", library="direct", micros=("micro_conv",))
@@ -137,23 +137,13 @@ def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
     chunk = work / (chunks * total_groups)
     wanted = ticket_seconds(work * s.y.batch, device)
     if total_groups >= 4 * device.workers and weights_outweigh(s):
-        parts = _pixel_parts(s, device)
+        parts = map_parts(s.height * s.width, chunks, s.y.batch, device)
         groups = split(total_groups, chunk * parts.each, wanted, device.workers // parts.count)
         lines = -(-LANES * s.block.nb // parts.each) if s.group_bytes * total_groups > FETCHED_WEIGHTS else 0
         return ConvolutionTickets(parts, groups, parts.count == 1, lines)
     runs = split(chunks, chunk, wanted, device.workers)
     groups = split(total_groups, chunk * runs.each, wanted, 1)
     return ConvolutionTickets(runs, groups, False, 0)
-
-
-def _pixel_parts(s: ConvolutionSizes, device: DeviceInfo) -> TicketRanges:
-    """Cut the chunks of a map into parts, one a worker where it is worth sharing and images are not shared."""
-    chunks = s.block.chunks * s.height
-    parts = min(device.workers, s.height * s.width // PART_PIXELS, chunks)
-    if parts < 2 or s.y.batch % device.workers == 0:
-        return TicketRanges(1, chunks)
-    each = -(-chunks // parts)
-    return TicketRanges(-(-chunks // each), each)
 
 
 @remembered

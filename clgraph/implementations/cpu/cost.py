@@ -45,6 +45,13 @@ share the channels. Measured on two cores, 1x1 convolutions in parts of 98 pixel
 channels, in parts of 24 pixels 1.1."""
 
 
+def map_parts(pixels: int, chunks: int, batch: int, device: DeviceInfo) -> TicketRanges:
+    """Cut the chunks of a map into parts, one a worker where the map is worth sharing and images are not shared."""
+    parts = min(device.workers, pixels // PART_PIXELS, chunks)
+    each = -(-chunks // parts) if parts > 1 and batch % device.workers else chunks
+    return TicketRanges(-(-chunks // each), each)
+
+
 def row_strips(
     rows: int, width: int, row_seconds: float, planes: int, seconds: float, device: DeviceInfo
 ) -> TicketRanges:
