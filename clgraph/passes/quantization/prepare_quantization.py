@@ -12,6 +12,7 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
+from clgraph.ops.concat import Concat
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.reshape import Reshape
@@ -42,12 +43,12 @@ class PrepareQuantization(Pass):
     goes. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a few elementwise
     operators, the least element of what is never negative is not looked for, and exact sums of a product are read as
     the floats that they are (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes, slices,
-    maxima and picked pixels on the way there, what rounds a reshaped value rounds it before, and products that
-    roundings hid from ``spread_product`` are spread. Activations between integers of 8 bits that stay are a
-    ``byte_lookup``, QLinearAdd and QLinearMul between them a ``quantized_pair``. Weights and biases behind a Dequantize
-    are constants that fold_constants has computed. Convolutions and products between them sum the products in floats,
-    by the same kernels as a model that is not quantised, but where use_integers finds that a device is faster from
-    integers. What stays of integers, ``Program.notes`` lists with the reason.
+    concatenations, maxima and picked pixels on the way there, what rounds a reshaped value rounds it before, and
+    products that roundings hid from ``spread_product`` are spread. Activations between integers of 8 bits that stay are
+    a ``byte_lookup``, QLinearAdd and QLinearMul between them a ``quantized_pair``. Weights and biases behind a
+    Dequantize are constants that fold_constants has computed. Convolutions and products between them sum the products
+    in floats, by the same kernels as a model that is not quantised, but where use_integers finds that a device is
+    faster from integers. What stays of integers, ``Program.notes`` lists with the reason.
     """
 
     name: ClassVar[str] = "prepare_quantization"
@@ -57,6 +58,7 @@ class PrepareQuantization(Pass):
         "reshape": "a dequantize moves in front of it",
         "transpose": "a dequantize moves in front of it",
         "slice": "a dequantize moves in front of it",
+        "concat": "dequantizes move in front of it",
         "resize": "a dequantize moves in front of one that picks the nearest",
         "pooling": "a dequantize moves in front of a maximum",
         "activation": "bounds of integers become bounds in front of their quantize",
@@ -222,7 +224,8 @@ def _bound_before(program: Program, node: Node) -> bool:
 
 def _move(program: Program, node: Node) -> bool:
     """Move Dequantizes, alike and of one scale, in front of *node*, which hands on integers; say whether it did."""
-    if not hands_on(node) or not node.output.readers or not _from_quantize(node.inputs[0]):
+    moves = hands_on(node) or (isinstance(node.primitive, Concat) and not node.fused)
+    if not moves or not node.output.readers or not all(map(_from_quantize, node.inputs)):
         return False
     readers = sorted(node.output.readers, key=program.position)
     first, numbers = readers[0], {_numbers(n) if isinstance(n.primitive, Dequantize) else None for n in readers}
@@ -231,11 +234,14 @@ def _move(program: Program, node: Node) -> bool:
         return False
     if read_outside(program, node.output, readers) is not None or apart([node, *readers]) is not None:
         return False
-    floats = program.insert(first.primitive, [node.inputs[0], *first.inputs[1:]], sources=readers, before=node)
+    floats = {
+        x: program.insert(first.primitive, [x, *first.inputs[1:]], sources=readers, before=node).output
+        for x in dict.fromkeys(node.inputs)
+    }
     for reader in readers[1:]:
         program.rewire(reader.output, first.output)
         program.erase(reader)
-    substitute(program, [node, first], node.primitive, [floats.output], node)
+    substitute(program, [node, first], node.primitive, [floats[x] for x in node.inputs], node)
     return True
 
 

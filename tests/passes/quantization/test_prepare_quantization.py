@@ -7,6 +7,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.ops.activation import Activation
+from clgraph.ops.concat import Concat
 from clgraph.ops.dynamic_quantize import DynamicQuantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.integer_matmul import IntegerMatMul
@@ -119,6 +120,18 @@ def test_what_hands_on_integers_to_several_readers_hands_on_floats() -> None:
     net.add("moved", MAXIMUM, net.quantize("q", "x"))
     ends = [net.add(f"r{name}", RELU, net.dequantize(name, "moved")) for name in "ab"]
     assert net.made(*ends) == ["activation", MAXIMUM.kind, "activation", "activation"]
+
+
+def test_integers_that_are_joined_are_joined_as_floats() -> None:
+    """As TFLite's converters write it: a concatenation of integers of one scale."""
+    net = Quantised()
+    first, second = net.quantize("a", "x"), net.quantize("b", net.add("r", RELU, "x"))
+    net.dequantize("d", net.add("c", Concat(1), first, second, first))
+    assert net.made("d", net.dequantize("beside", first)) == ["activation", "activation", "activation", "concat"]
+    # What was no rounding just now is joined as it is.
+    net = Quantised()
+    net.dequantize("d", net.add("c", Concat(1), net.quantize("a", "x"), net.input("bytes", (1, 3, 4, 4), DType.U8)))
+    assert net.made("d") == ["quantize", "concat", "dequantize"]
 
 
 def test_integers_that_are_handed_on_to_readers_of_several_scales_stay() -> None:
