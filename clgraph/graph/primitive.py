@@ -100,6 +100,11 @@ class Primitive:
         """
         return frozenset()
 
+    @property
+    def picks(self) -> tuple[tuple[int, int, int], ...]:
+        """Slots of data and of the indices that pick from it, negative ones from the back, and along which axis."""
+        return ()
+
     @abstractmethod
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         """Return the output layouts (plain unless the primitive is about formats).

@@ -13,6 +13,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
 from clgraph.graph.topology import Topology
 from clgraph.model.delivery import Outputs, as_arrays, enqueue_network, run_network, wanted_types
+from clgraph.model.fed_indices import check_indices, fed_indices
 from clgraph.model.feeds import arranged, as_given, foreign_places, shared_places
 from clgraph.model.specialisations import Specialisation, Specialisations
 from clgraph.model.state.remembering import Remembering
@@ -53,7 +54,7 @@ class Running(Remembering):
         self._uses_driver = device.kind != "host" and device.name != "null"
         self._random = RANDOM_KEY in topology.inputs
         self._fed = [(name, None) for name in self.input_names]
-        self._wanted = wanted_types(topology.inputs.values())
+        self._wanted, self._indices = wanted_types(topology.inputs.values()), fed_indices(topology)
         self._quick: tuple[Specialisation, QuickRun] | None = None
 
     @overload
@@ -142,6 +143,8 @@ class Running(Remembering):
             return None
         latest, quick = self._quick
         check_process()
+        if self._indices:
+            check_indices(feeds, self._indices)
         with self._lock:
             return quick(feeds) if self._specialisations.latest is latest else None
 
@@ -274,7 +277,9 @@ class Running(Remembering):
         self._check_open()
         if self._random and isinstance(feeds, Mapping) and RANDOM_KEY not in feeds:
             feeds = {**feeds, RANDOM_KEY: fresh_key()}
-        return as_arrays(feeds, self._wanted)
+        arrays = as_arrays(feeds, self._wanted)
+        check_indices(arrays, self._indices)
+        return arrays
 
     def _host_arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
         return {n: a if isinstance(a, np.ndarray) else a.numpy() for n, a in self._arrays(feeds).items()}

@@ -36,6 +36,10 @@ class Gather(Primitive):
     kind: ClassVar[str] = "gather"
     holds_sizes: ClassVar[bool] = False
 
+    @property
+    def picks(self) -> tuple[tuple[int, int, int], ...]:
+        return ((0, 1, self.axis),)
+
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(Gather(positive_axis(self.axis, inputs[0].rank)), (0, 1))
 

@@ -31,6 +31,10 @@ class GatherElements(Primitive):
     kind: ClassVar[str] = "gather_elements"
     holds_sizes: ClassVar[bool] = False
 
+    @property
+    def picks(self) -> tuple[tuple[int, int, int], ...]:
+        return ((0, 1, self.axis),)
+
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(GatherElements(positive_axis(self.axis, inputs[0].rank)), (0, 1))
 

@@ -15,6 +15,7 @@ from clgraph.errors import OptionError
 from clgraph.graph.open_batch import open_batch
 from clgraph.graph.signature import Signature
 from clgraph.model.delivery import Outputs, as_arrays, wanted_types
+from clgraph.model.fed_indices import check_indices, fed_indices
 from clgraph.model.feeds import arranged, as_given
 from clgraph.model.model import Model
 from clgraph.model.run_queue import RunFuture
@@ -79,7 +80,7 @@ class StreamedModel:
         self._not_joined: dict[Key, str] = {}
         self._work = Work(RequestQueue(queue_size), batching or NO_BATCHES, {}, Figures(), threading.Lock())
         self._batching = batching
-        self._wanted = wanted_types(first.inputs)
+        self._wanted, self._indices = wanted_types(first.inputs), fed_indices(first.topology)
         self._fed = [(name, None) for name, _ in self._wanted]
         self.streams = streams = self._streams(make)
         self._threads = tuple(
@@ -216,6 +217,7 @@ class StreamedModel:
         feeds = arranged(given, named, self._fed)
         overridden = self.topology.overridable.keys() & feeds.keys()
         arrays = feeds if overridden else as_arrays(feeds, self._wanted)
+        check_indices(arrays, self._indices)
         # What another thread may end, or what is to lie in the caller's arrays, is no other's.
         alone = overridden or tensors or isinstance(outputs, Mapping) or cancellation is not None
         key, rows, length = (None, 1, 0) if alone or self._batching is None else self._key(arrays)

@@ -94,6 +94,14 @@ def test_caches_grow_by_doubling_and_no_length_compiles_anything(decoder, monkey
     assert programs(model) <= 3
 
 
+def test_a_token_that_the_vocabulary_does_not_have_is_refused_and_the_session_goes_on(decoder):
+    d, model, run = decoder
+    session = model.session()
+    with pytest.raises(InputError, match=r"'input_ids': index 320 is out of range: .* picks from 320 slices"):
+        session.run(rest(session, d, [[*PROMPT, 320]]))
+    assert in_session(session, d, PROMPT, 3) == greedy_tokens(run, d, PROMPT, 3)
+
+
 def test_prompts_in_pieces_have_the_logits_of_whole_ones(decoder):
     d, model, run = decoder
     ids = np.random.default_rng(1).integers(0, 300, (1, 150))

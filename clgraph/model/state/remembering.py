@@ -12,6 +12,7 @@ import numpy as np
 from clgraph.errors import InputError, UnsupportedError
 from clgraph.model.delivery import Outputs
 from clgraph.model.described import Described
+from clgraph.model.fed_indices import FedIndices
 from clgraph.model.specialisations import Specialisation, Specialisations
 from clgraph.network.cancelling import Cancellation
 
@@ -28,6 +29,7 @@ class Remembering(Described):
 
     _specialisations: Specialisations
     _wanted: tuple[tuple[str, Any], ...]
+    _indices: tuple[FedIndices, ...]
 
     @property
     def state(self) -> tuple[StatePair, ...]:
@@ -67,7 +69,7 @@ class Remembering(Described):
         carried = Carried(self.topology, pairs)
         fed = [(name, dtype) for name, dtype in self._wanted if name in self._kept_topology.fed]
         lock = self._specialisations.lock
-        return Session(self._keeper, carried, fed, self.output_names, cast("Any", self).run, lock, most)
+        return Session(self._keeper, carried, fed, self._indices, self.output_names, cast("Any", self).run, lock, most)
 
     @cached_property
     def _may_keep(self) -> bool:

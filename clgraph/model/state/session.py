@@ -11,6 +11,7 @@ import numpy as np
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.model.delivery import as_arrays
+from clgraph.model.fed_indices import FedIndices, check_indices
 from clgraph.model.feeds import arranged
 from clgraph.model.state.caches import Caches
 from clgraph.model.state.carried import Carried
@@ -35,6 +36,7 @@ class Session:
         keeper: Keeper,
         carried: Carried,
         wanted: Sequence[tuple[str, Any]],
+        indices: Sequence[FedIndices],
         results: Sequence[str],
         run_model: RunModel,
         lock: AbstractContextManager[Any],
@@ -43,7 +45,8 @@ class Session:
         """Begin without a token.
 
         Args:
-            wanted: Names and types of the model's inputs; *results*, names of its outputs.
+            wanted: Names and types of the model's inputs; *indices*, those that hold indices; *results*, names of its
+                outputs.
             lock: Held while anything of the model runs.
             most: How many tokens a text may have.
         """
@@ -52,7 +55,7 @@ class Session:
         self._presents = {pair.output for pair in keeper.parts.pairs} if keeper.parts else set[str]()
         self._kept_inputs, self._kept_outputs = ({getattr(p, end) for p in self.state} for end in ("input", "output"))
         self._wanted = [(name, dtype) for name, dtype in wanted if name not in self._kept_inputs]
-        self._types, self._results = dict(wanted), tuple(results)
+        self._types, self._indices, self._results = dict(wanted), indices, tuple(results)
         self._caches: Caches | None = None
         self._length = 0
 
@@ -152,6 +155,7 @@ class Session:
         parts = self._keeper.parts
         left_out = [] if parts is None else [n for n in parts.growing if n not in given and len(parts.shapes[n]) == 2]
         arrays = _on_host(as_arrays(given, [(n, t) for n, t in self._wanted if n not in left_out]))
+        check_indices(arrays, self._indices)
         if parts is not None:
             parts.check_ranks(arrays)
         if parts is not None and left_out:

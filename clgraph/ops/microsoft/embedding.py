@@ -36,6 +36,12 @@ class EmbeddingSum(Composite):
 
     kind: ClassVar[str] = "embedding_sum"
 
+    @property
+    def picks(self) -> tuple[tuple[int, int, int], ...]:
+        at = {name: 3 + i for i, name in enumerate(self.given)}
+        segments = ((at["segment_table"], at["segments"], 0),) if "segments" in at else ()
+        return ((1, 0, 0), *segments, *(((2, at["places"], 0),) if "places" in at else ()))
+
     def compose(self, c: Composition) -> Sequence[str]:
         words, table, places = c.inputs[:3]
         given = dict(zip(self.given, c.inputs[3:], strict=True))
