@@ -308,5 +308,5 @@ def test_views_of_inputs_are_read_and_parts_of_results_are_written_where_the_cal
             np.testing.assert_array_equal(found["flat"], x * x)
             np.testing.assert_array_equal(found["whole"][1:3], sign * sign * np.abs(thick))
             np.testing.assert_array_equal(found["whole"][3:], sign * want[3:])
-        places = model._current().network._places[engine.info.name]
+        places = model._current().network.bound.places[engine.info.name]
         assert {v.name for v in places.borrowed} == set(names.split()), names
