@@ -12,6 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import InputError, ModelError, UnknownValueError
 from clgraph.graph.about import NOWHERE, About
+from clgraph.graph.fed_indices import FedIndices, fed_indices
 from clgraph.graph.host_types import describe_constant
 from clgraph.graph.known_values import make_known
 from clgraph.graph.layer import Layer, enter, refuse
@@ -79,6 +80,11 @@ class Topology:
             or (x.primitive.kind == "concat" and x.inputs[0] in self.inputs and x.outputs[0] in made)
             for x in self.layers
         )
+
+    @property
+    def indices(self) -> tuple[FedIndices, ...]:
+        """The inputs whose elements are indices into constants."""
+        return fed_indices(self.inputs, self.constants, self.layers)
 
     def constant(self, name: str, array: Array) -> str:
         """Add data under *name* (kept as it is, not copied). Returns *name*."""

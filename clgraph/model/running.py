@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 import numpy as np
 
 from clgraph.errors import ClosedError, InputError
+from clgraph.graph.fed_indices import check_indices
 from clgraph.graph.primitive import Array
 from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
 from clgraph.graph.topology import Topology
 from clgraph.model.delivery import Outputs, as_arrays, enqueue_network, run_network, wanted_types
-from clgraph.model.fed_indices import check_indices, fed_indices
 from clgraph.model.feeds import arranged, as_given, foreign_places, shared_places
 from clgraph.model.specialisations import Specialisation, Specialisations
 from clgraph.model.state.remembering import Remembering
@@ -54,7 +54,7 @@ class Running(Remembering):
         self._uses_driver = device.kind != "host" and device.name != "null"
         self._random = RANDOM_KEY in topology.inputs
         self._fed = [(name, None) for name in self.input_names]
-        self._wanted, self._indices = wanted_types(topology.inputs.values()), fed_indices(topology)
+        self._wanted, self._indices = wanted_types(topology.inputs.values()), topology.indices
         self._quick: tuple[Specialisation, QuickRun] | None = None
 
     @overload

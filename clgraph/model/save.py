@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import numpy as np
@@ -132,7 +132,8 @@ def _families(s: Specialisation, blobs: Blobs) -> dict[str, Json]:
 
 def _signatures(t: Topology, add: Add) -> Json:
     """Return what a topology says of itself, without layers and constants."""
-    return encode_topology(replace(t, constants={}, layers=[], _made=set()), add) | {"keeps_keys": t.keeps_keys}
+    known = {"keeps_keys": t.keeps_keys, "indices": [list(astuple(x)) for x in t.indices]}
+    return encode_topology(replace(t, constants={}, layers=[], _made=set()), add) | known
 
 
 def _libraries(s: Specialisation) -> dict[str, Library]:

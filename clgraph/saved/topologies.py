@@ -12,6 +12,7 @@ from clgraph.core.digests import blake2
 from clgraph.core.dtype import DType
 from clgraph.errors import ModelError
 from clgraph.graph.about import About
+from clgraph.graph.fed_indices import FedIndices
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
@@ -35,6 +36,7 @@ _FORM = {
     "overridable": list[_Signature],
     "deciding": list[str],
     "keeps_keys": bool,
+    "indices": list[tuple[str, int, str]],
     "constants": list[tuple[str, Any]],
     "layers": list[LAYER_FORM],
 }
@@ -46,11 +48,17 @@ class SavedTopology(Topology):
 
     _read: Callable[[], dict[str, Any]]
     _keeps_keys: bool
+    _indices: tuple[FedIndices, ...]
 
     @property
     def keeps_keys(self) -> bool:
         """Whether a layer takes past keys and values; as the file says, so that none is read for it."""
         return self._keeps_keys if "_keeps_keys" in self.__dict__ else super().keeps_keys
+
+    @property
+    def indices(self) -> tuple[FedIndices, ...]:
+        """The inputs whose elements are indices into constants; as the file says, so that no layer is read for it."""
+        return self._indices if "_indices" in self.__dict__ else super().indices
 
     def read_by(self, read: Callable[[], dict[str, Any]]) -> None:
         """Let *read* return the attributes that are not there yet."""
@@ -81,6 +89,7 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
         "deciding": sorted(topology.deciding),
         "expanded": dict(topology.expanded),
         "keeps_keys": topology.keeps_keys,
+        "indices": [list(astuple(x)) for x in topology.indices],
         "constants": [[name, _constant(array, add)] for name, array in topology.constants.items()],
         "layers": [encode_layer(layer, add) for layer in topology.layers],
     }
@@ -143,6 +152,7 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
         topology.deciding = frozenset(data.get("deciding", []))
         topology.overridable = {s.name: s for s in map(_read_signature, data.get("overridable", []))}
         topology._keeps_keys = bool(data.get("keeps_keys", False))
+        topology._indices = tuple(FedIndices(*x) for x in data.get("indices", []))
     topology._read = read
     return topology
 

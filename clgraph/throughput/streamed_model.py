@@ -12,10 +12,10 @@ from typing import Any, Self
 import numpy as np
 
 from clgraph.errors import OptionError
+from clgraph.graph.fed_indices import check_indices
 from clgraph.graph.open_batch import open_batch
 from clgraph.graph.signature import Signature
 from clgraph.model.delivery import Outputs, as_arrays, wanted_types
-from clgraph.model.fed_indices import check_indices, fed_indices
 from clgraph.model.feeds import arranged, as_given
 from clgraph.model.model import Model
 from clgraph.model.run_queue import RunFuture
@@ -80,7 +80,7 @@ class StreamedModel:
         self._not_joined: dict[Key, str] = {}
         self._work = Work(RequestQueue(queue_size), batching or NO_BATCHES, {}, Figures(), threading.Lock())
         self._batching = batching
-        self._wanted, self._indices = wanted_types(first.inputs), fed_indices(first.topology)
+        self._wanted, self._indices = wanted_types(first.inputs), first.topology.indices
         self._fed = [(name, None) for name, _ in self._wanted]
         self.streams = streams = self._streams(make)
         self._threads = tuple(

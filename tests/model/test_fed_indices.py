@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -46,6 +48,18 @@ def test_an_index_outside_of_the_table_is_refused_with_input_layer_and_range(nod
                     session.run(None, feeds)
                 with pytest.raises((peers.InvalidArgument, peers.Fail)):
                     peer.run(None, feeds)
+
+
+@pytest.mark.opencl
+def test_a_saved_model_refuses_it_without_reading_a_layer(tmp_path: Path) -> None:
+    with clgraph.compile(model(NODES["reshaped"])) as compiled:
+        compiled.run({"ids": np.array([[1, 9]])})
+        compiled.save(tmp_path / "model.clg")
+    with clgraph.load(tmp_path / "model.clg") as loaded:
+        with pytest.raises(InputError, match="index 10"):
+            loaded.run({"ids": np.array([[1, 10]])})
+        assert "layers" not in loaded.topology.__dict__
+        assert loaded.run({"ids": np.array([[1, 9]])})["y"].shape == (2, 4)
 
 
 def test_streams_refuse_it_too_and_go_on() -> None:

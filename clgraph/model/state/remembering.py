@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from clgraph.errors import InputError, UnsupportedError
+from clgraph.graph.fed_indices import FedIndices
 from clgraph.model.delivery import Outputs
 from clgraph.model.described import Described
-from clgraph.model.fed_indices import FedIndices
 from clgraph.model.specialisations import Specialisation, Specialisations
 from clgraph.network.cancelling import Cancellation
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from clgraph.errors import InputError
+from clgraph.graph.fed_indices import FedIndices, check_indices
 from clgraph.graph.primitive import Array
 from clgraph.model.delivery import as_arrays
-from clgraph.model.fed_indices import FedIndices, check_indices
 from clgraph.model.feeds import arranged
 from clgraph.model.state.caches import Caches
 from clgraph.model.state.carried import Carried

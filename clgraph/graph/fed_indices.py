@@ -5,14 +5,15 @@ Kernels clamp an index that lies outside; one that is fed is refused before the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import InputError
-from clgraph.graph.topology import Topology
+from clgraph.graph.layer import Layer
+from clgraph.graph.primitive import Array
 
 _KEEPING = frozenset({"reorder", "reshape", "squeeze", "unsqueeze", "flatten", "transpose", "expand", "tile"})
 """Layers whose results are elements of their first input, of whatever integer type."""
@@ -27,18 +28,20 @@ class FedIndices:
     layer: str
 
 
-def fed_indices(topology: Topology) -> tuple[FedIndices, ...]:
-    """Return the inputs of *topology* whose elements are indices into constants."""
+def fed_indices(
+    inputs: Container[str], constants: Mapping[str, Array], layers: Iterable[Layer]
+) -> tuple[FedIndices, ...]:
+    """Return the *inputs* whose elements are indices into *constants* in *layers*."""
     made: dict[str, str] = {}
     found = []
-    for layer in topology.layers:
+    for layer in layers:
         if layer.primitive.kind in _KEEPING:
             made[layer.outputs[0]] = layer.inputs[0]
         for data, indices, axis in layer.primitive.picks:
-            table, name = topology.constants.get(layer.inputs[data]), layer.inputs[indices]
+            table, name = constants.get(layer.inputs[data]), layer.inputs[indices]
             while name in made:
                 name = made[name]
-            if table is not None and table.ndim and name in topology.inputs:
+            if table is not None and table.ndim and name in inputs:
                 found.append(FedIndices(name, table.shape[axis], layer.origin[0]))
     return tuple(found)
 
