@@ -33,7 +33,7 @@ def fed_indices(
 ) -> tuple[FedIndices, ...]:
     """Return the *inputs* whose elements are indices into *constants* in *layers*."""
     made: dict[str, str] = {}
-    found = []
+    found: dict[tuple[str, int], FedIndices] = {}
     for layer in layers:
         if layer.primitive.kind in _KEEPING:
             made[layer.outputs[0]] = layer.inputs[0]
@@ -41,9 +41,11 @@ def fed_indices(
             table, name = constants.get(layer.inputs[data]), layer.inputs[indices]
             while name in made:
                 name = made[name]
-            if table is not None and table.ndim and name in inputs:
-                found.append(FedIndices(name, table.shape[axis], layer.origin[0]))
-    return tuple(found)
+            # An axis that the table does not have is refused where the layer is bound.
+            if name in inputs and table is not None and -table.ndim <= axis < table.ndim:
+                size = table.shape[axis]
+                found.setdefault((name, size), FedIndices(name, size, layer.origin[0]))
+    return tuple(found.values())
 
 
 def check_indices(feeds: Mapping[str, Any], indices: Iterable[FedIndices]) -> None:

@@ -83,8 +83,8 @@ class Topology:
 
     @property
     def indices(self) -> tuple[FedIndices, ...]:
-        """The inputs whose elements are indices into constants."""
-        return fed_indices(self.inputs, self.constants, self.layers)
+        """The inputs whose elements are indices into constants, in layers that an output needs."""
+        return fed_indices(self.inputs, self.constants, self.needed())
 
     def constant(self, name: str, array: Array) -> str:
         """Add data under *name* (kept as it is, not copied). Returns *name*."""

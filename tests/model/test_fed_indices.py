@@ -13,7 +13,9 @@ from onnxruntime.capi import onnxruntime_pybind11_state as peers
 import clgraph
 from clgraph import onnxruntime as ours
 from clgraph.errors import InputError
+from clgraph.graph.topology import Topology
 from clgraph.onnxruntime.statuses import InvalidArgument
+from clgraph.ops.gather import Gather
 
 TABLE = onnx.numpy_helper.from_array(np.arange(40, dtype=np.float32).reshape(10, 4), "table")
 NODES = {
@@ -48,6 +50,18 @@ def test_an_index_outside_of_the_table_is_refused_with_input_layer_and_range(nod
                     session.run(None, feeds)
                 with pytest.raises((peers.InvalidArgument, peers.Fail)):
                     peer.run(None, feeds)
+
+
+def test_only_layers_that_an_output_needs_count_once_each_and_an_axis_that_is_none_is_not_looked_up() -> None:
+    made = Topology()
+    made.input("ids", ("N",), np.int64)
+    for name, rows, axis in (("small", 3, 0), ("table", 10, 0), ("again", 10, -2), ("odd", 5, 7)):
+        made.constant(name, np.zeros((rows, 4), np.float32))
+        made.add(f"picked_{name}", Gather(axis), name, "ids")
+    made.output("picked_table")
+    made.output("picked_again")
+    made.output("picked_odd")
+    assert [(i.name, i.size, i.layer) for i in made.indices] == [("ids", 10, "picked_table")]
 
 
 @pytest.mark.opencl
