@@ -12,11 +12,14 @@
 // chunks, row_chunks     chunks in all, in one row, about equally long
 // ticket_chunks, ticket_groups, groups, spans, batch_tickets   of one ticket; groups in all; tickets side by side over the
 //                        chunks, tickets of one image
+// wide                   pixels of a chunk; 0: those of a row are about equally long
 // first_id               id of the one-row instance, neighbours follow
+// tiles_id               id of the instance of tile registers, which has any pixels; -1: it is not used
 // fetched                elements of the next group fetched with each pair; 0: none
 // low, high              bounds of the result, after the residual
 //
 // Error as in micro_pairs.cl, one rounding each for bias and residual. Post-operations follow on each chunk.
+#include "amx.clh"
 #include "conv_chunks.clh"
 #include "fsv16.clh"
 
@@ -28,6 +31,7 @@ static void conv_pairs(__global const conv_pairs_desc* d, __global char** banks,
   const int first_chunk = span * d->ticket_chunks, last_chunk = min(first_chunk + d->ticket_chunks, d->chunks);
   const int row_chunks = d->row_chunks, width = d->width;
   __global const ushort* a = AT(const ushort, banks, d->a) + (long)n * d->a_n;
+  if (d->tiles_id >= 0) TILES_BEGIN;
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     const int block = g * 4, nb = min(4, d->blocks - block);
     __global const float *bias = 0, *res = 0;
@@ -38,10 +42,11 @@ static void conv_pairs(__global const conv_pairs_desc* d, __global char** banks,
     __global const ushort* next = w + (d->fetched && g + 1 < d->groups ? d->weight_group : 0);
     for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
       const int y = chunk / row_chunks, part = chunk - y * row_chunks;
-      const int x0 = chunk_start(part, row_chunks, 0, width), count = chunk_start(part + 1, row_chunks, 0, width) - x0;
+      const int x0 = chunk_start(part, row_chunks, d->wide, width);
+      const int count = chunk_start(part + 1, row_chunks, d->wide, width) - x0;
       __global float* to = out + (long)y * d->out_y + x0 * 16;
-      micro_pairs(d->first_id + count - 1, a + (long)y * d->a_y + (long)x0 * d->a_x, d->a_x, w, bias,
-                  res ? res + (long)y * d->res_y + x0 * 16 : 0, d->res_c, to, 16, d->out_c, nb * 16, d->pairs, d->runs_x,
+      micro_pairs(d->tiles_id >= 0 ? d->tiles_id : d->first_id + count - 1, a + (long)y * d->a_y + (long)x0 * d->a_x, d->a_x, w,
+                  bias, res ? res + (long)y * d->res_y + x0 * 16 : 0, d->res_c, to, 16, d->out_c, count, nb * 16, d->pairs, d->runs_x,
                   d->runs_y, d->run_x, d->run_y, d->low, d->high, next, d->fetched);
       next += (long)d->fetched * d->pairs * d->runs_x * d->runs_y;
       for (int b = 0; b < nb; b++) {
@@ -52,4 +57,5 @@ static void conv_pairs(__global const conv_pairs_desc* d, __global char** banks,
       }
     }
   }
+  if (d->tiles_id >= 0) TILES_END;
 }

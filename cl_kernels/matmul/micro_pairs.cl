@@ -11,7 +11,7 @@
 //                NB * 16 columns the first `columns` exist and are written
 // pairs          neighbours of a row in a run, by 2;  runs_x, runs_y: of runs, run_x, run_y elements of a apart; a product of
 //                matrices has one
-// low, high      bounds of the result
+// rows           UR;  low, high: bounds of the result
 // ahead, step    as in micro_matmul.cl, in elements
 //
 // Products are exact, the sums run in float, in order: |error| <= 2 n 2^-24 sum |a b| of n pairs in all, a rounding each for
@@ -29,8 +29,8 @@
 NOINLINE static void micro_pairs(__global const ushort* restrict a, const long a_row, __global const ushort* restrict b,
                                  __global const float* restrict bias, __global const float* restrict res,
                                  const int res_block, __global float* restrict c, const int c_row, const int c_block,
-                                 const int columns, const int pairs, const int runs_x, const int runs_y, const int run_x,
-                                 const int run_y, const float low, const float high, __global const ushort* ahead,
+                                 const int rows, const int columns, const int pairs, const int runs_x, const int runs_y,
+                                 const int run_x, const int run_y, const float low, const float high, __global const ushort* ahead,
                                  const int step) {
   float16 sum[UR][NB];
   #pragma unroll
@@ -85,6 +85,6 @@ NOINLINE static void micro_pairs(__global const ushort* restrict a, const long a
 
 #ifndef CLGRAPH_LIBRARY
 __kernel void micro_pairs_alone(__global const ushort* a, __global const ushort* b, __global float* c, const int pairs) {
-  micro_pairs(a, 2 * pairs, b, 0, 0, 0, c, NB * 16, 16, NB * 16, pairs, 1, 1, 0, 0, -INFINITY, INFINITY, b, 0);
+  micro_pairs(a, 2 * pairs, b, 0, 0, 0, c, NB * 16, 16, UR, NB * 16, pairs, 1, 1, 0, 0, -INFINITY, INFINITY, b, 0);
 }
 #endif

@@ -32,6 +32,7 @@ _DEFINED = (
     "byte_pairs",
     "bf16",
     "vbmi",
+    "amx_bf16",
 )
 """Features that libraries know by a macro of that name."""
 _PLACE = r"(?P<file>[^:]+):(?P<line>\d+):(?:\d+:)? *(?P<what>.+)"

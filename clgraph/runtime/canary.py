@@ -44,6 +44,8 @@ _FILES = (
     "canary/canary_bf16.cl",
     "canary/canary_bf16_products.cl",
     "canary/canary_vbmi.cl",
+    "canary/canary_amx_bf16.cl",
+    "canary/canary_amx_bf16_products.cl",
 )
 
 
@@ -161,7 +163,7 @@ def _read(path: Path, key: str) -> dict[str, Any] | None:
         if not found["why"]:
             rates = Rates.from_data(found)
             numbers = (rates.worker_flops, rates.bf16_products, rates.fetching, *chain(*rates.bandwidths))
-            numbers += () if rates.cached is None else (rates.cached,)
+            numbers += tuple(r for r in (rates.cached, rates.amx_products) if r is not None)
             return found if min(numbers) > 0 else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -16,7 +16,7 @@ _READ_BYTES, _THIN_READ_BYTES = 128 << 20, 512 << 20
 """More than the caches of most CPUs, and of GPUs, hold; of a GPU so much that its launch does not count."""
 THIN = 256, 64
 """Work-groups a compute unit, and their size, where work-items are thin."""
-INSTRUCTIONS = frozenset({"vnni", "byte_pairs", "bf16", "vbmi"})
+INSTRUCTIONS = frozenset({"vnni", "byte_pairs", "bf16", "vbmi", "amx_bf16"})
 """Features of instructions that only some CPUs have, each with a kernel of its own."""
 
 Words = np.ndarray[tuple[int, ...], np.dtype[Any]]
@@ -44,10 +44,12 @@ class Canary:
         wanted = _THIN_READ_BYTES if self.thin else _READ_BYTES
         self.bytes = min(wanted, handle.max_mem_alloc_size // 4, handle.global_mem_size // 8)
         seen: set[str] = set()
-        pairs, self.fetches = "bf16" in self.further, handles.has_clang(handle)
-        names = ["values", "products", "read", *self.further, *["bf16_products"] * pairs, *["stream"] * self.fetches]
+        self.fetches = handles.has_clang(handle)
+        rates = [f"{name}_products" for name in ("bf16", "amx_bf16") if name in self.further]
+        names = ["values", "products", "read", *self.further, *rates, *["stream"] * self.fetches]
         text = f"#define SIMD {self.simd}\n" + "".join(expand(f"canary/canary_{name}.cl", seen) for name in names)
         options = "-cl-std=CL1.2 -cl-mad-enable" + " -DCLGRAPH_PREFETCH" * self.fetches
+        options += " -DCLGRAPH_AMX_BF16" * ("amx_bf16" in self.further)
         self.program = self.cl.build(self.context, handle, text, options)
         self.abi_warnings = self.cl.log_of(self.program, handle).count("changes the ABI")
 

@@ -98,11 +98,25 @@ def _wrong_lookups(canary: Canary) -> str:
     return "" if right else "it finds other bytes by vpermi2b than it should"
 
 
+def _wrong_tiles(canary: Canary) -> str:
+    """Try a product of 16 x 32 by 32 x 16 numbers that bfloat16 holds."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-8, 9, (16, 32)).astype(np.float32) for _ in range(2))
+    acc = rng.integers(-8, 9, (16, 16)).astype(np.float32)
+    halves = [(v.view(np.uint32) >> 16).astype(np.uint16) for v in (a, b)]
+    held = [canary.upload(v.view(np.int32)) for v in halves] + [canary.upload(acc)]
+    canary.run("amx_bf16", 1, *held)
+    right = b.reshape(16, 16, 2).transpose(0, 2, 1).reshape(32, 16)
+    good = np.array_equal(canary.read(held[2], acc), acc + a @ right)
+    return "" if good else "it computes other sums by tdpbf16ps than it should"
+
+
 _FURTHER: dict[str, Callable[[Canary], str]] = {
     "vnni": partial(_wrong_byte_sums, name="vnni", groups=2, end=256, instruction="vpdpbusd"),
     # Sums of two products of bytes below 128 do not saturate.
     "byte_pairs": partial(_wrong_byte_sums, name="byte_pairs", groups=4, end=128, instruction="vpmaddubsw"),
     "bf16": _wrong_bf16,
     "vbmi": _wrong_lookups,
+    "amx_bf16": _wrong_tiles,
 }
 """Instructions that only some CPUs have, by the feature: what is wrong with them, or an empty text."""

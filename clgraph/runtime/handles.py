@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from clgraph.core.log import Log
 from clgraph.errors import DeviceError
-from clgraph.runtime import calling_thread, driver, pocl
+from clgraph.runtime import amx, calling_thread, driver, pocl
 from clgraph.runtime.canary import Decision, Subject, decide
 from clgraph.runtime.cpus import usable_cores
 from clgraph.runtime.identity import identity_of
@@ -230,7 +230,10 @@ def identity(handle: Any, record: InstructionSet) -> str:
 
 def features(handle: Any, record: InstructionSet) -> frozenset[str]:
     """Return what kernels may use of *record*: inline assembly only where the driver is made to compile for it."""
-    return record.features if is_wheel(handle.platform) else record.features & {"fma"}
+    if not is_wheel(handle.platform):
+        return record.features & {"fma"}
+    tiles = record.features & amx.FEATURES
+    return record.features - tiles if tiles and amx.refusal() else record.features
 
 
 def notes(handle: Any, record: InstructionSet) -> tuple[str, ...]:
@@ -240,5 +243,7 @@ def notes(handle: Any, record: InstructionSet) -> tuple[str, ...]:
     name = pocl.reported_cpu(handle.version)
     called = "does not know this CPU" if name == "generic" else f"calls this CPU {name}"
     told = (f"LLVM 14 {called}: kernels are compiled for {record.cpu} ({record.name})",) * (name != record.cpu)
+    why = amx.refusal() if record.features & amx.FEATURES else ""
+    tiles = (f"AMX is not used: {why}",) * bool(why)
     before = ("PoCL was loaded before clgraph and does not use clgraph's kernel cache",) * pocl_was_loaded()
-    return (*told, *before)
+    return (*told, *tiles, *before)

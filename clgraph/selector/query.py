@@ -38,7 +38,8 @@ class DeviceInfo(Remembering):
             for CPUs; the counter of CPUs that let a program read it), ``fetch_ahead`` (the canary has measured that
             cores read faster what is fetched ahead), ``fma`` (multiply-adds in hardware), ``vnni``
             (``vpdpbusd`` on 512 bits, as inline assembly), ``bf16`` (``vdpbf16ps``, likewise), ``vbmi`` (``vpermi2b``,
-            likewise), ``bf16_products`` (the user allows products of numbers that are rounded to bfloat16),
+            likewise), ``amx_bf16`` (``tdpbf16ps``, likewise), ``bf16_products`` (the user allows products of numbers
+            that are rounded to bfloat16),
             ``nvidia_ptx`` (inline PTX) with ``sm80`` and the like (every compute capability that the device has),
             ``tf32x3``, ``f16x3`` (the user allows it), ``intel_dpas`` (Intel's matrix units in sub-groups of 8; with
             ``intel_dpas16``, of 16), ``amd_matrix`` (WMMA of RDNA 3; with ``amd_wmma12``, of RDNA 4; with ``amd_mfma``,

@@ -81,6 +81,9 @@ def test_what_only_some_cpus_of_a_record_have_is_a_feature_where_their_flags_say
     }
     assert "vbmi" not in found["sapphire"][-1].features | found["sapphire"][2].features
     assert found["cascadelake"][0].identity != found["icelake"][0].identity
+    tiles = of_host(flags_of("sapphire") | {"amx_bf16"})
+    assert "amx_bf16" in tiles[0].features - found["sapphire"][0].features
+    assert "amx_bf16" not in tiles[1].features
 
 
 def test_a_record_survives_json():

@@ -57,10 +57,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         or not RAN
     ):
         return
+    from clgraph.runtime.instruction_sets import instruction_sets, of_host
     from clgraph.selector.implementation import IMPLEMENTATIONS
 
+    known = {name for i in instruction_sets() for name in (*i.features, *(name for name, _ in i.optional))}
+    unknown = known - of_host()[0].features
     emulated = {"nvidia_ptx", "intel_dpas", "amd_matrix"} if why_no_machine() else set()
-    absent = {"subgroups"} | emulated
+    absent = {"subgroups"} | emulated | unknown
     asked = [i for i in IMPLEMENTATIONS.values() if not absent & i.serves.features]
     missing = [i.name for i in asked if i.name not in RAN]
     if missing:

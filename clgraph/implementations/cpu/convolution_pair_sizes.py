@@ -12,7 +12,7 @@ from clgraph.implementations.cpu.convolution_sizes import RUN_HALF_CYCLES, flat_
 from clgraph.implementations.cpu.cost import TicketRanges, runs, split, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES, Planes, planes
 from clgraph.implementations.cpu.matmul import GROUP
-from clgraph.implementations.cpu.matmul_pairs import ROWS
+from clgraph.implementations.cpu.pair_blocks import PairBlock, pair_block, tile_seconds
 from clgraph.ops.convolution import Convolution
 from clgraph.selector.query import Query
 
@@ -47,11 +47,12 @@ class PairSizes:
     depth: int
     pairs: int
     runs: tuple[int, int]
+    block: PairBlock
 
     @property
     def chunks(self) -> int:
         """Parts of a row."""
-        return -(-self.width // ROWS)
+        return -(-self.width // self.block.rows)
 
     @property
     def groups(self) -> int:
@@ -77,6 +78,7 @@ def pair_sizes(q: Query[Convolution]) -> PairSizes:
     depth = -(-x.channels // 2) * 2
     joined = dilation[1] == 1
     flat = single and flat_planes(q, y)
+    pairs = depth // 2 * (kernel[1] if joined else 1)
     return PairSizes(
         x=x,
         y=y,
@@ -88,8 +90,9 @@ def pair_sizes(q: Query[Convolution]) -> PairSizes:
         pads=before,
         rounded=(rows, pixels),
         depth=depth,
-        pairs=depth // 2 * (kernel[1] if joined else 1),
+        pairs=pairs,
         runs=(kernel[0], 1 if joined else kernel[1]),
+        block=pair_block(q.device, pairs),
     )
 
 
@@ -109,6 +112,8 @@ class PairTickets:
 
 def chunk_seconds(q: Query[Convolution], s: PairSizes) -> float:
     """Return one worker's time for one chunk of one group of output channels."""
+    if s.block.tiles_id >= 0:
+        return tile_seconds(q.device, s.steps, min(s.width, s.block.rows))
     pixels = s.width / s.chunks
     products = _BLOCKS * pixels * 2 / q.device.costs.bf16_products
     pair = max(half_cycles(_BLOCKS, round(pixels)), products)

@@ -83,7 +83,9 @@ class ConvPairsDesc(OutPlanes, Surface, Descriptor):
     groups: Int
     spans: Int
     batch_tickets: Int
+    wide: Int
     first_id: Int
+    tiles_id: Int
     fetched: Int
     low: Float
     high: Float
@@ -201,7 +203,9 @@ class ConvPairs(Implementation[Convolution]):
             groups=s.groups,
             spans=t.chunks.count,
             batch_tickets=t.count,
+            wide=s.block.rows if s.block.tiles_id >= 0 else 0,
             first_id=0,
+            tiles_id=s.block.tiles_id,
             fetched=fetched(t.chunks.each) if 2 * weight_group * s.groups > CACHED else 0,
             low=registers.low,
             high=registers.high,
@@ -210,4 +214,5 @@ class ConvPairs(Implementation[Convolution]):
             Tile("bfloat_pixels", rounding, t.rounding.count),
             Tile("conv_pairs", product, t.count * y.batch, post=blocked_posts(q, registers.taken)),
         )
-        return Plan(steps, (2 * s.rounded[0] * row * y.batch,))
+        # Of the last pixels a whole block is read.
+        return Plan(steps, (2 * (s.rounded[0] * row * y.batch + s.block.rows * s.stride[1] * s.depth),))

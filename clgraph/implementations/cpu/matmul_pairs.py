@@ -21,21 +21,12 @@ from clgraph.implementations.cpu.matmul import (
     row_seconds,
     strided_product,
 )
+from clgraph.implementations.cpu.pair_blocks import PairBlock, pair_block, tile_seconds
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements
-from clgraph.selector.library import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import BFLOATS, Query
-
-_FILE = "matmul/micro_pairs.cl"
-ROWS = 6
-"""Most rows of an instance."""
-
-MICROS = micro_family(
-    "micro_pairs",
-    {16: [Micro.of(_FILE, UR=rows, NB=4) for rows in range(1, ROWS + 1)], 8: [Micro.of(_FILE, UR=1, NB=4)]},
-)
 
 _OVER = 1.04
 """What rows take beyond their products: those of floats by how many more are made in a time."""
@@ -81,6 +72,7 @@ class MatMulPairsDesc(Descriptor):
     spans: Int
     widest: Int
     first_id: Int
+    tiles_id: Int
     fetched: Int
 
 
@@ -99,14 +91,22 @@ def _tickets(q: Query[MatMul]) -> MatMulTickets:
     whole = TicketRanges(1, p.rows.size)
     if groups >= 4 * q.device.workers or row * p.rows.size <= wanted:
         return MatMulTickets(whole, split(groups, row * p.rows.size, wanted, q.device.workers), whole)
-    found = split(-(-p.rows.size // ROWS), row * ROWS, wanted, q.device.workers)
-    rows = found.each * ROWS
+    most = _block(q, p).rows
+    found = split(-(-p.rows.size // most), row * most, wanted, q.device.workers)
+    rows = found.each * most
     return MatMulTickets(TicketRanges(-(-p.rows.size // rows), rows), TicketRanges(groups, 1), whole)
 
 
 def _row_seconds(q: Query[MatMul], p: StridedProduct) -> float:
     """Return one worker's time for one row of one group of columns."""
-    return row_seconds(q, p) * _OVER / q.device.costs.bf16_products
+    if (block := _block(q, p)).tiles_id < 0:
+        return row_seconds(q, p) * _OVER / q.device.costs.bf16_products
+    rows = min(block.rows, p.rows.size)
+    return tile_seconds(q.device, p.depth // 2, rows) / rows
+
+
+def _block(q: Query[MatMul], p: StridedProduct) -> PairBlock:
+    return pair_block(q.device, p.depth // 2 if p.depth % 2 == 0 else 1)
 
 
 def _padded(p: StridedProduct) -> int:
@@ -167,6 +167,7 @@ class MatMulPairs(Implementation[MatMul]):
     def plan(cls, q: Query[MatMul]) -> Plan:
         p, t = strided_product(q), _tickets(q)
         rows, padded, pairs, first = p.rows.size, _padded(p), -(-p.depth // 2), _rounding(q, p)
+        block = _block(q, p)
         rounding = BfloatRowsDesc(
             x=Ref("in0", 4 * q.inputs[0].origin),
             out=Ref("scratch0"),
@@ -195,16 +196,18 @@ class MatMulPairs(Implementation[MatMul]):
             tiers=t.groups.count,
             ticket_rows=t.rows.each,
             spans=t.rows.count,
-            widest=ROWS,
+            widest=block.rows,
             first_id=0,
-            fetched=fetched(-(-t.rows.each // ROWS)) if q.inputs[1].nbytes > CACHED else 0,
+            tiles_id=block.tiles_id,
+            fetched=fetched(-(-t.rows.each // block.rows)) if q.inputs[1].nbytes > CACHED else 0,
         )
         tickets = t.rows.count * t.groups.count * p.batch.size
         steps = (
             Tile("bfloat_rows", rounding, first.count),
             Tile("matmul_pairs", product, tickets, post=matmul_posts(q, p)),
         )
-        return Plan(steps, (2 * rows * p.batch.size * padded,))
+        # Of the last rows a whole block is read.
+        return Plan(steps, (2 * (rows * p.batch.size + block.rows) * padded,))
 
 
 def fetched(pieces: int) -> int:

@@ -17,7 +17,7 @@ from clgraph.selector.query import BFLOATS, DeviceInfo
 from tests.support.features import needs
 from tests.support.graphs import FLOAT, graph
 from tests.support.graphs import model as model_of
-from tests.support.run_tiles import POSTS, any_halo, check_tiles, pose, post_list
+from tests.support.run_tiles import POSTS, any_halo, check_tiles, pose, post_list, with_weights
 
 F = np.float32
 ABLE = frozenset({"bf16", "fma", BFLOATS})
@@ -29,10 +29,11 @@ def bfloats(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 @pytest.mark.opencl
-def test_sums_of_rounded_numbers_agree_with_float64(engine):
+@pytest.mark.parametrize("tiles", [False, True])
+def test_sums_of_rounded_numbers_agree_with_float64(engine, tiles):
     """Where nothing is left to round the inputs lose nothing: any window, stride, pad, dilation, channels, list."""
-    needs(engine, "bf16")
-    info = replace(engine.info, features=engine.info.features | {BFLOATS})
+    needs(engine, "amx_bf16" if tiles else "bf16")
+    info = replace(engine.info, features=(engine.info.features | {BFLOATS}) - ({"amx_bf16"} if not tiles else set()))
     wide = type("Wide", (), {"info": info, "__getattr__": lambda _, name: getattr(engine, name)})()
     for seed in range(24):
         rng = np.random.default_rng(seed)
@@ -40,9 +41,10 @@ def test_sums_of_rounded_numbers_agree_with_float64(engine):
         strides = tuple(int(s) for s in rng.integers(1, 4, 2)) if seed % 3 else (1, 1)
         dilations = tuple(int(d) for d in rng.integers(1, 3, 2)) if seed % 4 == 3 else (1, 1)
         pads = tuple((int(a), int(b)) for a, b in rng.integers(0, 3, (2, 2))) if seed % 2 else ((0, 0), (0, 0))
-        channels, outputs = (int(n) for n in rng.choice((3, 16, 17, 40, 64, 70, 130), 2))
+        channels, outputs = (int(n) for n in rng.choice((32, 64, 96) if tiles else (3, 16, 17, 40, 64, 70, 130), 2))
+        outputs -= 17 * (tiles and seed % 2)
         primitive = Convolution(strides, dilations, pads, 1)
-        shape = (int(rng.integers(1, 3)), channels, *(int(s) for s in rng.integers(9, 24, 2)))
+        shape = (int(rng.integers(1, 3)), channels, *(int(s) for s in rng.integers(9, 48 if tiles else 24, 2)))
         arrays = [bfloats(rng, *shape), bfloats(rng, outputs, channels, *kernel), bfloats(rng, outputs)][: 2 + seed % 2]
         if seed % 8 == 7:
             primitive = Convolution(strides[:1], dilations[:1], pads[:1], 1)
@@ -64,6 +66,17 @@ def test_sums_of_rounded_numbers_agree_with_float64(engine):
             constant=tuple(range(1, arity)),
             fused=fused,
             out_halo=any_halo(rng, len(out)),
+        )
+
+
+def test_sums_of_whole_registers_are_made_by_tile_registers():
+    """Of 32 channels, or three neighbours of as many; others by vectors of pairs."""
+    for channels, kernel, wanted in ((64, (3, 3), True), (48, (1, 1), False), (32, (1, 3), True), (16, (1, 2), True)):
+        q = problem((1, channels, 28, 28), (64, channels, *kernel), ABLE | {"amx_bf16"})
+        plan = ConvPairs.plan(with_weights(ConvPairs, q))
+        assert (plan.steps[1].descriptor.tiles_id >= 0) == wanted
+        assert (
+            ConvPairs.cost(q) < ConvPairs.cost(problem(q.inputs[0].shape, q.inputs[1].shape, ABLE, 0.5)) or not wanted
         )
 
 
