@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import marshal
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -69,7 +70,7 @@ def _digest(folder: str) -> str:
 @functools.cache
 def _state(folder: str) -> str:
     """Return what stands for the states of the files in *folder*: several digests are about the same folders."""
-    return blake2(repr((folder, _states(folder))).encode()).hexdigest()
+    return blake2(marshal.dumps((folder, _states(folder)))).hexdigest()
 
 
 @functools.cache

@@ -89,8 +89,8 @@ def best_order(program: Program, context: Context) -> int:
     """Return the number of the order that packs the buffers of a planned *program* into the fewest bytes."""
     arenas, ends = _by_placement(program), []
     for key in _ORDERS:
-        packed = (_placer(buffers)(sorted(buffers, key=key), _bank(context, p)) for p, buffers in arenas.items())
-        ends.append(sum(map(_end, packed)))
+        packed = (_placer(buffers)(sorted(buffers, key=key), _bank(context, p), None) for p, buffers in arenas.items())
+        ends.append(sum(_end(offsets or {}) for offsets in packed))
     return ends.index(min(ends))
 
 
@@ -127,8 +127,8 @@ def _pack(buffers: list[Buffer], bank: int, orders: Sequence[int], moves: int) -
     least, best, end = lower_bound(buffers), dict[Buffer, int](), -1
     place, order = _placer(buffers), buffers
     for tried in (sorted(buffers, key=_ORDERS[number]) for number in orders):
-        offsets = place(tried, bank)
-        if end < 0 or _end(offsets) < end:
+        offsets = place(tried, bank, end - 1 if end >= 0 else None)
+        if offsets is not None:
             order, best, end = tried, offsets, _end(offsets)
         if end <= least:
             break
@@ -138,8 +138,8 @@ def _pack(buffers: list[Buffer], bank: int, orders: Sequence[int], moves: int) -
         last = pick.choice([i for i, b in enumerate(order) if best[b] + _units(b.nbytes) == end])
         tried = list(order)
         tried.insert(pick.randrange(last or 1), tried.pop(last))
-        offsets = place(tried, bank)
-        if _end(offsets) <= end:
+        offsets = place(tried, bank, end)
+        if offsets is not None:
             order, best, end = tried, offsets, _end(offsets)
         if end <= least:
             break
@@ -152,14 +152,17 @@ def _end(offsets: dict[Buffer, int]) -> int:
     return max([o + -(-b.nbytes // UNIT) * UNIT for b, o in offsets.items()], default=0)
 
 
-def _placer(buffers: list[Buffer]) -> Callable[[list[Buffer], int], dict[Buffer, int]]:
-    """Return what gives each of *buffers*, in a given order and in banks of a size, the lowest free offset."""
+def _placer(buffers: list[Buffer]) -> Callable[[list[Buffer], int, int | None], dict[Buffer, int] | None]:
+    """Return what gives each of *buffers*, in a given order and in banks of a size, the lowest free offset.
+
+    Given the most bytes that they may take, it returns ``None`` as soon as they take more.
+    """
     if len(buffers) <= FEW and not any(b.has_conflicts for b in buffers):
         return place_few
     return partial(place_many, conflicts=_conflicts(buffers))
 
 
-def place_few(buffers: list[Buffer], bank: int) -> dict[Buffer, int]:
+def place_few(buffers: list[Buffer], bank: int, most: int | None = None) -> dict[Buffer, int] | None:
     """Return the same as :func:`place_many` for buffers without conflicts; a fifth of its time for 90 of them."""
     offsets: dict[Buffer, int] = {}
     placed: list[tuple[int, int, int, int]] = []
@@ -175,6 +178,8 @@ def place_few(buffers: list[Buffer], bank: int) -> dict[Buffer, int]:
                 at = stop
         if at + size > bank:
             at = _in_one_bank(at, size, bank)
+        if most is not None and at + size > most:
+            return None
         offsets[b] = at
         here = bisect_left(starts, at)
         starts.insert(here, at)
@@ -187,8 +192,14 @@ def _in_one_bank(at: int, size: int, bank: int) -> int:
     return at if at + size <= bank or at // bank == (at + max(size, 1) - 1) // bank else -(-at // bank) * bank
 
 
-def place_many(buffers: list[Buffer], bank: int, conflicts: Conflicts) -> dict[Buffer, int]:
-    """Return the lowest free offset for each buffer, in the given order, by columns of numbers."""
+def place_many(
+    buffers: list[Buffer], bank: int, most: int | None = None, *, conflicts: Conflicts
+) -> dict[Buffer, int] | None:
+    """Return the lowest free offset for each buffer, in the given order, by columns of numbers.
+
+    Args:
+        most: The bytes that they may take; ``None`` is returned where they take more.
+    """
     offsets: dict[Buffer, int] = {}
     # A column for each buffer that has a place, in the order of their starts.
     first, last, start, stop, which = placed = np.empty((5, len(buffers)), np.int64)
@@ -205,6 +216,8 @@ def place_many(buffers: list[Buffer], bank: int, conflicts: Conflicts) -> dict[B
         free = _within_bank(before, size, bank)
         fits = free[:-1] + size <= starts
         at = int(free[fits.argmax() if fits.any() else -1])
+        if most is not None and at + size > most:
+            return None
         offsets[b] = at
         here = start[:count].searchsorted(at)
         placed[:, here + 1 : count + 1] = placed[:, here:count]

@@ -119,7 +119,12 @@ def test_few_buffers_are_placed_as_many_are() -> None:
             rows = random.integers((0, -1, 0), (3000, 40, 12), (count, 3)).tolist()
             buffers = [Buffer(str(i), n, first=at, last=at + more) for i, (n, at, more) in enumerate(rows)]
             numbers = {b: (i, None) for i, b in enumerate(buffers)}
-            assert place_few(buffers, bank) == place_many(buffers, bank, numbers)
+            found = place_few(buffers, bank)
+            assert found == place_many(buffers, bank, conflicts=numbers)
+            assert found is not None
+            end = max(at + -(-b.nbytes // 64) * 64 for b, at in found.items())
+            for most, wanted in ((end, found), (end - 1, None)):
+                assert place_few(buffers, bank, most) == place_many(buffers, bank, most, conflicts=numbers) == wanted
 
 
 @pytest.mark.usefixtures("ways")
