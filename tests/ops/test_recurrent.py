@@ -150,6 +150,21 @@ def test_kernels_of_a_gpu_walk_like_the_reference(steps, dtype, full, direction,
 
 
 @pytest.mark.opencl
+def test_states_are_rounded_to_256_steps(engine, gpu_engine):
+    walk = RecurrentSteps("lstm", 20, present=("hidden",), rounded=True)
+    draw = dict.fromkeys((0, 2), lambda rng, shape: rng.uniform(-1, 1, shape))
+    draw[1] = lambda rng, shape: rng.uniform(-1, 1, shape) / 4
+    for device, name in ((engine, "recurrent_steps.products"), (gpu_engine, "recurrent_steps.lines")):
+        if name.endswith("products") and device.info.kind != "cpu":
+            continue
+        # A gate is off by 32 units as above. A row of r adds up to at most 20 / 4, so that 4 gates of slopes up to 1 and
+        # the cell hand on less than 21 times what the token before was off by. Half a step is 60000 units.
+        shapes, size = ((2, 3, 80), (1, 80, 20), (1, 3, 20)), lambda *_: 1.0
+        check = {"draw": draw, "ulps": 32 * 22, "scale": size, "families": ("normal",), "constant": (1,)}
+        assert name in check_op(device, walk, *shapes, **check)
+
+
+@pytest.mark.opencl
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 @pytest.mark.parametrize("batch", [1, 11])
 def test_work_items_share_the_products_of_a_unit_and_sequences_its_weights(batch, cell, gpu_engine):
