@@ -157,8 +157,8 @@ def test_states_are_rounded_to_256_steps(engine, gpu_engine):
     for device, name in ((engine, "recurrent_steps.products"), (gpu_engine, "recurrent_steps.lines")):
         if name.endswith("products") and device.info.kind != "cpu":
             continue
-        # A gate is off by 32 units as above. A row of r adds up to at most 20 / 4, so that 4 gates of slopes up to 1 and
-        # the cell hand on less than 21 times what the token before was off by. Half a step is 60000 units.
+        # A gate is off by 32 units as above. A row of r adds up to at most 20 / 4, so that 4 gates of slopes up to 1
+        # and the cell hand on less than 21 times what the token before was off by. Half a step is 60000 units.
         shapes, size = ((2, 3, 80), (1, 80, 20), (1, 3, 20)), lambda *_: 1.0
         check = {"draw": draw, "ulps": 32 * 22, "scale": size, "families": ("normal",), "constant": (1,)}
         assert name in check_op(device, walk, *shapes, **check)
