@@ -127,7 +127,7 @@ class MaxRoiPool(Primitive):
         x, regions = inputs
         y = np.zeros((len(regions), x.shape[1], *self.size), x.dtype)
         for r, region in enumerate(regions):
-            x1, y1, x2, y2 = (_nearest(np.float32(v) * np.float32(self.scale)) for v in region[1:])
+            x1, y1, x2, y2 = (_nearest(float(np.float32(v) * np.float32(self.scale))) for v in region[1:])
             image = x[int(region[0])]
             spans = [
                 [_bin(start, max(end - start + 1, 1), n, i, limit) for i in range(n)]

@@ -339,3 +339,22 @@ def test_maxima_between_other_transposes_keep_them() -> None:
         net.input("p", (2, 5, 6, 3), DType.U8)
         net.add("y", Transpose(last), net.add("m", MAXIMUM, net.add("t", Transpose(first), "p")))
         assert net.made("y") == ["transpose", "pooling", "transpose"]
+
+
+def test_means_of_bytes_sum_the_bytes() -> None:
+    def means(axes: tuple[int, ...], *outputs: str) -> list[str]:
+        net = Quantised(zero=128)
+        net.input("p", (2, 5, 6, 3), DType.U8)
+        net.add("y", Reduce("mean", axes), net.dequantize("d", "p"))
+        program = net.program("y", *outputs)
+        p = np.random.default_rng(0).integers(0, 256, (2, 5, 6, 3)).astype(np.uint8)
+        feeds = {"x": np.zeros((1, 3, 4, 4), np.float32), "p": p}
+        want = reference_outputs(program, feeds)
+        run(program, PrepareQuantization())
+        # Each of at most 30 floats of up to 128 * SCALE, and each of their sums, is rounded.
+        np.testing.assert_allclose(reference_outputs(program, feeds)[0], want[0], atol=30 * 2**-24 * 128 * SCALE)
+        return [n.primitive.kind for n in program]
+
+    assert means((2, 3)) == means((1, 2)) == ["byte_mean"]
+    assert means((1, 3)) == ["dequantize", "reduce"]
+    assert means((2, 3), "d") == ["dequantize", "reduce"]
