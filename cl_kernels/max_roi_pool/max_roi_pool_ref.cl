@@ -3,9 +3,10 @@
 // x [N, C, H, W], regions [R, 5] (image, x1, y1, x2, y2), y [R, C, rows, columns]; float or half. The last pixel belongs to a
 // region. Grid: one work-item an element of y, n of them. RANK = 4. table: dims of y, views of y and x, images, height and
 // width of x, origin and pitches of the regions. An image that is not there counts as the nearest that is.
-// Exact, but for where the corners of a region fall after rounding.
+// Exact, but for where the corners of a region fall after rounding (roi_bins.clh).
 #define RANK 4
 #include "tensor.clh"
+#include "roi_bins.clh"
 
 __kernel void max_roi_pool_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0), __global const int* table,
                                const float scale, POST_PARAMETERS) {
@@ -21,14 +22,9 @@ __kernel void max_roi_pool_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out
   __global const T* source = BASE_OF(const T, in0) + x[0] + image * x[1] + at[1] * x[2];
   int first[2], last[2];
   for (int axis = 0; axis < 2; axis++) {
-    const int size = rest[1 + axis], bins = table[2 + axis], bin = at[2 + axis];
-    // Corners far outside are where none of their pixels counts; products of bins and sizes stay numbers.
-    const REAL far = 1 << 20;
-    const int from = (int)clamp(floor(LOAD(region, (2 - axis) * rest[5]) * scale + 0.5f), -far, far);
-    const int to = (int)clamp(floor(LOAD(region, (4 - axis) * rest[5]) * scale + 0.5f), -far, far);
-    const long length = max(to - from + 1, 1);
-    first[axis] = clamp((int)(bin * length / bins) + from, 0, size);
-    last[axis] = clamp((int)(((bin + 1) * length + bins - 1) / bins) + from, 0, size);
+    const int2 span = roi_bin(LOAD(region, (2 - axis) * rest[5]) * scale, LOAD(region, (4 - axis) * rest[5]) * scale,
+                              table[2 + axis], at[2 + axis], rest[1 + axis]);
+    first[axis] = span.x, last[axis] = span.y;
   }
   REAL most = -INFINITY;
   for (int i = first[0]; i < last[0]; i++)

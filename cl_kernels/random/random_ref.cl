@@ -12,26 +12,17 @@
   #define NORMAL 0
 #endif
 #include "tensor.clh"
+#include "philox.clh"
 
 #pragma OPENCL FP_CONTRACT OFF
-
-static uint4 philox(uint4 c, uint k0, uint k1) {
-  for (int round = 0; round < 10; round++) {
-    const uint high0 = mul_hi(0xD2511F53u, c.x), low0 = 0xD2511F53u * c.x;
-    const uint high1 = mul_hi(0xCD9E8D57u, c.z), low1 = 0xCD9E8D57u * c.z;
-    c = (uint4)(high1 ^ c.y ^ k0, low1, high0 ^ c.w ^ k1, low0);
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  return c;
-}
 
 __kernel void random_ref(const int n, TENSOR(in0), const int stream, TENSOR(out0),
                          __global const int* table, const int count, const float first, const float second) {
   const int id = get_global_id(0);
   if (id >= n) return;
   const uint2 key = vload2(0, BASE_OF(const uint, in0));
-  const uint4 words = philox((uint4)((uint)id, 0, (uint)stream, 0), key.x, key.y);
+  uint4 words;
+  PHILOX(uint, words.x, words.y, words.z, words.w, (uint)id, (uint)stream, key)
   const float4 u = convert_float4(words >> 8) * 0x1p-24f;
 #if NORMAL
   const float2 radius = sqrt(-2.0f * log(1.0f - u.even));  // 1 - u is exact, and above 0

@@ -14,10 +14,12 @@
 // groups                      of 64 rows of r, over all gates
 // ticket_lines, runs          sequences of a ticket, tickets of one direction
 // nb, widest, first_id        columns / 16 and rows of the widest instance; id of the one-row instance, neighbours follow
+// rounded                     1: r multiplies the states of the ticket's sequences rounded to 8 bits; an LSTM of one ticket
 // limit                       bound on what activations read but of the cell; 0: none
 // Post-operations             the activations of each direction in turn; they are not applied to the results.
 //
-// Error: as in micro_matmul.cl for each gate, and the activations', carried on by the network from token to token.
+// Error: as in micro_matmul.cl for each gate, and the activations', carried on by the network from token to token; a step more
+// where a state that is rounded is that close to the middle of two.
 #include "post_tile.clh"
 
 static float16 load_part(__global const float* p, const int lanes) {
@@ -48,6 +50,27 @@ static void multiply_states(__global const recurrent_steps_products_desc* d, __g
       }
       i += count;
     }
+}
+
+// Writes to `to` the states of `lines` sequences rounded to 256 steps from the least to the greatest of them and 0, as
+// DynamicQuantizeLinear does: those that the token before has made, also where it was a sequence's last.
+static void round_states(__global const float* states, __global float* to, __global const int* lengths, const int step,
+                         const int lines, const int size) {
+  const int pitch = (size + 15) / 16 * 16;
+  float16 least = 0.0f, most = 0.0f;
+  for (int i = 0; i < lines; i++)
+    for (int j = 0; j < size && (!lengths || step <= lengths[i]); j += 16) {
+      const float16 v = load_part(states + i * pitch + j, min(16, size - j));
+      least = post_min(v, least), most = post_max(v, most);
+    }
+  float low = 0.0f, high = 0.0f;
+  for (int l = 0; l < 16; l++) low = fmin(low, least[l]), high = fmax(high, most[l]);
+  const float width = (high - low) / 255.0f, scale = width == 0.0f ? 1.0f : width;
+  const float zero = rint(clamp(-low / scale, 0.0f, 255.0f));
+  for (int i = 0; i < lines * pitch; i += 16) {
+    const float16 q = post_round(LOAD16(states + i) / scale) + zero;
+    STORE16(to + i, (post_min(post_max(q, 0.0f), 255.0f) - zero) * scale);
+  }
 }
 
 // The cells of a sequence of an LSTM as most are: sigmoid, tanh, tanh, and nothing else. Those in line take two thirds of the
@@ -87,6 +110,8 @@ static void recurrent_steps_products(__global const recurrent_steps_products_des
   __global float* states = (__global float*)scratch;
   __global float* cells = states + lines * pitch;
   __global float* updates = cells + lines * pitch;
+  // Of an LSTM updates have no use.
+  __global float* read = d->rounded ? updates : states;
   __global float* sums = updates + lines * pitch;
   const long first = (long)direction * d->batch + line0;
 
@@ -112,7 +137,8 @@ static void recurrent_steps_products(__global const recurrent_steps_products_des
   // A GRU that resets in front of its last product takes the first `split` rows of r for its other gates.
   const int split = kind == 1 && !d->linear ? 2 * size : gates * size;
   for (int step = 0; step < d->tokens; step++) {
-    multiply_states(d, states, pitch, r, sums, lines, 0, (split + 63) / 64);
+    if (d->rounded) round_states(states, read, lengths, step, lines, size);
+    multiply_states(d, read, pitch, r, sums, lines, 0, (split + 63) / 64);
     if (split < gates * size) {
       for (int i = 0; i < lines; i++) {
         const int t = token_at(step, lengths ? min(lengths[i], d->tokens) : d->tokens, backward);

@@ -199,7 +199,7 @@ KINDS: Mapping[str, str] = {
     "microsoft.ngram_repeat_block": "ngram_repeat_block",
     "microsoft.normalization": "group_norm inverse_rms over_images simplified_layer_normalization skip_sum",
     "microsoft.quantised_matmul": "scaled_sums",
-    "microsoft.recurrent": "recurrent_weights",
+    "microsoft.recurrent": "longest_sequence recurrent_weights",
     "microsoft.rotary_embedding": "angles_in_sections positions rotary_heads",
     "microsoft.self_attention": "self_attention self_attention_over_caches",
     "microsoft.tokenizer": "tokenizer",

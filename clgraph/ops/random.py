@@ -192,6 +192,11 @@ def import_multinomial(node: OnnxNode) -> Sequence[str]:
     return node.emit(Multinomial(random, samples, _dtype(node) or DType.I32), node.inputs[0], key)
 
 
+def stream_word(f: Random) -> int:
+    """Return the stream as a signed word."""
+    return f.stream - (1 << 32) if f.stream >= 1 << 31 else f.stream
+
+
 _SERVES = Serves(dtypes=frozenset({DType.F32, DType.U32}), mixed=True)
 
 
@@ -203,7 +208,6 @@ class RandomRef(General[Random]):
     def plan(cls, q: Query[Random]) -> Plan:
         (y,), f = q.outputs, q.primitive
         s = space(y.shape, [View.of(y)])
-        stream = f.stream - (1 << 32) if f.stream >= 1 << 31 else f.stream
-        arguments = ("in0", stream, "out0", table(s.dims, *s.views), s.counts[0], f.first, f.second)
+        arguments = ("in0", stream_word(f), "out0", table(s.dims, *s.views), s.counts[0], f.first, f.second)
         jit = Jit().define(RANK=len(s.dims), NORMAL=int(f.normal))
         return Plan((launch("random/random_ref", jit, -(-s.counts[0] // WORDS), *arguments),))

@@ -43,6 +43,7 @@ class Recurrent(Composite):
         coupled: An LSTM's forget gate is one less the input gate.
         batch_first: x is ``[batch, tokens, I]``, states ``[batch, directions, H]``.
         present: Names of the inputs from the fourth on.
+        rounded: As of ``RecurrentSteps``.
     """
 
     cell: str
@@ -54,6 +55,7 @@ class Recurrent(Composite):
     coupled: bool = False
     batch_first: bool = False
     present: tuple[str, ...] = ()
+    rounded: bool = False
 
     kind: ClassVar[str] = "recurrent"
 
@@ -69,6 +71,7 @@ class Recurrent(Composite):
             self.linear_before_reset,
             self.coupled,
             tuple(n for n in self.present if n != "bias" or self.cell == "gru"),
+            self.rounded,
         )
         rows = GATES[self.cell] * self.hidden
         wide = (steps.directions, rows)
@@ -104,7 +107,7 @@ def import_recurrent(node: OnnxNode) -> Sequence[str]:
     return emit_recurrent(node, node.op_type.lower(), node.inputs)
 
 
-def emit_recurrent(node: OnnxNode, cell: str, inputs: Sequence[str]) -> tuple[str, ...]:
+def emit_recurrent(node: OnnxNode, cell: str, inputs: Sequence[str], *, rounded: bool = False) -> tuple[str, ...]:
     """Emit the *cell* that a node's attributes describe, of *inputs* in ONNX's order, ``""`` where one is absent."""
     reads = tuple(n for n, given in zip(_OPTIONAL, inputs[3:], strict=False) if given)
     names = [str(n).lower() for n in node.attribute("activations", ())]
@@ -126,5 +129,6 @@ def emit_recurrent(node: OnnxNode, cell: str, inputs: Sequence[str]) -> tuple[st
         bool(node.attribute("input_forget", 0)),
         bool(node.attribute("layout", 0)),
         reads,
+        rounded,
     )
     return node.emit(recurrent, *filter(None, inputs), outputs=3 if cell == "lstm" else 2)

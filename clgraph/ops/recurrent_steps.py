@@ -57,6 +57,8 @@ class RecurrentSteps(Primitive):
     Attributes:
         cell, hidden, direction, activations, clip, linear_before_reset, coupled: As of ``Recurrent``.
         present: Names of the inputs from the third on.
+        rounded: An LSTM's r multiplies hidden states rounded as ``DynamicQuantizeLinear`` rounds, together, those that
+            the token before has made of all sequences of a direction.
     """
 
     cell: str
@@ -67,6 +69,7 @@ class RecurrentSteps(Primitive):
     linear_before_reset: bool = False
     coupled: bool = False
     present: tuple[str, ...] = ()
+    rounded: bool = False
 
     kind: ClassVar[str] = "recurrent_steps"
     holds_sizes: ClassVar[bool] = False
@@ -91,6 +94,8 @@ class RecurrentSteps(Primitive):
             or r.shape != (self.directions, rows, self.hidden)
         ):
             raise ShapeError(f"gates {ahead} and r {r} do not fit {self.hidden} hidden states")
+        if self.rounded and self.cell != "lstm":
+            raise ShapeError(f"rounds the states of an LSTM, not of a {self.cell}")
         tokens, batch = ahead.shape[:2]
         states = (self.directions, batch, self.hidden)
         wanted = {"lengths": (batch,), "bias": (self.directions, rows), "hidden": states, "cell": states}
@@ -148,8 +153,10 @@ class RecurrentSteps(Primitive):
         step = {"rnn": _rnn, "gru": self._gru, "lstm": self._lstm}[self.cell]
         state, every = first, np.zeros((*ahead.shape[:2], self.hidden), ahead.dtype)
         for t in range(len(ahead)):
-            made = step(ahead[t], state, r, bias, peephole, functions)
             going = (t < lengths)[:, None]
+            made_before = (t <= lengths)[:, None]
+            read = (_rounded(np.where(made_before, state[0], 0)), state[1]) if self.rounded else state
+            made = step(ahead[t], read, r, bias, peephole, functions)
             state = (np.where(going, made[0], state[0]), np.where(going, made[1], state[1]))
             every[t] = np.where(going, made[0], 0)
         return every, *state
@@ -181,6 +188,15 @@ class RecurrentSteps(Primitive):
 
 def _rnn(ahead: Array, state: Any, r: Array, bias: Array, _: Array, functions: Any) -> tuple[Array, Array]:
     return functions[0](ahead + state[0] @ r.T + bias), state[1]
+
+
+def _rounded(states: Array) -> Array:
+    """Return the nearest of 256 steps from the least to the greatest of the *states* and 0."""
+    low, high = np.minimum(states.min(initial=0), 0), np.maximum(states.max(initial=0), 0)
+    scale = (high - low) / states.dtype.type(255)
+    scale = scale if scale != 0 else states.dtype.type(1)
+    zero = np.rint(np.clip(-low / scale, 0, 255))
+    return np.asarray((np.clip(np.rint(states / scale) + zero, 0, 255) - zero) * scale)
 
 
 def _turned(x: Array, lengths: Array) -> Array:

@@ -127,7 +127,7 @@ class MaxRoiPool(Primitive):
         x, regions = inputs
         y = np.zeros((len(regions), x.shape[1], *self.size), x.dtype)
         for r, region in enumerate(regions):
-            x1, y1, x2, y2 = (floor(float(v) * self.scale + 0.5) for v in region[1:])
+            x1, y1, x2, y2 = (_nearest(float(np.float32(v) * np.float32(self.scale))) for v in region[1:])
             image = x[int(region[0])]
             spans = [
                 [_bin(start, max(end - start + 1, 1), n, i, limit) for i in range(n)]
@@ -141,8 +141,15 @@ class MaxRoiPool(Primitive):
         return (y,)
 
 
+def _nearest(x: float) -> int:
+    """Return the integer nearest to x, of two the one that is further from 0."""
+    return int(np.copysign(floor(abs(x) + 0.5), x))
+
+
 def _bin(start: int, length: int, bins: int, i: int, limit: int) -> slice:
-    first, last = floor(i * length / bins) + start, ceil((i + 1) * length / bins) + start
+    """Return the pixels of bin i; sizes are floats, as in Fast R-CNN, whose last bin may reach a pixel further."""
+    each = np.float32(length) / np.float32(bins)
+    first, last = floor(np.float32(i) * each) + start, ceil(np.float32(i + 1) * each) + start
     return slice(min(max(first, 0), limit), min(max(last, 0), limit))
 
 

@@ -64,6 +64,7 @@ EXACT = {
     "quantized_pair", "quantized_product",
     "integer_matmul", "integer_convolution",
     "arg", "is_special", "top_k", "nv12_to_rgb", "trigonometry", "empty_note", "noted_extreme",
+    "byte_mean", "max_roi_pool", "random",
     "sum_extremes", "max_pool_indices", "max_unpool", "reshape", "reverse_sequence", "tensor_scatter",
 }  # fmt: skip
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""
@@ -73,7 +74,10 @@ OTHER = {
 }  # fmt: skip
 """Kinds whose own tests have the bounds: of run-time lengths, of a product, of places, of bytes, of a recurrence, of
 sums of few updates, of those that windows overlap in, and of sums in double."""
-SAME = {"matmul.narrow", "pooling.bytes_fsv16", "pooling.elements", "resize.bytes_fsv16", "resize.nearest"}
+SAME = {
+    "matmul.narrow", "pooling.bytes_fsv16", "pooling.channels", "pooling.elements", "resize.bytes_fsv16",
+    "resize.nearest",
+}  # fmt: skip
 """Tiles whose results are another's, or their inputs', bit by bit, which their own tests compare."""
 
 

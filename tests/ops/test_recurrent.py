@@ -90,6 +90,8 @@ def sequences(cell, ways, full, dtype=DType.F32):
 STATES = 32 * 3.0**5
 
 
+# No state of these is as close to the middle of two steps as the bound, so that kernels round it as the reference does.
+ROUNDED = {"cell": "lstm", "rounded": True}
 CELLS = pytest.mark.parametrize(
     "steps",
     [
@@ -99,6 +101,7 @@ CELLS = pytest.mark.parametrize(
         {"cell": "lstm"},
         {"cell": "lstm", "coupled": True, "clip": 0.1},
         {"cell": "lstm", "activations": (("hard_sigmoid", 0.3, 0.4), ("tanh", 0.0, 0.0), ("softsign", 0.0, 0.0))},
+        ROUNDED,
     ],
 )
 
@@ -140,8 +143,25 @@ def test_doubles_are_walked_on_every_device_that_has_them(steps, full, direction
 @CELLS
 def test_kernels_of_a_gpu_walk_like_the_reference(steps, dtype, full, direction, gpu_engine):
     wanted = {"recurrent_steps.gpu_groups", "recurrent_steps.gpu_tokens"}
+    if steps is ROUNDED:
+        dtype, wanted = DType.F32, {"recurrent_steps.lines"}
     for constant in ((), (1,)):
         assert wanted <= set(_walk(gpu_engine, steps, full, direction, dtype, constant=constant))
+
+
+@pytest.mark.opencl
+def test_states_are_rounded_to_256_steps(engine, gpu_engine):
+    walk = RecurrentSteps("lstm", 20, present=("hidden",), rounded=True)
+    draw = dict.fromkeys((0, 2), lambda rng, shape: rng.uniform(-1, 1, shape))
+    draw[1] = lambda rng, shape: rng.uniform(-1, 1, shape) / 4
+    for device, name in ((engine, "recurrent_steps.products"), (gpu_engine, "recurrent_steps.lines")):
+        if name.endswith("products") and device.info.kind != "cpu":
+            continue
+        # A gate is off by 32 units as above. A row of r adds up to at most 20 / 4, so that 4 gates of slopes up to 1
+        # and the cell hand on less than 21 times what the token before was off by. Half a step is 60000 units.
+        shapes, size = ((2, 3, 80), (1, 80, 20), (1, 3, 20)), lambda *_: 1.0
+        check = {"draw": draw, "ulps": 32 * 22, "scale": size, "families": ("normal",), "constant": (1,)}
+        assert name in check_op(device, walk, *shapes, **check)
 
 
 @pytest.mark.opencl

@@ -34,6 +34,15 @@ def test_max_roi_pool_agrees_with_onnxruntime(rng):
     agree("MaxRoiPool", [x, regions], opset=1, pooled_shape=[3, 2], spatial_scale=0.5)
 
 
+def test_regions_are_divided_as_floats_and_corners_rounded_away_from_0():
+    # 57 / 7 is rounded up, and so is what the last bin ends at: column 57 belongs to it. The second begins at -3.
+    x = np.zeros((1, 1, 3, 64), np.float32)
+    x[..., 57] = 5
+    x[..., 7] = 3
+    regions = np.array([[0, 0, 0, 56, 2], [0, -2.5, 0, 4.5, 2], [0, 2.5, -0.5, 12.25, 2.5]], np.float32)
+    agree("MaxRoiPool", [x + 1, regions], opset=1, pooled_shape=[2, 7])
+
+
 # Channels beyond those of a work-item.
 SHAPES = ((2, 19, 9, 8), (5, 4), (5,))
 # Multiples of 1/8 and scales of powers of two: places are exact, but for the thirds of a bin.
@@ -86,6 +95,14 @@ def test_max_roi_pool_is_exact(dtype, engine, gpu_engine):
         check = {"dtype": dtype, "draw": {1: lambda rng, shape: regions}}
         found = check_op(each, MaxRoiPool((3, 2), 0.5), (2, 3, 9, 8), (5, 5), **check)
         assert "max_roi_pool.ref" in found
+
+
+@pytest.mark.opencl
+def test_maxima_of_regions_wider_than_a_vector_are_exact(engine):
+    rows = [[0, 0, 0, 56, 5], [1, 30.5, 1, 37.5, 5.5], [0, -0.5, -3, 18, 5], [0, 70, 2, 90, 4], [1, 3, 4, 2, 1]]
+    draw = {1: lambda rng, shape: np.array(rows, np.float32)}
+    found = check_op(engine, MaxRoiPool((2, 7)), (2, 19, 6, 61), (5, 5), draw=draw)
+    assert ("max_roi_pool.rows" in found) == (engine.device.info.kind == "cpu")
 
 
 @pytest.mark.opencl

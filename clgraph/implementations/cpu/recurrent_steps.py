@@ -25,6 +25,9 @@ PACKED = Format((0, 1, 2), ((1, GROUP),))
 MOST_LINES = 24
 """Sequences of a ticket, so that their products stay in the first two caches beside the weights."""
 
+MOST_ROUNDED = 128
+"""Sequences whose states are rounded together, in one ticket."""
+
 FETCH_HALF_CYCLES = 4
 """Until a vector of weights has come from the second-level cache: 32 bytes a cycle."""
 
@@ -60,6 +63,7 @@ class RecurrentStepsProductsDesc(Descriptor):
     nb: Int
     widest: Int
     first_id: Int
+    rounded: Int
     limit: Float
 
 
@@ -67,11 +71,15 @@ def _refusal(q: Query[RecurrentSteps]) -> str | None:
     """Say why the tensors are not what the kernels read and write, or return ``None``; r may be packed."""
     if any(not x.is_dense_plain for x in (q.inputs[0], *q.inputs[2:], *q.outputs)):
         return "serves dense plain tensors"
+    if q.primitive.rounded and q.inputs[0].shape[1] > MOST_ROUNDED:
+        return f"rounds the states of at most {MOST_ROUNDED} sequences together"
     return activation_refusal(q.primitive) or count_refusal(q)
 
 
 def _lines(q: Query[RecurrentSteps]) -> TicketRanges:
-    """Return the sequences of one direction as runs, a ticket each."""
+    """Return the sequences of one direction as runs, a ticket each; those that are rounded together are one."""
+    if q.primitive.rounded:
+        return TicketRanges(1, q.inputs[0].shape[1])
     batch, workers = q.inputs[0].shape[1], max(1, q.device.workers // q.primitive.directions)
     each = min(MOST_LINES, -(-batch // workers))
     return TicketRanges(-(-batch // each), each)
@@ -136,6 +144,7 @@ class RecurrentStepsProducts(Implementation[RecurrentSteps]):
             nb=widest.nb,
             widest=widest.rows,
             first_id=widest.first_id,
+            rounded=int(f.rounded),
             limit=f.clip,
         )
         codes = post_codes()

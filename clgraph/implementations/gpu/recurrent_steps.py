@@ -36,6 +36,8 @@ def _refusal(q: Query[RecurrentSteps]) -> str | None:
         return "counts elements in 32 bits"
     if len({x.dtype for x in (*q.inputs, *q.outputs) if x.dtype != DType.I32}) > 1:
         return "requires one type for all but the lengths"
+    if q.primitive.rounded:
+        return "reads states as they are, not rounded to 8 bits"
     return activation_refusal(q.primitive)
 
 

@@ -17,9 +17,11 @@ from clgraph.ops.dynamic_quantize import DynamicQuantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantize import Dequantize
 from clgraph.ops.recurrent import emit_recurrent
+from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
+from clgraph.ops.where import Where
 
 
 @primitive
@@ -50,12 +52,28 @@ class RecurrentWeights(Composite):
         return c.add(Reshape((count // rows, 1, rows)), parameter)
 
 
+@primitive
+@frozen
+class LongestSequence(Composite):
+    """x ``[tokens, batch, I]``, and 0 behind the last token of the longest sequence. Inputs: x, lengths ``[batch]``."""
+
+    kind: ClassVar[str] = "longest_sequence"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        x, lengths = c.inputs
+        tokens = c.constant(np.arange(c.layout(x).shape[0], dtype=np.int32)[:, None, None])
+        there = c.add(Eltwise("less"), tokens, c.add(Reduce("max"), lengths))
+        return (c.add(Where(), there, x, c.constant(np.zeros((), np.float32))),)
+
+
 @onnx("DynamicQuantizeLSTM", since=(1,), domain=MICROSOFT)
 def import_dynamic_quantize_lstm(node: OnnxNode) -> Sequence[str]:
-    """Return an LSTM of x in 8 bits, whose hidden states stay floats, which ONNX Runtime rounds, too."""
+    """Return an LSTM of x and hidden states in 8 bits: x of all tokens at once, states token by token."""
     x, w, r, *optional = node.inputs[:8]
+    if lengths := optional[1]:
+        (x,) = node.emit(LongestSequence(), x, lengths)
     (x,) = node.emit(Dequantize(), *node.emit(DynamicQuantize(), x, outputs=3))
     parameters = node.inputs[8:]
     (w,) = node.emit(RecurrentWeights(), w, *parameters[:2])
     (r,) = node.emit(RecurrentWeights(), r, *parameters[2:])
-    return emit_recurrent(node, "lstm", (x, w, r, *optional))
+    return emit_recurrent(node, "lstm", (x, w, r, *optional), rounded=True)

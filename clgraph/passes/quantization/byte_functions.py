@@ -10,6 +10,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import BYTES, ENTRIES, ByteLookup
+from clgraph.ops.concat import Concat
 from clgraph.ops.quantize import Dequantize
 from clgraph.passes.rewriting import apart, read_outside, substitute
 
@@ -36,6 +37,46 @@ def look_up(program: Program, node: Node) -> bool:
     entries = program.constant(f"{node.name}/entries", _entries(chain))
     substitute(program, chain, ByteLookup(), [first.inputs[0], entries], node)
     return True
+
+
+def look_up_parts(program: Program, node: Node) -> bool:
+    """Let *node*, a Quantize of 8 bits, make the parts of a concat of bytes instead of the whole; say whether it did.
+
+    Parts on the steps of the result are taken as they are.
+    """
+    joined = node.inputs[0].producer
+    if joined is None or not isinstance(joined.primitive, Concat) or joined.fused or not _known(node):
+        return False
+    if node.output.layout.dtype not in BYTES or read_outside(program, joined.output, [node]) is not None:
+        return False
+    made = [v.producer for v in joined.inputs]
+    parts = [n for n in made if n is not None and isinstance(n.primitive, Dequantize) and _known(n)]
+    if len(parts) < len(made) or any(n.inputs[0].layout.dtype not in BYTES for n in parts):
+        return False
+    if apart([*dict.fromkeys(parts), joined, node]) is not None or any(
+        n.output.layout.dtype != DType.F32 for n in parts
+    ):
+        return False
+    rounded = []
+    for part in parts:
+        if part.inputs[0].layout.dtype == node.output.layout.dtype and _steps(part) == _steps(node):
+            rounded.append(part.inputs[0])
+            continue
+        entries = program.constant(f"{part.name}/entries", _entries([part, node]))
+        looked_up = program.insert(ByteLookup(), [part.inputs[0], entries], sources=[part, node], before=joined)
+        rounded.append(looked_up.output)
+    substitute(program, [joined, node], joined.primitive, rounded, node)
+    for part in dict.fromkeys(parts):
+        if not part.output.readers and not program.is_output(part.output):
+            program.erase(part)
+    return True
+
+
+def _steps(node: Node) -> list[float]:
+    """Return scale and zero point of a Quantize or Dequantize, both known."""
+    scale, zero = (*(v.constant for v in node.inputs[1:]), None)[:2]
+    assert scale is not None
+    return [float(scale.reshape(())), 0.0 if zero is None else float(zero.reshape(()))]
 
 
 def _known(node: Node) -> bool:

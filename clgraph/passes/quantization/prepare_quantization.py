@@ -21,8 +21,10 @@ from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.patterns.flattened_product import spread_product
-from clgraph.passes.quantization.byte_functions import look_up
+from clgraph.passes.quantization.byte_functions import look_up, look_up_parts
+from clgraph.passes.quantization.byte_means import sum_bytes
 from clgraph.passes.quantization.byte_pairs import pair_bytes
+from clgraph.passes.quantization.byte_windows import leave_channels_last
 from clgraph.passes.quantization.dynamic_quantization import keep_floats, without_integers, without_minimum
 from clgraph.passes.rewriting import apart, bypass, read_outside, substitute
 
@@ -45,7 +47,9 @@ class PrepareQuantization(Pass):
     the floats that they are (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes, slices,
     concatenations, maxima and picked pixels on the way there, what rounds a reshaped value rounds it before, and
     products that roundings hid from ``spread_product`` are spread. Activations between integers of 8 bits that stay are
-    a ``byte_lookup``, QLinearAdd and QLinearMul between them a ``quantized_pair``. Weights and biases behind a
+    a ``byte_lookup``, also behind a concat, QLinearAdd and QLinearMul between them a ``quantized_pair``, and maxima of
+    bytes whose channels come last those of a volume, without the transposes around them; a mean of bytes that were
+    dequantized for it is a ``byte_mean``. Weights and biases behind a
     Dequantize are constants that fold_constants has computed. Convolutions and products between them sum the products
     in floats, by the same kernels as a model that is not quantised, but where use_integers finds that a device is
     faster from integers. What stays of integers, ``Program.notes`` lists with the reason.
@@ -86,7 +90,10 @@ class PrepareQuantization(Pass):
             else:
                 found.append(f"{name} makes integers: {reason}")
         moved += sum(bypass(program, node) for node in tuple(program) if _rounds_again(node))
-        moved += sum(look_up(program, node) for node in tuple(program) if isinstance(node.primitive, Quantize))
+        for rule in (look_up, look_up_parts):
+            moved += sum(rule(program, n) for n in tuple(program) if n in program and isinstance(n.primitive, Quantize))
+        for rearranged in (leave_channels_last, sum_bytes):
+            moved += sum(rearranged(program, node) for node in tuple(program) if node in program)
         moved += sum(
             pair_bytes(program, n) for n in tuple(program) if n in program and isinstance(n.primitive, Quantize)
         )

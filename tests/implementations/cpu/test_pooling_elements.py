@@ -34,6 +34,23 @@ def test_maxima_of_windows_are_exact(engine, shape, primitive):
             assert found == {only: 0.0}, dtype
 
 
+CHANNELS = [
+    ((2, 1, 9, 7, 149), Pooling("max", (3, 3, 1), (2, 2, 1), (1, 1, 1), ((1, 1), (1, 1), (0, 0)))),
+    ((1, 2, 5, 6, 19), Pooling("max", (2, 3, 1), (3, 1, 1), (2, 2, 1), ((2, 0), (3, 3), (0, 0)), ceil_mode=True)),
+    ((1, 1, 2, 3, 64), Pooling("max", (5, 4, 1), (1, 2, 1), (1, 1, 1), ((4, 2), (3, 3), (0, 0)))),
+]
+
+
+@pytest.mark.parametrize(("shape", "primitive"), CHANNELS, ids=str)
+def test_maxima_of_bytes_with_channels_behind_them_are_exact(engine, shape, primitive):
+    for dtype in (DType.I8, DType.U8):
+        least, most = np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
+        for high in (most + 1, least + 5):
+            draw = {0: lambda rng, of, a=least, b=high: rng.integers(a, b, of)}
+            found = check_op(engine, primitive, shape, dtype=dtype, draw=draw, families=("normal",))
+            assert found["pooling.channels"] == 0
+
+
 WINDOWS = [
     ((1, 2, 4, 9, 37), Pooling("average", (3, 2, 3), (2, 1, 2), (1, 2, 1), ((1, 1), (1, 0), (1, 1)))),
     ((2, 1, 5, 6, 20), Pooling("average", (2, 3, 2), (1, 2, 1), (1, 1, 3), ((1, 0), (1, 1), (2, 2)), ceil_mode=True)),

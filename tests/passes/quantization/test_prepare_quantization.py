@@ -21,6 +21,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.quantization.prepare_quantization import PrepareQuantization
+from tests.support.onnx_case import reference_outputs
 from tests.support.programs import RELU, Net, run, run_until
 
 SCALE = 0.05
@@ -287,3 +288,73 @@ def test_activations_between_integers_are_a_table(dtype: DType, zero: int) -> No
     net.input("i", (1, 3, 4, 4), dtype)
     net.quantize("q", net.add("s", RELU, net.dequantize("d", "i")))
     assert "byte_lookup" not in net.made("q", "s")
+
+
+def test_parts_of_a_concat_are_looked_up_and_those_on_its_steps_taken_as_they_are() -> None:
+    net = Quantised()
+    net.number("other", 0.07)
+    for name in ("p", "q"):
+        net.input(name, (1, 3, 4, 4), DType.U8)
+    net.add("c", Concat(1), net.dequantize("dp", "p"), net.dequantize("dq", "q", "other"), net.dequantize("e", "p"))
+    program = net.program(net.quantize("y", "c"))
+    p, q = (np.arange(48, dtype=np.uint8).reshape(1, 3, 4, 4) * np.uint8(5) + np.uint8(k) for k in (0, 3))
+    feeds = {"x": np.zeros((1, 3, 4, 4), np.float32), "p": p, "q": q}
+    (want,) = reference_outputs(program, feeds)
+    run(program, PrepareQuantization())
+    assert [n.primitive.kind for n in program] == ["byte_lookup", "concat"]
+    (got,) = reference_outputs(program, feeds)
+    np.testing.assert_array_equal(got, want)
+    assert got.dtype == np.uint8
+
+
+def test_a_concat_that_others_read_is_rounded_whole() -> None:
+    net = Quantised()
+    net.input("p", (1, 3, 4, 4), DType.U8)
+    net.add("c", Concat(1), net.dequantize("d", "p"), "x")
+    assert net.made(net.quantize("y", "c")) == ["dequantize", "concat", "quantize"]
+    net = Quantised()
+    net.input("p", (1, 3, 4, 4), DType.U8)
+    net.add("c", Concat(1), net.dequantize("d", "p"), "d")
+    assert net.made(net.quantize("y", "c"), "c") == ["dequantize", "concat", "quantize"]
+
+
+@pytest.mark.parametrize("dtype", [DType.U8, DType.I8])
+def test_maxima_of_bytes_leave_channels_last(dtype: DType) -> None:
+    net = Quantised()
+    net.input("p", (2, 5, 6, 3), dtype)
+    window = Pooling("max", (3, 2), (2, 1), (1, 2), ((1, 1), (0, 1)))
+    net.add("y", Transpose((0, 2, 3, 1)), net.add("m", window, net.add("t", Transpose((0, 3, 1, 2)), "p")))
+    program = net.program("y")
+    p = np.random.default_rng(0).integers(0, 100, (2, 5, 6, 3)).astype(dtype.numpy)
+    feeds = {"x": np.zeros((1, 3, 4, 4), np.float32), "p": p}
+    (want,) = reference_outputs(program, feeds)
+    run(program, PrepareQuantization())
+    assert [n.primitive.kind for n in program] == ["reshape", "pooling", "reshape"]
+    np.testing.assert_array_equal(reference_outputs(program, feeds)[0], want)
+
+
+def test_maxima_between_other_transposes_keep_them() -> None:
+    for first, last in (((0, 2, 3, 1), (0, 2, 3, 1)), ((0, 3, 1, 2), (0, 3, 1, 2))):
+        net = Quantised()
+        net.input("p", (2, 5, 6, 3), DType.U8)
+        net.add("y", Transpose(last), net.add("m", MAXIMUM, net.add("t", Transpose(first), "p")))
+        assert net.made("y") == ["transpose", "pooling", "transpose"]
+
+
+def test_means_of_bytes_sum_the_bytes() -> None:
+    def means(axes: tuple[int, ...], *outputs: str) -> list[str]:
+        net = Quantised(zero=128)
+        net.input("p", (2, 5, 6, 3), DType.U8)
+        net.add("y", Reduce("mean", axes), net.dequantize("d", "p"))
+        program = net.program("y", *outputs)
+        p = np.random.default_rng(0).integers(0, 256, (2, 5, 6, 3)).astype(np.uint8)
+        feeds = {"x": np.zeros((1, 3, 4, 4), np.float32), "p": p}
+        want = reference_outputs(program, feeds)
+        run(program, PrepareQuantization())
+        # Each of at most 30 floats of up to 128 * SCALE, and each of their sums, is rounded.
+        np.testing.assert_allclose(reference_outputs(program, feeds)[0], want[0], atol=30 * 2**-24 * 128 * SCALE)
+        return [n.primitive.kind for n in program]
+
+    assert means((2, 3)) == means((1, 2)) == ["byte_mean"]
+    assert means((1, 3)) == ["dequantize", "reduce"]
+    assert means((2, 3), "d") == ["dequantize", "reduce"]
