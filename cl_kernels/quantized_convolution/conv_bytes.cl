@@ -3,7 +3,7 @@
 // A ticket is a range of chunks by a range of output groups of one image. A chunk is a part of one output row; a group is
 // `nb` blocks of 16 output channels. Windows that reach beyond the input read the zero point: then the ticket's chunks are
 // whole rows, or a part of the only one, and their input with the zero point around it is copied into the worker's scratch
-// (`staged`), in words (vnni.clh); where those are not four bytes it always is.
+// (`staged`).
 //
 // inp, weights, start, scale, bias, out
 // res, by, plus, by_after, plus_after, entries, largest, smallest   or CLGRAPH_NULL
@@ -15,12 +15,13 @@
 // in_x                      bytes of an input pixel: 16, or of one that has its channels side by side
 // spread                    1: pixels of the result are whole blocks, but not side by side
 // out_n, out_c, out_y, out_x, res_n, res_c, res_y, res_x   pitches in elements of the result and in bytes of res
-// words, in_lanes           of a pixel of one convolution group; channels of its last block that are read
+// words                     of a pixel of one convolution group
 // height, width             of the output
 // nb, blocks, groups, group_groups   as in conv_fsv16.cl;  lanes: channels of the last block
 // chunks, row_chunks, chunk_width, ticket_chunks, ticket_groups, spans, batch_tickets, channel_major   as in conv_fsv16.cl
 // widths, ids_0, ids_1      as in conv_fsv16.cl
 // weight_group              bytes of one group's weights
+// apart                     bytes of scratch for words that saturate (saturating.clh), 0 with VNNI
 // fetched                   bytes of the next group's that a word of a chunk prefetches; 0: none
 // mode, first .. high       as in micro_bytes.cl;  itemsize: bytes of an element of the result
 // entries                   256 bytes, which the bytes of the result are the places of
@@ -31,12 +32,13 @@
 #include "bytes.clh"
 #include "conv_chunks.clh"
 #include "post_tile.clh"
+#include "saturating.clh"
 
 // Copy `rows` rows from row `first` on, of every block, with `pitch` pixels each from pixel -left on, as words.
 NOINLINE static void stage_bytes(__global const conv_bytes_desc* d, __global char** banks, __global const uchar* in,
                                  __global uchar* to, const int first, const int rows, const int left, const int pitch) {
   const block_words pad = words_of_byte(d->zero_point == CLGRAPH_NULL ? d->pad & 255 : *AT(const uchar, banks, d->zero_point));
-  const int front = max(left, 0), before = max(-left, 0), part = d->in_lanes;
+  const int front = max(left, 0), before = max(-left, 0);
   for (int b = 0; b < d->in_blocks; b++)
     for (int r = 0; r < rows; r++) {
       const int y = first + r, width = y < 0 || y >= d->in_height ? 0 : min(d->in_width - before, pitch - front);
@@ -44,14 +46,7 @@ NOINLINE static void stage_bytes(__global const conv_bytes_desc* d, __global cha
       __global const uchar* from = in + (long)b * d->in_c + (long)y * d->in_y + (long)before * d->in_x;
       int x = 0;
       for (; x < (width > 0 ? front : 0); x++) row[x] = pad;
-      if (part == 16 || b < d->in_blocks - 1)
-        for (int i = 0; i < width; i++, x++) row[x] = words_of(from + (long)i * d->in_x);
-      else
-        for (int i = 0; i < width; i++, x++) {
-          // The last words of a row whose channels lie side by side: what lies behind is not read.
-          for (int k = 0; k < part / 2; k++)
-            ((__global int*)(row + x))[k] = from[(long)i * d->in_x + 2 * k] | from[(long)i * d->in_x + 2 * k + 1] << 16;
-        }
+      for (int i = 0; i < width; i++, x++) row[x] = words_of(from + (long)i * d->in_x);
       for (; x < pitch; x++) row[x] = pad;
     }
 }
@@ -89,7 +84,9 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
   __global float* scales = (__global float*)(scratch + END_BYTES);
   __global int* starts = (__global int*)(scales + d->nb * BLOCK_SCALES);
   __global uchar* beside = (__global uchar*)starts + (computed ? d->nb * 64 : 0);
-  __global uchar* stage = beside + (listed || d->out_x != 16 ? d->nb * 16 * 64 : 0);
+  __global int* saturating = (__global int*)(beside + (listed || d->out_x != 16 ? d->nb * 16 * 64 : 0));
+  __global uchar* stage = (__global uchar*)saturating + d->apart;
+  const int steps = d->words * d->kernel_y * d->kernel_x, list_bytes = (steps * 4 + 67) / 64 * 64;
   __global const byte_end* end = END_WITH(d, banks, scratch);
   byte_table table;
   if (looks_up) table = table_of(AT(const uchar, banks, d->entries));
@@ -120,6 +117,9 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
       start = starts;
     }
     write_scales(numbers, scales, block, nb, mode, end);
+#ifdef SATURATING
+    list_saturating(wp, steps, d->nb, saturating, (__global char*)saturating + list_bytes);
+#endif
     __global const char* ahead = d->fetched && g + 1 < last_group ? wp + d->weight_group : wp;
     for (int chunk = first_chunk, done = first_x; chunk < last_chunk; chunk++) {
       const int y = chunk / row_chunks, part = chunk - y * row_chunks;
@@ -132,7 +132,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
                     res ? res + (long)y * d->res_y + (long)x * d->res_x : 0, apart ? beside : to, nb, d->words,
                     d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y, bytes * d->dilation_x, stride_x,
                     apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, mode, end, ahead,
-                    ahead == wp ? 0 : d->fetched);
+                    ahead == wp ? 0 : d->fetched, saturating, (__global const char*)saturating + list_bytes);
         for (int b = 0; posts && b < nb; b++) {
           __global float* row = apart ? (__global float*)beside + b * 256 : (__global float*)to + (long)b * d->out_c;
           post_row(post, posts, banks, row, n, block + b, y, x, wide, block + b == d->blocks - 1 ? d->lanes : 16, 1);

@@ -5,10 +5,11 @@
 //
 // Instance: NB, UR; S the horizontal stride (0: a run-time one, `stride`). AVX-512 holds NB * UR <= 28 accumulators.
 //
-// ip, wp       the window of the first pixel; weights, whose channels that are missing are zeros: words of n channels, n
-//              bytes or 16-bit numbers, BLOCK_WORDS of a block of a pixel (vnni.clh)
+// ip, wp       the window of the first pixel; weights, whose channels that are missing are zeros: words of n channels,
+//              bytes, BLOCK_WORDS of a block of a pixel
 // scales       numbers of each channel, BLOCK_SCALES a block: see write_scales
 // ahead, fetched   the cache line at `ahead` is prefetched for each word of four bytes, `fetched` bytes further on
+// saturating, parts   of list_saturating (saturating.clh), read without VNNI
 // blocks       of the NB those that there are; nothing is read or written for the others but their weights
 // words        of a pixel of all input channels;  kernel_y, kernel_x: of the window
 // in_c, in_y, in_x   bytes from one block of channels, window row, window column of the input to the next
@@ -36,6 +37,7 @@
 //
 // Bytes: the sum is exact, what they are of differs from v by the roundings of its float operations, 2^-24 each.
 #include "bytes.clh"
+#include "saturating.clh"
 
 #ifndef NB
   #define NB 2
@@ -59,12 +61,20 @@
     }                                                                                         \
   } while (0)
 
+// The next word that is there in two parts.
+#ifdef SATURATING
+  #define NEXT_SATURATING (*saturating < 0 ? 0 : weights + (long)*saturating * (NB * 64))
+#else
+  #define NEXT_SATURATING 0
+#endif
+
 NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global const char* restrict wp,
                                  __global const int* restrict start, __global const float* restrict scales,
                                  __global const uchar* restrict res, __global uchar* restrict op, const int blocks, const int words, const int kernel_y,
                                  const int kernel_x, const int in_c, const int in_y, const int in_x, const int stride,
                                  const int out_c, const int out_x, const int res_c, const int res_x, const int mode,
-                                 __global const byte_end* end, __global const char* ahead, const int fetched) {
+                                 __global const byte_end* end, __global const char* ahead, const int fetched,
+                                 __global const int* saturating, __global const char* parts) {
   int16 acc[NB][UR];
   #pragma unroll
   for (int b = 0; b < NB; b++) {
@@ -72,7 +82,8 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
     #pragma unroll
     for (int i = 0; i < UR; i++) acc[b][i] = first;
   }
-#if BLOCK_WORDS == 4
+  __global const char *const weights = wp, *next = NEXT_SATURATING;
+  int second = 0;
   // Innermost go the words of a row of the window, or where it is one element those of a block of channels, of a pixel that
   // has its channels side by side all: what else a step takes delays its products.
   const int single = kernel_y * kernel_x == 1, run = !single ? kernel_x : in_c == 16 ? words : BLOCK_WORDS;
@@ -82,26 +93,24 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
     for (int ky = 0; ky < kernel_y; ky++, row += in_y) {
       __global const uchar* at = row;
       #pragma unroll 1
-      for (int k = single ? min(run, words - c) : run; k > 0; k--, at += further, wp += NB * 64, ahead += fetched) {
+      for (int k = single ? min(run, words - c) : run; k > 0;) {
         FETCH(ahead);
-        ADD_WORDS(at, wp);
+        const int splits = wp == next;
+        ADD_WORDS(at, splits ? parts : wp);
+        if (splits) {
+          parts += NB * 64;
+          second ^= 1;
+          if (second) continue;
+          saturating++;
+          next = NEXT_SATURATING;
+        }
+        k--;
+        at += further;
+        wp += NB * 64;
+        ahead += fetched;
       }
     }
   }
-#else
-  // A step is short: the words of a block go innermost, with as little beside them as can be.
-  const int further = kernel_y * kernel_x * NB * 64;
-  for (int left = words; left > 0; left -= BLOCK_WORDS, ip += in_c, wp += (BLOCK_WORDS - 1) * further) {
-    const int present = min(left, BLOCK_WORDS);
-    __global const uchar* row = ip;
-    for (int ky = 0; ky < kernel_y; ky++, row += in_y) {
-      __global const uchar* tap = row;
-      for (int kx = 0; kx < kernel_x; kx++, tap += in_x, wp += NB * 64)
-        #pragma unroll 1
-        for (int k = 0; k < present; k++) ADD_WORDS(tap + k * 4, wp + k * further);
-    }
-  }
-#endif
   const long size = mode == 0 || mode == 3 ? 4 : 1;
   #pragma unroll
   for (int b = 0; b < NB; b++) {
@@ -158,6 +167,6 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
 __kernel void micro_bytes_alone(__global const uchar* in, __global const char* w, __global const int* start,
                                 __global const float* scales, __global uchar* out, __global const byte_end* end) {
   micro_bytes(in, w, start, scales, 0, out, NB, BLOCK_WORDS, 3, 3, 2048, 1024, 4 * BLOCK_WORDS, S * 4 * BLOCK_WORDS, 1024, 16,
-              0, 16, 1, end, w, 0);
+              0, 16, 1, end, w, 0, start, w);
 }
 #endif

@@ -30,12 +30,11 @@ from clgraph.implementations.cpu.cost import TicketRanges, map_parts, split, ste
 from clgraph.implementations.cpu.fused_operations import blocked_posts, operand_pitches
 from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, Planes, pixel_rows, planes
 from clgraph.ops.quantized_convolution import ROUNDED, QuantizedConvolution
-from clgraph.ops.reorder import Reorder
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Serves
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import NOTING
-from clgraph.selector.query import DeviceInfo, Query
+from clgraph.selector.query import Query
 
 _FUSES = ROUNDED | NOTING | {"byte_lookup"}
 BYTE_TILE = Serves(
@@ -53,17 +52,20 @@ BYTE_CONVOLUTION = replace(BYTE_TILE, fuses=_FUSES | {"quantize"})
 _ENDS, _LONGER, _LISTED = {PLAIN: 6.0, EXTREMES: 2.0}, 12.0, 6.0
 """Multiply-adds that a vector of the result takes besides those of the sum, by what becomes of it, with more in
 registers, by an operation of a list. Estimates."""
-_HALVES = 3.0
+_HALVES = 2.0
 """How many times that are where a vector is two registers."""
 _STAGE = 2.0
 """Multiply-adds that copying a vector of the input takes."""
-_WORD = {16: 1.4, 8: 1.05}
-"""Multiply-adds of floats in whose time two channels are multiplied as 16-bit numbers, by SIMD width. Zen 4: 84
-billion a second of 56, and 92 of 47."""
-_SHARE = 32
-"""How many times longer than copying the input a ticket should take that reads all of it."""
+_WORD = {16: 3.1, 8: 2.85}
+"""Multiply-adds of floats in whose time four channels are multiplied without VNNI, by SIMD width: three instructions.
+Emerald Rapids, of 960 channels."""
+_LOOKED_AT = 1 / 16
+"""Bytes of weights for one of the input, above which tickets without VNNI are of output channels. An estimate."""
 
 
+BLOCK_WORDS = 4
+"""Words of a block of channels."""
+LANE_BYTES = 4 * LANES
 FLOAT_SCRATCH = 16 * LANES * 4
 """Bytes of the floats of one block of channels of a register block."""
 
@@ -111,7 +113,6 @@ class ConvBytesDesc(ByteEnd, EndOperands, Descriptor):
     res_y: Int
     res_x: Int
     words: Int
-    in_lanes: Int
     height: Int
     width: Int
     nb: Int
@@ -131,6 +132,7 @@ class ConvBytesDesc(ByteEnd, EndOperands, Descriptor):
     itemsize: Int
     spread: Int
     fetched: Int
+    apart: Int
     listed: Int
     last: Float
 
@@ -147,9 +149,9 @@ class ByteSizes:
     """One problem in the driver's terms; ``width`` of a flat one is that of the whole plane.
 
     Attributes:
-        words: Of a pixel's channels in a convolution group, of ``blocks`` output blocks; ``block_words`` are of 16.
-        staged: Whether windows reach beyond the input, or its bytes are not the words.
-        step: Multiply-adds of 16 lanes that one row of one convolution group takes; ``moved`` of them for copying it.
+        words: Of a pixel's channels in a convolution group, of ``blocks`` output blocks.
+        staged: Whether windows reach beyond the input.
+        step: Multiply-adds of 16 lanes that one row of one convolution group takes.
     """
 
     x: Planes
@@ -161,12 +163,10 @@ class ByteSizes:
     dilation: tuple[int, int]
     pads: tuple[int, int]
     words: int
-    block_words: int
     blocks: int
     staged: bool
     block: Block
     step: float
-    moved: float
 
     @property
     def groups(self) -> int:
@@ -206,23 +206,14 @@ def packed_parameters(q: Query[Any]) -> dict[int, Format | Primitive]:
     return dict.fromkeys([slot for slot in (2, 3, 4) if slot in q.constant], PACKED_BIAS)
 
 
-def block_words(device: DeviceInfo) -> int:
-    """Return how many words a block of channels is: of four bytes, or of two 16-bit numbers where there is no VNNI."""
-    return 4 if "vnni" in device.features else 8
-
-
 def packed_weights(q: Query[Any], nb: int, outputs: int = 0, channels: int = 1) -> dict[int, Format | Primitive]:
     """Return how weights are packed for *nb* blocks of output channels at a time, a word of input channels a lane.
 
     Args:
         outputs, channels: The axes.
     """
-    w = q.inputs[1]
-    if w.dtype == DType.I16:
-        return {}
-    order = tuple(range(w.rank)) if outputs < channels else (outputs, channels)
-    packed = Format(order, ((outputs, LANES * nb), (channels, LANES // block_words(q.device))))
-    return {1: packed if block_words(q.device) == 4 else Reorder(DType.I16, packed)}
+    order = tuple(range(q.inputs[1].rank)) if outputs < channels else (outputs, channels)
+    return {1: Format(order, ((outputs, LANES * nb), (channels, LANES // BLOCK_WORDS)))}
 
 
 def _flat(q: Query[QuantizedConvolution], x: Planes, y: Planes) -> bool:
@@ -245,10 +236,10 @@ def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
     x, y, p, w = _planes(q.inputs[0]), _planes(q.outputs[0]), q.primitive, q.inputs[1].shape
     flat, blocks, stride = _flat(q, x, y), -(-(w[0] // p.groups) // LANES), square(p.strides)
     height, width = (1, y.height * y.width) if flat else (y.height, y.width)
-    in_block, before = block_words(q.device), [b for b, _ in p.pads]
-    words = -(-w[1] * in_block // LANES)
+    before, vnni = [b for b, _ in p.pads], "vnni" in q.device.features
+    words = -(-w[1] * BLOCK_WORDS // LANES)
     taps = words * prod(w[2:])
-    staged = in_block > 4 or any(map(any, p.pads))
+    staged = any(map(any, p.pads))
     by = stride[1] if x.x == LANES or staged else 0
     found = blocks_of(q.device.simd, BYTES, by, width, blocks, taps, whole=p.groups > 1)
     block = min(found, key=lambda b: b.cost)
@@ -256,7 +247,7 @@ def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
     ends = _ENDS.get(end.mode, _LONGER) if isinstance(end, End) else _LONGER
     ends += _LISTED * len(listed_of(q, end)) if isinstance(end, End) else 0.0
     ends *= 1.0 if q.device.simd >= LANES else _HALVES
-    each = 1.0 if in_block == 4 else _WORD[16 if q.device.simd >= 16 else 8]
+    each = 1.0 if vnni else _WORD[16 if q.device.simd >= 16 else 8]
     moved = _STAGE * -(-w[1] // LANES) * width * prod(stride) if staged else 0.0
     return ByteSizes(
         x=x,
@@ -268,12 +259,10 @@ def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
         dilation=square(p.dilations),
         pads=(before[0], before[1]) if len(before) == 2 else (0, before[0]),
         words=words,
-        block_words=in_block,
         blocks=blocks,
         staged=staged,
         block=block,
         step=each * block.cost * taps + ends * width * blocks + moved,
-        moved=moved,
     )
 
 
@@ -290,11 +279,11 @@ def _tickets(q: Query[QuantizedConvolution], s: ByteSizes) -> ByteTickets:
     device, groups, row_chunks = q.device, s.groups * q.primitive.groups, s.block.chunks
     row = _row_seconds(q, s)
     wanted = ticket_seconds(row * s.height * s.y.batch, device)
-    if groups >= 4 * device.workers and s.group_bytes * groups > 2 * LANES * s.x.blocks * s.y.height * s.y.width:
+    # Without VNNI a ticket looks at all of its weights first.
+    worth = 2.0 if "vnni" in device.features else _LOOKED_AT
+    if groups >= 4 * device.workers and s.group_bytes * groups > worth * LANES * s.x.blocks * s.y.height * s.y.width:
         parts = map_parts(s.height * s.y.width, row_chunks * s.height, s.y.batch, device)
-        work = row * s.height / parts.count
-        copied = _SHARE * work * s.moved / s.step if s.block_words > 4 else 0.0
-        each = split(groups, work / groups, max(wanted, copied), device.workers // parts.count)
+        each = split(groups, row * s.height / (groups * parts.count), wanted, device.workers // parts.count)
         return ByteTickets(parts, each, parts.count == 1)
     if s.staged and s.height > 1:
         rows = split(s.height, row, wanted, device.workers)
@@ -318,7 +307,13 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
     t, x, y = _tickets(q, s), s.x, s.y
     table = ids(q.device.simd, BYTES, s.block.stride, s.block.nb)
     res = _planes(q.inputs[end.residual]) if end.residual is not None else None
-    in_blocks = -(-s.words // s.block_words)
+    in_blocks = -(-s.words // BLOCK_WORDS)
+    taps = s.words * prod(s.kernel)
+    apart = (
+        0
+        if "vnni" in q.device.features
+        else (taps * 4 + 67) // LANE_BYTES * LANE_BYTES + taps * s.block.nb * 2 * LANE_BYTES
+    )
     flat = s.height < y.height
     desc = ConvBytesDesc(
         inp=x.at("in0"),
@@ -361,9 +356,6 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         res_y=0 if res is None else res.y,
         res_x=0 if res is None else res.x,
         words=s.words,
-        in_lanes=LANES
-        if x.x == LANES
-        else (s.words - 1) % s.block_words * LANES // s.block_words + LANES // s.block_words,
         height=s.height,
         width=s.width,
         nb=s.block.nb,
@@ -382,6 +374,7 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         mode=end.mode,
         itemsize=y.itemsize,
         spread=0,
+        apart=apart,
         listed=int(end.last > 0),
         last=end.last,
         **operand_refs(q, end),
@@ -390,11 +383,11 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
     rows = -(-t.chunks.each // s.block.chunks)
     scratch = END_BYTES + CHANNEL_NUMBERS * LANES * 4 * s.block.nb
     scratch += FLOAT_SCRATCH * s.block.nb if end.last > 0 or y.x != LANES else 0
-    scratch += LANES * 4 * s.block.nb if q.arity > 5 else 0
+    scratch += apart + (LANES * 4 * s.block.nb if q.arity > 5 else 0)
     if s.staged:
         widest = s.block.chunk_width or -(-s.width // s.block.chunks)
         pixels = min(s.width, t.chunks.each * widest) if s.height == 1 else s.width
         spread = zip((rows, pixels), s.stride, s.kernel, s.dilation, strict=True)
-        scratch += in_blocks * 4 * s.block_words * prod((n - 1) * by + (k - 1) * d + 1 for n, by, k, d in spread)
+        scratch += in_blocks * LANES * prod((n - 1) * by + (k - 1) * d + 1 for n, by, k, d in spread)
     posts = blocked_posts(replace(q, fused=listed_of(q, end)))
     return Plan((Tile("conv_bytes", desc, t.count * y.batch, scratch, posts),))

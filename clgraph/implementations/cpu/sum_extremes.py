@@ -24,8 +24,8 @@ _SERVES = replace(BYTE_TILE, fuses=frozenset())
 _STEP = 1e-7
 """Seconds of the steps in front and behind. An estimate."""
 _STAGED = 1.75
-"""How many times as long as estimated depthwise windows take whose sums are noted, most of which is staging them. Of
-MobileNetV2's 17 on a Xeon with VNNI, those whose noting pays are told from the others so."""
+"""How many times as long as estimated depthwise windows take with VNNI whose sums are noted, most of which is staging
+them. Of MobileNetV2's 17 on a Xeon, those whose noting pays are told from the others so."""
 
 
 @descriptor("channel_sums", library="bytes", any_alignment=True)
@@ -92,4 +92,4 @@ class SumExtremesDepthwise(_Noted):
 
     @classmethod
     def cost(cls, q: Query[SumExtremes]) -> float:
-        return _STAGED * super().cost(q)
+        return (_STAGED if "vnni" in q.device.features else 1.0) * super().cost(q)

@@ -17,7 +17,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.quantize import Quantize
+from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
 from clgraph.ops.reorder import Reorder
@@ -108,10 +108,13 @@ def use_dynamic_integers(program: Program, context: Context) -> int:
             _rewrite(program, found, bytes_, sums)
             count += 1
         elif way is not None:
-            name = f"{node.name}/weights"
-            weights = found.weights + np.float32(found.shift)
-            inputs = [found.rounded, program.constant(name, weights)]
-            _replace(program, found, way, inputs)
+            weights = program.constant(f"{node.name}/weights", found.weights + np.float32(found.shift))
+            x = _bytes_of(program, found, bytes_)
+            assert x.producer is not None
+            one, first = program.constant(f"{node.name}/one", np.ones((), np.float32)), found.nodes[0]
+            read = [x, one, x.producer.inputs[2]]
+            whole = program.insert(Dequantize(), read, sources=[x.producer], before=first).output
+            _replace(program, found, way, [whole, weights])
     return count
 
 
@@ -240,9 +243,20 @@ def _fastest(context: Context, found: _Product) -> Primitive | None:
     if found.whole is not None and "vnni" not in device.features:
         layouts = (found.rounded.layout, Layout(DType.F32, found.weights.shape))
         asked = Query[Primitive](found.whole, layouts, found.whole.infer(layouts), device, 2, constant=frozenset({1}))
-        if whole := proposals(context, node, asked):
-            takes[found.whole] = whole[0].seconds + moved
+        whole = proposals(context, node, asked)
+        if whole and whole[0].implementation is not floats[0][0].implementation:
+            widened = _widened_seconds(context, found)
+            takes[found.whole] = whole[0].seconds + (moved if widened is None else widened)
     return min(takes, key=lambda way: takes[way])
+
+
+def _widened_seconds(context: Context, found: _Product) -> float | None:
+    """Return what making floats of the bytes takes, in blocks of channels; ``None`` where nothing makes them."""
+    node, shape = found.nodes[0], found.rounded.layout.shape
+    inputs = tuple(Layout(*x) for x in ((DType.U8, shape), (DType.F32, ()), (DType.U8, ())))
+    made = Dequantize().infer(inputs)
+    q = Query[Primitive](Dequantize(), inputs, made, context.device(node), 3, constant=frozenset({1}))
+    return next((p.seconds for p in proposals(context, node, q) if p.query.outputs[0].format.blocks), None)
 
 
 def _seconds(context: Context, found: _Product, weights: Array) -> float | None:
@@ -263,16 +277,7 @@ def _rewrite(
     bytes_: dict[Value, Value],
     sums: dict[tuple[Value, Quantized, Shape], Value],
 ) -> None:
-    node, steps = found.nodes[-1], found.steps
-    if found.rounded not in bytes_:
-        made = found.rounded.producer
-        assert made is not None
-        zero = program.insert(Reorder(DType.U8), [steps.zero], sources=[made], before=made).output
-        quantize = Quantize(0, dtype=DType.U8)
-        bytes_[found.rounded] = program.insert(
-            quantize, [steps.x, steps.scale, zero], sources=[made], before=made
-        ).output
-    x = bytes_[found.rounded]
+    node, x = found.nodes[-1], _bytes_of(program, found, bytes_)
     inputs = _inputs(program, found, x, node.name, found.weights)
     if not found.shift:
         _replace(program, found, found.primitive, inputs)
@@ -287,6 +292,17 @@ def _rewrite(
     missing = program.insert(shifted, [sums[key]], sources=[first], before=first).output
     product = program.insert(found.primitive, inputs, sources=list(found.nodes), before=node).output
     _replace(program, found, Eltwise("add"), [product, missing])
+
+
+def _bytes_of(program: Program, found: _Product, bytes_: dict[Value, Value]) -> Value:
+    """Return the bytes of what the products read, made once for all that read it."""
+    if found.rounded not in bytes_:
+        made, steps = found.rounded.producer, found.steps
+        assert made is not None
+        zero = program.insert(Reorder(DType.U8), [steps.zero], sources=[made], before=made).output
+        inputs, quantize = [steps.x, steps.scale, zero], Quantize(0, dtype=DType.U8)
+        bytes_[found.rounded] = program.insert(quantize, inputs, sources=[made], before=made).output
+    return bytes_[found.rounded]
 
 
 def _inputs(program: Program, found: _Product, x: Value, name: str, weights: Array) -> list[Value]:
