@@ -41,6 +41,7 @@ WITH_AVX2 = {
     "test_convolution_strassen.py": [f"test_strassen_convolutions_agree_with_float64[pocl-{n}]" for n in (1, 8, 9)],
     "test_quantized_convolution.py": (
         *(f"test_sums_of_bytes_are_exact_and_end_as_they_are_told[pocl-{seed}]" for seed in (0, 1)),
+        "test_neighbouring_weights_whose_products_saturate_sixteen_bits_are_added_up_exactly",
         "test_tickets_that_share_a_row_read_their_parts_of_it",
         "test_depthwise_windows_that_are_summed_two_rows_at_a_time_are_exact_to_the_last_row",
     ),

@@ -267,6 +267,34 @@ def test_sums_of_known_steps_are_those_of_all_pairs_of_bytes(engine):
 
 
 @pytest.mark.opencl
+def test_neighbouring_weights_whose_products_saturate_sixteen_bits_are_added_up_exactly(engine):
+    needs(engine, "byte_pairs")
+    rng = np.random.default_rng(3)
+    pairs = [(64, 64), (65, 64), (127, 127), (1, 127), (2, 127), (-64, -64), (-65, -64), (-128, -1), (-128, -128)]
+    for outputs, kernel in ((16, (1, 1)), (40, (1, 1)), (40, (3, 3))):
+        primitive = QuantizedConvolution((1, 1), (1, 1), ((0, 0), (0, 0)))
+        x = rng.integers(240, 256, (1, 52, 6, 20)).astype(np.uint8)
+        x[..., ::2] = 255
+        w = rng.integers(-20, 21, (outputs, 52, *kernel)).astype(np.int8)
+        for pair in pairs:
+            o, c = int(rng.integers(outputs)), 2 * int(rng.integers(26))
+            w[o, c : c + 2, kernel[0] // 2, 0] = pair
+        numbers = [np.zeros(outputs, np.int32), np.ones(outputs, np.float32), np.zeros(outputs, np.float32)]
+        arrays = [x, w, *numbers]
+        q = pose(
+            engine.info,
+            QuantizedConvolutionBytes,
+            primitive,
+            [Layout.of(a) for a in arrays],
+            arity=5,
+            packed=False,
+            constant=(1, 2, 3, 4),
+        )
+        got = run_tiles(engine, QuantizedConvolutionBytes, with_weights(QuantizedConvolutionBytes, q), arrays)
+        np.testing.assert_array_equal(got, *primitive.reference(*arrays))
+
+
+@pytest.mark.opencl
 def test_depthwise_sums_of_bytes_are_exact_and_end_as_they_are_told(engine):
     needs(engine, "byte_pairs")
     rng = np.random.default_rng(0)
@@ -297,4 +325,8 @@ def test_tickets_that_share_a_row_read_their_parts_of_it(engine):
     primitive, arrays = draw(rng, 48, 64, 1, (1, 1))
     primitive = replace(primitive, strides=(1, 1), dilations=(1, 1), pads=((0, 0), (0, 0)))
     arrays[0] = rng.integers(0, 256, (1, 48, 50, 50)).astype(np.uint8)
+    check(engine, QuantizedConvolutionBytes, primitive, arrays, "bytes", rng)
+    primitive, arrays = draw(rng, 48, 64, 1, (1, 3))
+    primitive = replace(primitive, strides=(1, 1), dilations=(1, 1), pads=((0, 0), (1, 1)))
+    arrays[0] = rng.integers(0, 256, (1, 48, 1, 2500)).astype(np.uint8)
     check(engine, QuantizedConvolutionBytes, primitive, arrays, "bytes", rng)
