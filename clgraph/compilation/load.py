@@ -291,17 +291,7 @@ class Loader:
             # Imported here, while a thread is building.
             from clgraph.network.network import Network
 
-            options = self._options
-            workspace.account.keep_within(options.memory_limit)
-            network = Network(
-                program,
-                self._engines,
-                options.executor,
-                poison=options.poison,
-                command_buffers=options.command_buffers,
-                library=self._library,
-                workspace=workspace,
-            )
+            network = Network.under(self._options, program, self._engines, self._library, workspace)
         program.notes["load"] = self._note
         note_idle(program, self._options, self.devices.values(), self._engines)
         return Specialisation(program, network, passes, self.devices, self._options, self._known, bound)

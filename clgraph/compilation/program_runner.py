@@ -33,18 +33,7 @@ class ProgramRunner:
 
     def network(self, program: Program, workspace: Workspace | None = None) -> Network:
         """Return what runs a planned *program*, with its memory in *workspace*."""
-        options = self.options
-        workspace = workspace or Workspace()
-        workspace.account.keep_within(options.memory_limit)
-        return Network(
-            program,
-            self.engines,
-            options.executor,
-            poison=options.poison,
-            command_buffers=options.command_buffers,
-            library=self._library,
-            workspace=workspace,
-        )
+        return Network.under(self.options, program, self.engines, self._library, workspace)
 
     def execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run a planned program once."""
