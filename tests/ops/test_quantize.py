@@ -11,7 +11,9 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.ops.activation import Activation
-from clgraph.ops.quantize import SMALL, WHOLE, Dequantize, Quantize
+from clgraph.ops.dequantize import Dequantize
+from clgraph.ops.quantize import Quantize
+from clgraph.ops.scales import SMALL, WHOLE
 from tests.support.check_op import check_op
 from tests.support.onnx_case import ONNX_TYPES, agree
 

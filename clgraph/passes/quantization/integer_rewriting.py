@@ -15,9 +15,9 @@ from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.on_steps import OnSteps
-from clgraph.ops.quantize import Dequantize
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.passes.base import Context
