@@ -2,10 +2,14 @@
 
 from clgraph.settings.options import (
     DEVICE_CLASSES,
+    EXECUTORS,
     FOREIGN,
     LOG_LEVELS,
+    PRECISIONS,
     PREFIX,
     PRODUCT_PRECISIONS,
+    WEIGHT_GROUPS,
+    WEIGHTS,
     Settings,
     option_table,
     settings,
@@ -16,10 +20,14 @@ from clgraph.settings.values import bytes_of
 
 __all__ = [
     "DEVICE_CLASSES",
+    "EXECUTORS",
     "FOREIGN",
     "LOG_LEVELS",
+    "PRECISIONS",
     "PREFIX",
     "PRODUCT_PRECISIONS",
+    "WEIGHTS",
+    "WEIGHT_GROUPS",
     "Settings",
     "bytes_of",
     "homeless_cache_dir",

@@ -19,6 +19,9 @@ PREFIX = "CLGRAPH_"
 
 PRODUCT_PRECISIONS = ("tf32x3", "f16x3")
 """Precisions that are ``f32`` but for how products are made: a feature of every device where one is asked for."""
+PRECISIONS = ("f32", "f16", "bf16", "auto", *PRODUCT_PRECISIONS)
+EXECUTORS = ("auto", "persistent", "stream")
+WEIGHTS = ("given", "int8", "int4")
 WEIGHT_GROUPS = (32, 64, 128, 256)
 """How many weights of few bits may share a scale."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -69,7 +72,7 @@ class Settings:
     precision: str = field(
         default="f32",
         metadata=_about(
-            one_of("f32", "f16", "bf16", "auto", *PRODUCT_PRECISIONS),
+            one_of(*PRECISIONS),
             "Type in which values are stored: f32, f16 (accumulated in float32), or auto: f16 on GPUs where its range "
             "suffices. bf16 multiplies operands rounded to bfloat16 on CPUs. tf32x3 and f16x3 store f32 and multiply "
             "it on NVIDIA's matrix units in three products, to about 20 bits.",
@@ -85,7 +88,7 @@ class Settings:
     weights: str = field(
         default="given",
         metadata=_about(
-            one_of("given", "int8", "int4"),
+            one_of(*WEIGHTS),
             "Compression of constant float weights of large products and embeddings: int8, int4 (embeddings and the "
             "last product int8), or given: none.",
         ),
@@ -198,7 +201,7 @@ class Settings:
     executor: str = field(
         default="auto",
         metadata=_about(
-            one_of("auto", "persistent", "stream"),
+            one_of(*EXECUTORS),
             "Execution of tile functions: stream (a launch for each), persistent (one launch for all), or auto.",
         ),
     )
