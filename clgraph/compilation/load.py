@@ -178,7 +178,7 @@ class Loader:
                 found = [x for key, x in libraries if key == library_key(x.name, engine.info.simd)]
                 # Whoever needs one builds it again, and is told.
                 with contextlib.suppress(ClgraphError):
-                    engine.build_side_by_side({library.text: f"library {library.name}" for library in found})
+                    engine.programs.build_side_by_side({library.text: f"library {library.name}" for library in found})
                     for library in found:
                         engine.build(library.text, f"library {library.name}", library=True)
 

@@ -53,7 +53,7 @@ class ProgramRunner:
         new = 0
         for name, builder in builders.items():
             libraries = {text: what for (placement, text), (what, library) in wanted if library and placement == name}
-            new += builder.build_side_by_side(libraries)
+            new += builder.programs.build_side_by_side(libraries)
         return new + sum(
             builders[placement].build(text, what, library=library)
             for (placement, text), (what, library) in counted("kernel", wanted, lambda item: item[1][0])
