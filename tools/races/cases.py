@@ -65,12 +65,14 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.resize import Resize
 from clgraph.ops.reverse_sequence import ReverseSequence
 from clgraph.ops.roi_align import MaxRoiPool, RoiAlign
-from clgraph.ops.scatter import ScatterElements, ScatterND, TensorScatter
+from clgraph.ops.scatter_elements import ScatterElements
+from clgraph.ops.scatter_nd import ScatterND
 from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.space import Shuffle
 from clgraph.ops.split import Split
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from clgraph.ops.tensor_scatter import TensorScatter
 from clgraph.ops.top_k import TopK
 from clgraph.ops.transpose import Transpose
 from clgraph.ops.trigonometry import Trigonometric
