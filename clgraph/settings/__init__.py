@@ -1,22 +1,18 @@
 """Every option of clgraph, and the only reader of environment variables."""
 
-from clgraph.settings.options import (
+from clgraph.settings.environment import FOREIGN, PREFIX, option_table, settings, variable_of
+from clgraph.settings.options import Settings
+from clgraph.settings.user_folder import homeless_cache_dir, user_cache_dir
+from clgraph.settings.values import (
     DEVICE_CLASSES,
     EXECUTORS,
-    FOREIGN,
     LOG_LEVELS,
     PRECISIONS,
-    PREFIX,
     PRODUCT_PRECISIONS,
     WEIGHT_GROUPS,
     WEIGHTS,
-    Settings,
-    option_table,
-    settings,
-    variable_of,
+    bytes_of,
 )
-from clgraph.settings.user_folder import homeless_cache_dir, user_cache_dir
-from clgraph.settings.values import bytes_of
 
 __all__ = [
     "DEVICE_CLASSES",
