@@ -17,7 +17,7 @@ from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.quantize import Quantize
-from clgraph.passes.constants.propagate_constants import logical
+from clgraph.passes.constants.constant_programs import logical
 from clgraph.passes.reference import compute
 
 _ENDINGS = ("_quantized", "_QuantizeLinear_Output", "_DequantizeLinear_Output")

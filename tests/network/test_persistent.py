@@ -13,8 +13,8 @@ from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
 from clgraph.network import node_steps, steps, tiles
+from clgraph.network.command_times import step_times
 from clgraph.network.network import Network
-from clgraph.network.profile import step_times
 from clgraph.network.steps import Segment
 from clgraph.runtime import executor
 from clgraph.runtime.engine import Engine

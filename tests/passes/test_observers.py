@@ -72,7 +72,7 @@ def test_from_compile_graph_on_the_device_is_asked() -> None:
     def execute(part: Program, feeds):
         calls.append(part.milestone)
         if not part.inputs:
-            from clgraph.core.layout import pack
+            from clgraph.core.packing import pack
 
             node = next(iter(part))
             return (
