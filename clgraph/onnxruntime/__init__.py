@@ -75,7 +75,8 @@ from clgraph.onnxruntime.providers import get_all_providers, get_available_provi
 from clgraph.onnxruntime.run_options import RunOptions
 from clgraph.onnxruntime.session import InferenceSession
 from clgraph.onnxruntime.sparse import SparseTensor
-from clgraph.onnxruntime.values import OrtValue, copy_tensors
+from clgraph.onnxruntime.value_lists import copy_tensors
+from clgraph.onnxruntime.values import OrtValue
 
 package_name, version, cuda_version = "onnxruntime", __version__, ""
 

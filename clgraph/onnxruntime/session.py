@@ -26,7 +26,8 @@ from clgraph.onnxruntime.run_options import RunOptions
 from clgraph.onnxruntime.schemas import unknown_operators
 from clgraph.onnxruntime.selecting import selected
 from clgraph.onnxruntime.statuses import Fail, InvalidArgument, MismatchError, StatusError, plainly, statuses
-from clgraph.onnxruntime.values import OrtValue, OrtValueVector
+from clgraph.onnxruntime.value_lists import OrtValueVector
+from clgraph.onnxruntime.values import OrtValue
 
 Callback = Callable[[list[Any], Any, str], object]
 """Takes the results, what the caller has given for it, and an error's text, empty where there is none."""

@@ -111,7 +111,8 @@ from clgraph.onnxruntime.statuses import (
     NotImplemented,
     RuntimeException,
 )
-from clgraph.onnxruntime.values import OrtValue, OrtValueVector, copy_tensors
+from clgraph.onnxruntime.value_lists import OrtValueVector, copy_tensors
+from clgraph.onnxruntime.values import OrtValue
 
 __all__ = [
     "AdapterFormat",
