@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import click
 
-import clgraph
 from clgraph.cli.bench_figures import Peer, latency_figures, memory_figures, throughput_figures
 from clgraph.cli.bench_report import show
+from clgraph.cli.bench_runs import alone, first_runs, inputs_of, open_model, together
 from clgraph.cli.bench_streams import bench_streams
-from clgraph.cli.compiling import load, load_topology, random_feeds
-from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
-from clgraph.cli.measuring import Budget, Latencies, Run, at_once, interleaved, resident_bytes
+from clgraph.cli.compiling import load_topology
+from clgraph.cli.feeds import FeedOptions, feed_options
+from clgraph.cli.measuring import Budget, resident_bytes
 from clgraph.cli.options import ModelOptions, cycling_model_options, refuse_idle
 from clgraph.cli.output import remark, say
 from clgraph.cli.peers import PEERS
-from clgraph.cli.progress import advancing, working
+from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
-from clgraph.core.layout import Shape
 from clgraph.core.version import __version__
 from clgraph.errors import OptionError
-from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
-from clgraph.model.model import Model
 from clgraph.ops.preprocess import lone_images
 from clgraph.saved.container import is_dump, is_saved
 
@@ -114,19 +110,19 @@ def command(
     """
     if hint == "throughput":
         topology = _requests(options)
-        cycle = _cycle(topology, options, given, batch, seed, lambda _: None)
+        cycle = inputs_of(topology, options, given, batch, seed, lambda _: None)
         bench_streams(options, cycle, json_file, joins=join, clients=clients, seconds=seconds)
         return
     _check(options, iterations, compare)
     quiet = json_file is not None and str(json_file) == "-"
     tell: Callable[[str], None] = (lambda text: click.echo(text, err=True)) if quiet else say
     started = resident_bytes()
-    model, start = _open(options)
+    model, start = open_model(options)
     with model, ExitStack() as stack:
         if lone_images(model.topology):
             refuse_idle("batch", "where images are fed one by one")
-        cycle = _cycle(model.topology, options, given, batch, seed, tell)
-        first, compiled = _first_runs(model, cycle)
+        cycle = inputs_of(model.topology, options, given, batch, seed, tell)
+        first, compiled = first_runs(model, cycle)
         start["compile_seconds"] = start["compile_seconds"] + compiled[0]
         remark(model.unused)
         budget = Budget(seconds, iterations)
@@ -134,10 +130,10 @@ def command(
         if compare is not None:
             with working(f"loading {options.model.name} with {compare}"):
                 peer = Peer(compare, options.model, model.device.workers, cycle)
-        latencies, blocks = _alone(model, peer, cycle, budget)
+        latencies, blocks = alone(model, peer, cycle, budget)
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         clones = [stack.enter_context(model.clone()) for _ in range(streams - 1)]
-        many = _together([model, *clones], cycle, budget) if clones else None
+        many = together([model, *clones], cycle, budget) if clones else None
         figures = {
             "model": str(options.model),
             "device": model.device.name,
@@ -189,100 +185,6 @@ def _check(options: ModelOptions, iterations: int | None, compare: str | None) -
         if is_saved(options.model) or is_dump(options.model):
             raise OptionError(f"{compare} does not read {options.model.name}: give the ONNX file it was made of")
         refuse_idle("preprocess", "with --compare: other runtimes are fed what the file of the model says")
-
-
-def _open(options: ModelOptions) -> tuple[Model, dict[str, float]]:
-    """Return the model, and the seconds of reading it and of opening the device and compiling what can be yet."""
-    where = options.where
-    arguments: dict[str, Any] = {
-        "device": where.device,
-        "threads": where.threads,
-        "cache_dir": where.cache_dir,
-        "config": dict(options.config),
-    }
-    clock = time.perf_counter
-    with working(f"loading {options.model.name}"):
-        start = clock()
-        if is_saved(options.model) and not options.images:
-            model = clgraph.load(options.model, weights_from=options.weights_from, **arguments)
-            return model, {"read_seconds": clock() - start, "compile_seconds": 0.0}
-        if is_dump(options.model):
-            model = load(options)
-            return model, {"read_seconds": 0.0, "compile_seconds": clock() - start}
-        topology, _ = load_topology(options)
-        read = clock()
-        model = clgraph.compile(topology, **arguments)
-        return model, {"read_seconds": read - start, "compile_seconds": clock() - read}
-
-
-def _cycle(
-    topology: Topology,
-    options: ModelOptions,
-    given: FeedOptions,
-    batch: int | None,
-    seed: int,
-    tell: Callable[[str], None],
-) -> list[dict[str, Array]]:
-    """Return the arrays of every set of shapes. Raises ``InputError`` where a shape stays open."""
-    found = []
-    for i, shapes in enumerate(options.cycle):
-        sizes = _batched(topology, shapes, batch)
-        feeds = read_feeds(given, topology, sizes, tell if i == 0 else lambda _: None)
-        sizes = sizes | {name: array.shape for name, array in feeds.items()}
-        found.append(random_feeds(topology, sizes, seed) | feeds)
-    return found
-
-
-def _batched(topology: Topology, shapes: Mapping[str, Shape], batch: int | None) -> dict[str, Shape]:
-    sizes = dict(shapes)
-    if batch is None:
-        return sizes
-    for signature in topology.fed.values():
-        shape: Sequence[Any] = sizes.get(signature.name) or signature.shape or ()
-        if shape and all(isinstance(size, int) for size in shape[1:]):
-            sizes[signature.name] = (batch, *shape[1:])
-    return sizes
-
-
-def _first_runs(model: Model, cycle: Sequence[Mapping[str, Array]]) -> tuple[list[float], list[float]]:
-    """Return the seconds of the first run on each set of inputs, and those of compiling for it before."""
-    first, compiled = [], []
-    for feeds in cycle:
-        with working("compiling for the inputs"):
-            start = time.perf_counter()
-            model.prepare({name: array.shape for name, array in feeds.items()}, feeds)
-            compiled.append(time.perf_counter() - start)
-        with working("running"):
-            start = time.perf_counter()
-            model.run(feeds)
-            first.append(time.perf_counter() - start)
-    return first, compiled
-
-
-def _runner(model: Model, cycle: Sequence[Mapping[str, Array]]) -> Run:
-    return lambda i: model.run(cycle[i])
-
-
-def _alone(
-    model: Model, peer: Peer | None, cycle: Sequence[Mapping[str, Array]], budget: Budget
-) -> tuple[tuple[Latencies, ...], tuple[tuple[float, ...], ...]]:
-    """Return the latencies of one run at a time, and the medians of blocks, of the model and of the peer."""
-    runs = [_runner(model, cycle)]
-    if peer is not None:
-        runs.append(lambda i: peer.runtime.run(cycle[i]))
-    with advancing("measuring latency", (budget.iterations or budget.seconds) * len(runs)) as advance:
-        return interleaved(runs, len(cycle), budget, advance)
-
-
-def _together(models: Sequence[Model], cycle: Sequence[Mapping[str, Array]], budget: Budget) -> tuple[Latencies, float]:
-    """Return the latencies of *models* that run at once, and their runs a second."""
-    runs = [_runner(model, cycle) for model in models]
-    with working(f"starting {len(runs)} streams"):
-        for run in runs:
-            for i in range(len(cycle)):
-                run(i)
-    with advancing(f"measuring {len(runs)} streams", budget.iterations or budget.seconds) as advance:
-        return at_once(runs, len(cycle), budget, advance)
 
 
 def _write(figures: Mapping[str, Any], path: Path, *, quiet: bool) -> None:

@@ -12,6 +12,7 @@ import click
 from clgraph.cli.preprocess_options import HELP, parse_preprocess
 from clgraph.cli.sections import COMPILING, WHERE, Sectioned
 from clgraph.core.frozen import frozen
+from clgraph.settings import EXECUTORS, PRECISIONS, WEIGHT_GROUPS, WEIGHTS
 
 if TYPE_CHECKING:
     from clgraph.ops.preprocess import Preprocess
@@ -37,10 +38,10 @@ _WHERE = (
         help="Class of the kernels to use: auto, cpu or gpu; DEVICE=gpu,...",
     ),
     _where("--threads", type=click.IntRange(min=1), help="Number of worker threads on a CPU device."),
-    _where("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="Execution of tile functions."),
+    _where("--executor", type=click.Choice(EXECUTORS), help="Execution of tile functions."),
     _where(
         "--precision",
-        type=click.Choice(["f32", "f16", "bf16", "auto", "tf32x3", "f16x3"]),
+        type=click.Choice(PRECISIONS),
         help="Type in which values are stored.",
     ),
     _where("--memory-limit", metavar="SIZE", help="Memory limit of the model per device, e.g. '512 MiB'."),
@@ -52,7 +53,7 @@ _MODEL = (
         "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input; also as 1x3x224x224."
     ),
     _how("--preprocess", multiple=True, metavar="[NAME:]KEY=VALUE,...", help=HELP),
-    _how("--weights", type=click.Choice(["int8", "int4"]), help="Quantise the float weights of large products."),
+    _how("--weights", type=click.Choice(WEIGHTS[1:]), help="Quantise the float weights of large products."),
     _how(
         "--weights-from",
         type=click.Path(path_type=Path),
@@ -61,7 +62,7 @@ _MODEL = (
     ),
     _how(
         "--weight-group",
-        type=click.Choice(["32", "64", "128", "256"]),
+        type=click.Choice([str(size) for size in WEIGHT_GROUPS]),
         help="Number of weights that share a scale [128].",
     ),
     _how("--keep-f32", multiple=True, metavar="PATTERN", help="Nodes that stay float32, e.g. 'head/*'."),

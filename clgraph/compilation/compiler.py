@@ -30,9 +30,9 @@ from clgraph.network.workspace import Workspace
 from clgraph.passes.base import Context
 from clgraph.passes.budgets import Budgets
 from clgraph.passes.manager import Observer
-from clgraph.passes.observers import Verify, VerifyNumbers
+from clgraph.passes.observers import Verify
 from clgraph.passes.placement.partition import idle_annotations, idle_rules
-from clgraph.passes.reference import random_feeds, run_reference
+from clgraph.passes.reference import run_reference
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
@@ -214,7 +214,13 @@ class Compiler:
             return member.program, pass_records(member.family.passes), member
         program = topology.build(shapes, values)
         verifies = self.options.verify_passes and not any(node.primitive.updates for node in program)
-        numbers = VerifyNumbers(self.context, random_feeds(program) | dict(values)) if verifies else None
+        numbers = None
+        if verifies:
+            # Imported where numbers are compared: few compilations do.
+            from clgraph.passes.reference import random_feeds
+            from clgraph.passes.verify_numbers import VerifyNumbers
+
+            numbers = VerifyNumbers(self.context, random_feeds(program) | dict(values))
         if self.options.verify_passes and not verifies:
             program.notes["verify_passes"] = "numbers were not compared: nodes update memory that only a session has"
         verifying: list[Observer] = [] if numbers is None else [Verify(), numbers]

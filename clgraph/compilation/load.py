@@ -178,7 +178,7 @@ class Loader:
                 found = [x for key, x in libraries if key == library_key(x.name, engine.info.simd)]
                 # Whoever needs one builds it again, and is told.
                 with contextlib.suppress(ClgraphError):
-                    engine.build_side_by_side({library.text: f"library {library.name}" for library in found})
+                    engine.programs.build_side_by_side({library.text: f"library {library.name}" for library in found})
                     for library in found:
                         engine.build(library.text, f"library {library.name}", library=True)
 
@@ -291,17 +291,7 @@ class Loader:
             # Imported here, while a thread is building.
             from clgraph.network.network import Network
 
-            options = self._options
-            workspace.account.keep_within(options.memory_limit)
-            network = Network(
-                program,
-                self._engines,
-                options.executor,
-                poison=options.poison,
-                command_buffers=options.command_buffers,
-                library=self._library,
-                workspace=workspace,
-            )
+            network = Network.under(self._options, program, self._engines, self._library, workspace)
         program.notes["load"] = self._note
         note_idle(program, self._options, self.devices.values(), self._engines)
         return Specialisation(program, network, passes, self.devices, self._options, self._known, bound)

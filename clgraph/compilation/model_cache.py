@@ -177,7 +177,7 @@ class Cached:
         for placement, engine in open_engines(self.options).items():
             if isinstance(engine, Engine):
                 for program in programs:
-                    engine.keep_binaries(kernel_texts(program, placement))
+                    engine.programs.keep_binaries(kernel_texts(program, placement))
 
     def _write(self, topology: Topology, made: Mapping[Key, Specialisation]) -> None:
         from clgraph.model.save import save_model

@@ -45,7 +45,7 @@ def preprocessed(topology: Topology, images: Images) -> Topology:
         near = meant(unknown[0], topology.fed)
         names = ", ".join(map(repr, topology.fed))
         raise OptionError(f"preprocess: no input is called {unknown[0]!r}{near}; the inputs are {names}")
-    inputs, layers, renamed, taken = dict[str, Signature](), list[Layer](), dict[str, str](), set(topology._made)
+    inputs, layers, renamed, taken = dict[str, Signature](), list[Layer](), dict[str, str](), set(topology.names)
     for name, signature in topology.inputs.items():
         if name not in images:
             inputs[name] = signature
@@ -68,7 +68,7 @@ def preprocessed(topology: Topology, images: Images) -> Topology:
         for layer in topology.layers
     ]
     outputs = [(name, renamed.get(value, value)) for name, value in topology.outputs]
-    return replace(topology, inputs=inputs, layers=layers, outputs=outputs, _made=taken)
+    return replace(topology, inputs=inputs, layers=layers, outputs=outputs)
 
 
 def _only(topology: Topology) -> str:

@@ -33,18 +33,7 @@ class ProgramRunner:
 
     def network(self, program: Program, workspace: Workspace | None = None) -> Network:
         """Return what runs a planned *program*, with its memory in *workspace*."""
-        options = self.options
-        workspace = workspace or Workspace()
-        workspace.account.keep_within(options.memory_limit)
-        return Network(
-            program,
-            self.engines,
-            options.executor,
-            poison=options.poison,
-            command_buffers=options.command_buffers,
-            library=self._library,
-            workspace=workspace,
-        )
+        return Network.under(self.options, program, self.engines, self._library, workspace)
 
     def execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run a planned program once."""
@@ -64,7 +53,7 @@ class ProgramRunner:
         new = 0
         for name, builder in builders.items():
             libraries = {text: what for (placement, text), (what, library) in wanted if library and placement == name}
-            new += builder.build_side_by_side(libraries)
+            new += builder.programs.build_side_by_side(libraries)
         return new + sum(
             builders[placement].build(text, what, library=library)
             for (placement, text), (what, library) in counted("kernel", wanted, lambda item: item[1][0])

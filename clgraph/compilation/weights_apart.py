@@ -77,7 +77,7 @@ class _WeightsApart:
     def reader(self, content: str, outputs: tuple[str, ...] | None, shapes: OpenShapes, images: Images) -> Read:
         def read() -> dict[str, Any]:
             again = self.topology()
-            return {"layers": again.layers, "constants": again.constants, "_made": again._made}
+            return {"layers": again.layers, "constants": again.constants}
 
         return read
 

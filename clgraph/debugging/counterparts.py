@@ -15,8 +15,9 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
-from clgraph.ops.quantize import Dequantize, Quantize
-from clgraph.passes.constants.propagate_constants import logical
+from clgraph.ops.dequantize import Dequantize
+from clgraph.ops.quantize import Quantize
+from clgraph.passes.constants.constant_programs import logical
 from clgraph.passes.reference import compute
 
 _ENDINGS = ("_quantized", "_QuantizeLinear_Output", "_DequantizeLinear_Output")

@@ -18,7 +18,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.split import needs_stages
-from clgraph.passes.constants.propagate_constants import logical
+from clgraph.passes.constants.constant_programs import logical
 from clgraph.passes.reference import compute, run_reference
 from clgraph.settings import Settings
 

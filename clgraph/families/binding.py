@@ -8,7 +8,8 @@ from typing import Any
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen, mutable
-from clgraph.core.layout import Layout, Shape, pack, unpack
+from clgraph.core.layout import Layout, Shape
+from clgraph.core.packing import pack, unpack
 from clgraph.errors import BindingError, ClgraphError
 from clgraph.families.layouts import Asked, share, widen_halos
 from clgraph.families.member import Recipe

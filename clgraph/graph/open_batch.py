@@ -45,7 +45,7 @@ def with_open_sizes(topology: Topology) -> Topology:
     for layer in topology.layers:
         opened = _opened(layer, firsts.get(layer.name), constants)
         layers.append(layer if opened is None else opened)
-    return replace(topology, layers=layers, constants=constants, _made={*topology._made, *constants})
+    return replace(topology, layers=layers, constants=constants)
 
 
 def _first_sizes(topology: Topology) -> dict[str, int]:

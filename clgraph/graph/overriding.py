@@ -27,5 +27,4 @@ def opened(topology: Topology, names: Iterable[str]) -> Topology:
         inputs=topology.inputs | signatures,
         constants={name: array for name, array in topology.constants.items() if name not in signatures},
         overridable={name: s for name, s in topology.overridable.items() if name not in signatures},
-        _made=topology._made | signatures.keys(),
     )

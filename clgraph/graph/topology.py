@@ -47,7 +47,7 @@ class Topology:
     expanded: dict[str, str] = field(default_factory=dict)
     label: str = ""
     scattered: bool = False
-    _made: set[str] = field(default_factory=set)
+    _names: set[str] | None = field(default=None, init=False, repr=False)
 
     def input(
         self, name: str, shape: Sequence[Dimension] | None, dtype: object = np.float32, *, sparse: bool = False
@@ -61,6 +61,13 @@ class Topology:
         known = dtype if dtype is None or isinstance(dtype, DType) else None if host_type else DType.of(dtype)
         self.inputs[name] = Signature(name, known, None if shape is None else tuple(shape), host_type, sparse)
         return name
+
+    @property
+    def names(self) -> set[str]:
+        """What inputs, constants and layers make, each under a name of its own."""
+        if self._names is None:
+            self._names = {*self.inputs, *self.constants, *(name for layer in self.layers for name in layer.outputs)}
+        return self._names
 
     @property
     def fed(self) -> dict[str, Signature]:
@@ -107,7 +114,7 @@ class Topology:
             ModelError: An input is made by no earlier layer, or a name is taken.
         """
         for source in inputs:
-            if source not in self._made:
+            if source not in self.names:
                 raise ModelError(f"layer {name!r} reads {source!r}, which no input, constant or earlier layer makes")
         names = tuple(outputs) or (name,)
         for made in names:
@@ -117,7 +124,7 @@ class Topology:
 
     def output(self, name: str, value: str | None = None) -> None:
         """Make *value* (the value called *name* when not given) a result called *name*."""
-        if (value or name) not in self._made:
+        if (value or name) not in self.names:
             raise ModelError(f"output {name!r} is {value or name!r}, which no input, constant or layer makes")
         self.outputs.append((name, value or name))
 
@@ -133,9 +140,7 @@ class Topology:
 
     def pruned(self) -> Topology:
         """Return it without the layers that no output needs."""
-        layers = self.needed()
-        made = {*self.inputs, *self.constants, *(name for layer in layers for name in layer.outputs)}
-        return replace(self, layers=layers, _made=made)
+        return replace(self, layers=self.needed())
 
     def with_shapes(self, shapes: Mapping[str, Sequence[Dimension]], *, anew: bool = False) -> Topology:
         """Return the same layers and constants with other shapes of some inputs; a dimension may stay open.
@@ -153,7 +158,7 @@ class Topology:
         declared_outputs = (
             {n: replace(s, shape=None) for n, s in self.declared.items()} if anew else dict(self.declared)
         )
-        return replace(self, inputs=inputs, declared=declared_outputs, _made=set(self._made))
+        return replace(self, inputs=inputs, declared=declared_outputs)
 
     def shape_of(self, name: str, shapes: Mapping[str, Sequence[int]]) -> Shape:
         """Return the bound shape of input *name*; raises as :meth:`Signature.bound`."""
@@ -222,9 +227,9 @@ class Topology:
             raise InputError(f"no input is called {unknown[0]!r}; the inputs are {names}{size}")
 
     def _claim(self, name: str) -> None:
-        if name in self._made:
+        if name in self.names:
             raise ModelError(f"two things are called {name!r}")
-        self._made.add(name)
+        self.names.add(name)
 
 
 class Inlinable(Primitive):

@@ -46,9 +46,7 @@ def unroll(topology: Topology) -> Topology:
     if len(layers) == len(topology.layers):
         return topology
     outputs = [(name, same.get(value, value)) for name, value in topology.outputs]
-    made = {*topology.inputs, *constants, *(name for layer in layers for name in layer.outputs)}
-    decided = frozenset(deciding)
-    return replace(topology, constants=constants, layers=layers, outputs=outputs, deciding=decided, _made=made)
+    return replace(topology, constants=constants, layers=layers, outputs=outputs, deciding=frozenset(deciding))
 
 
 @frozen

@@ -20,6 +20,7 @@ from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.runtime.stream import Step
 from clgraph.selector.library import Library, compose
+from clgraph.settings import Settings
 
 if TYPE_CHECKING:
     from clgraph.network.profile import Profile
@@ -77,6 +78,28 @@ class Network:
         with GATE:
             self.bound = BoundProgram(program, self._binding, self._workspace)
         self.kept, self.quick = self.bound.kept, self.bound.quick
+
+    @classmethod
+    def under(
+        cls,
+        options: Settings,
+        program: Program,
+        engines: Mapping[str, AnyEngine],
+        library: Callable[[str, int], Library],
+        workspace: Workspace | None = None,
+    ) -> Network:
+        """Return a network as *options* have it, whose memory is kept within their limit. Raises as the constructor."""
+        workspace = workspace or Workspace()
+        workspace.account.keep_within(options.memory_limit)
+        return cls(
+            program,
+            engines,
+            options.executor,
+            poison=options.poison,
+            command_buffers=options.command_buffers,
+            library=library,
+            workspace=workspace,
+        )
 
     def lighten(self, again: Callable[[], Program]) -> None:
         """Keep only what runs the program: its nodes, and what they are bound to, are twenty times as many objects.

@@ -61,7 +61,7 @@ from clgraph.onnxruntime.hardware import (
 )
 from clgraph.onnxruntime.installing import install, uninstall
 from clgraph.onnxruntime.names import __version__, is_installed
-from clgraph.onnxruntime.options import RunOptions, SessionOptions
+from clgraph.onnxruntime.options import SessionOptions
 from clgraph.onnxruntime.packages import (
     ModelPackage,
     ModelPackageComponentContext,
@@ -72,9 +72,11 @@ from clgraph.onnxruntime.packages import (
     OrtSyncStream,
 )
 from clgraph.onnxruntime.providers import get_all_providers, get_available_providers
+from clgraph.onnxruntime.run_options import RunOptions
 from clgraph.onnxruntime.session import InferenceSession
 from clgraph.onnxruntime.sparse import SparseTensor
-from clgraph.onnxruntime.values import OrtValue, copy_tensors
+from clgraph.onnxruntime.value_lists import copy_tensors
+from clgraph.onnxruntime.values import OrtValue
 
 package_name, version, cuda_version = "onnxruntime", __version__, ""
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from clgraph.onnxruntime.devices import OrtMemoryInfo
 from clgraph.onnxruntime.hardware import HOST_MEMORY
-from clgraph.onnxruntime.options import say_once
+from clgraph.onnxruntime.notes import say_once
 from clgraph.onnxruntime.providers import CPU
-from clgraph.onnxruntime.values import OrtValueVector
+from clgraph.onnxruntime.value_lists import OrtValueVector
 
 _METHODS = {
     "_inputs_meta": "get_inputs",

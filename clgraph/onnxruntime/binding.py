@@ -11,7 +11,8 @@ from clgraph.onnxruntime.described import NodeArg
 from clgraph.onnxruntime.devices import check_host
 from clgraph.onnxruntime.statuses import RefusedError
 from clgraph.onnxruntime.typing_of import as_dtype
-from clgraph.onnxruntime.values import OrtValue, OrtValueVector, array_at
+from clgraph.onnxruntime.value_lists import OrtValueVector
+from clgraph.onnxruntime.values import OrtValue, array_at
 
 
 class Fed(Protocol):

@@ -9,7 +9,7 @@ from typing import Any
 
 from clgraph.core.version import __version__ as own_version
 from clgraph.onnxruntime.names import __version__
-from clgraph.onnxruntime.options import log, say_once
+from clgraph.onnxruntime.notes import log, say_once
 from clgraph.onnxruntime.statuses import Fail, RefusedError
 
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)

@@ -22,7 +22,7 @@ from clgraph.errors import ClgraphError, DeviceError
 from clgraph.model.model import Model
 from clgraph.network.cancelling import Cancellation
 from clgraph.onnxruntime.loading import Recipe
-from clgraph.onnxruntime.options import log
+from clgraph.onnxruntime.notes import log
 from clgraph.onnxruntime.statuses import StatusError
 from clgraph.runtime.process import is_left
 

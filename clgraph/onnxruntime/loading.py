@@ -15,7 +15,8 @@ from clgraph.compilation.entry import compile_model
 from clgraph.core.frozen import frozen
 from clgraph.errors import FileError, ModelError, OptionError
 from clgraph.model.model import Model
-from clgraph.onnxruntime.options import SessionOptions, log, say_once
+from clgraph.onnxruntime.notes import log, say_once
+from clgraph.onnxruntime.options import SessionOptions
 from clgraph.onnxruntime.providers import Provided
 from clgraph.onnxruntime.statuses import Fail, MismatchError, ModelLoadCanceled
 from clgraph.onnxruntime.statuses import NotImplemented as NotHere

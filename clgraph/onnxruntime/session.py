@@ -18,13 +18,16 @@ from clgraph.onnxruntime.feeds import Feeds
 from clgraph.onnxruntime.forked import FORKING, HOST, elsewhere, made
 from clgraph.onnxruntime.hardware import OrtEpDevice, device_of
 from clgraph.onnxruntime.loading import checked_source, recipe_of
-from clgraph.onnxruntime.options import ASSIGNMENT, RunOptions, SessionOptions, log, say_once
+from clgraph.onnxruntime.notes import log, say_once
+from clgraph.onnxruntime.options import ASSIGNMENT, SessionOptions
 from clgraph.onnxruntime.profiling import Trace
 from clgraph.onnxruntime.providers import Provided, check_known, provided, provided_or_cpu
+from clgraph.onnxruntime.run_options import RunOptions
 from clgraph.onnxruntime.schemas import unknown_operators
 from clgraph.onnxruntime.selecting import selected
 from clgraph.onnxruntime.statuses import Fail, InvalidArgument, MismatchError, StatusError, plainly, statuses
-from clgraph.onnxruntime.values import OrtValue, OrtValueVector
+from clgraph.onnxruntime.value_lists import OrtValueVector
+from clgraph.onnxruntime.values import OrtValue
 
 Callback = Callable[[list[Any], Any, str], object]
 """Takes the results, what the caller has given for it, and an error's text, empty where there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -209,54 +209,6 @@ class _Capsule:
         return (1, 0)
 
 
-class OrtValueVector(list[OrtValue]):
-    """A list of values."""
-
-    def push_back(self, value: Any) -> None:
-        """Append a value, or an array."""
-        self.append(value if isinstance(value, OrtValue) else OrtValue(value))
-
-    def push_back_batch(
-        self,
-        tensors: Sequence[Any],
-        data_ptrs: Sequence[int],
-        element_types: Sequence[Any],
-        shapes: Sequence[Sequence[int]],
-        devices: Sequence[Any],
-    ) -> None:
-        """Append values on the memory of *tensors*, whose addresses, element types and shapes are given.
-
-        Raises:
-            RefusedError: A tensor is not in the host's memory.
-        """
-        for tensor, address, kind, shape, device in zip(
-            tensors, data_ptrs, element_types, shapes, devices, strict=True
-        ):
-            check_host(device, "a value")
-            value = OrtValue(array_at(address, shape, as_dtype(kind)))
-            value.keeps = tensor
-            self.append(value)
-
-    def reserve(self, count: int) -> None:
-        """Return at once: lists grow by themselves."""
-
-    def shrink_to_fit(self) -> None:
-        """Return at once: lists shrink by themselves."""
-
-    def element_type_at(self, index: int) -> int:
-        """Return ONNX's number of a value's element type."""
-        return self[index].element_type()
-
-    def dlpack_at(self, index: int) -> Any:
-        """Return a DLPack capsule of a value."""
-        return self[index].to_dlpack()
-
-    def to_dlpacks(self, to_tensor: Callable[[Any], Any] | None = None) -> list[Any]:
-        """Return DLPack capsules of all, or what *to_tensor* makes of them."""
-        capsules = [value.to_dlpack() for value in self]
-        return capsules if to_tensor is None else [to_tensor(capsule) for capsule in capsules]
-
-
 def checked_array(given: Any) -> np.ndarray[Any, Any]:
     """Return *given*, an array of numbers; raises ``RefusedError`` (a ``RuntimeError``) for anything else."""
     if not isinstance(given, np.ndarray) or given.dtype.kind in "OSTUcmM":
@@ -280,12 +232,3 @@ def array_at(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> np.nda
         raise RefusedError(f"a value of shape {list(shape)}: a size is negative")
     memory: Any = (ctypes.c_byte * count).from_address(int(address)) if count else bytearray()
     return np.frombuffer(memory, dtype).reshape(tuple(shape))
-
-
-def copy_tensors(src: Iterable[OrtValue], dst: Iterable[OrtValue], stream: Any = None) -> None:
-    """Copy each value of *src* into that of *dst*; raises ``RuntimeError`` where they are not as many."""
-    given_values, places = list(src), list(dst)
-    if len(given_values) != len(places):
-        raise RefusedError(f"{len(given_values)} values cannot be copied to {len(places)}")
-    for given, held in zip(given_values, places, strict=True):
-        held.update_inplace(given)

@@ -19,9 +19,9 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.topology import Inlinable, Topology
 from clgraph.ops.cast_like import CastLike
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul, matrix_product
-from clgraph.ops.quantize import Dequantize
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
 from clgraph.selector.general import General, launch, table

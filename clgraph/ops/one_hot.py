@@ -17,7 +17,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
-from clgraph.ops.scatter import ScatterElements
+from clgraph.ops.scatter_elements import ScatterElements
 from clgraph.ops.slice import Slice
 from clgraph.ops.where import Where
 

@@ -20,9 +20,10 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.convolution import Convolution, import_conv
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 

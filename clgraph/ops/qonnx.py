@@ -16,8 +16,9 @@ from clgraph.graph.importing import QONNX, OnnxNode, onnx
 from clgraph.graph.primitive import Primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.bits import BitCast
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.where import Where
 
 _EXPONENT = np.array(0x7F800000, np.int32)

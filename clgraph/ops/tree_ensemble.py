@@ -21,7 +21,8 @@ from clgraph.ops.binary_scores import binary_scores
 from clgraph.ops.gather import Gather
 from clgraph.ops.on_strings import OnStrings
 from clgraph.ops.post_transform import TRANSFORMS, post_transform_of, transformed
-from clgraph.ops.tree_nodes import Leaves, Trees, read_classic, read_ensemble, values_of
+from clgraph.ops.tree_attributes import read_classic, read_ensemble, values_of
+from clgraph.ops.tree_nodes import Leaves, Trees
 
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 """In the order of TreeEnsemble's numbers."""

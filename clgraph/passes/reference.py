@@ -12,7 +12,7 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.ops.reorder import Reorder
-from clgraph.passes.constants.propagate_constants import logical
+from clgraph.passes.constants.constant_programs import logical
 
 
 def run_reference(

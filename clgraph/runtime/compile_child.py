@@ -33,10 +33,10 @@ def compile_library(work: dict[str, Any]) -> None:
         child.limit_memory()
     engine = Engine(device)
     library = Library(work["what"], work["text"], (), 0)
-    engine.compile_library(library.text, work["what"])
+    engine.programs.compile_library(library.text, work["what"])
     if why := run_probe(engine, library, rounds=1, joined=False):
         raise KernelBuildError(f"{work['what']} runs wrongly on {device}: {why}")
-    if binary := engine.library_binary(library.text, ENTRY):
+    if binary := engine.programs.library_binary(library.text, ENTRY):
         Path(work["output"]).write_bytes(binary)
 
 

@@ -1,32 +1,24 @@
-"""An engine: one device opened for work, with its context, its queue, its kernels and its memory."""
+"""An engine: one device opened for work, with its context, its queue, its programs and its memory."""
 
 from __future__ import annotations
 
 import copy
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from clgraph.core.log import Log
-from clgraph.errors import DeviceError, KernelBuildError
+from clgraph.errors import DeviceError
 from clgraph.graph.primitive import Array
-from clgraph.runtime import binaries, calling_thread, driver, handles, memory, pocl_binary, process
-from clgraph.runtime.at_exit import GATE
-from clgraph.runtime.cpus import usable_cores
+from clgraph.runtime import calling_thread, driver, handles, memory, pocl_binary, process
 from clgraph.runtime.device import Device, with_workers
-from clgraph.runtime.kernels import INVALID_KERNEL_NAME, Kernel
 from clgraph.runtime.memory import Memory
-from clgraph.runtime.process import chosen_options
+from clgraph.runtime.programs import Programs
 from clgraph.runtime.stream import Stream
-from clgraph.runtime.wheel import is_wheel, pocl_folder
 
 if TYPE_CHECKING:
     from clgraph.runtime.callers_queue import CallersQueue
-
-_log = Log(__name__)
 
 Scalar = np.int32 | np.int64 | np.float32
 KernelArgument = Memory | Scalar
@@ -38,9 +30,12 @@ class Engine:
     Attributes:
         info: The device's profile, ``workers`` cut to the threads asked for.
         is_alone: Whether it runs in the calling thread beside one of more workers (:meth:`beside`).
-        stream: The queue that programs run on.
+        stream: The queue that kernels run on.
+        programs: What it has built.
         failures: What the driver's commands raise.
     """
+
+    flags: ClassVar[str] = ""
 
     def __init__(self, device: Device, threads: int | None = None, *, out_of_order: bool = False) -> None:
         """Open *device*, with *out_of_order* on a queue that may run independent kernels at once, if it has one.
@@ -57,15 +52,6 @@ class Engine:
         self._cl = driver.load()
         self.failures: tuple[type[Exception], ...] = (self._cl.Error,)
         process.check_process()
-        self._programs: dict[tuple[str, bool], Any] = {}
-        self._programs_alone: dict[tuple[str, bool], Any] = {}
-        self._remembered: set[tuple[str, str]] = set()
-        self._of_text: dict[str, tuple[str, Any]] = {}
-        self._keeps_itself = self.info.name.startswith("pocl")
-        folder = pocl_folder() if self._keeps_itself else chosen_options().cache_dir
-        self._keys: dict[tuple[str, bool], str] = {}
-        self._cache = binaries.ProgramCache(folder / "programs")
-        self._lock, self._lock_alone = threading.Lock(), threading.Lock()
         self._handle, self._beside, self.is_alone = device.handle, None, False
         try:
             if device.callers is None:
@@ -81,6 +67,8 @@ class Engine:
                 self.stream = self._callers_stream(device.callers, out_of_order=out_of_order)
         except self._cl.Error as error:
             raise DeviceError(f"{device} cannot be opened: {error}") from error
+        self.programs = Programs(self.device, self._context, self._handle, self.flags)
+        self._programs_alone = None if self._beside is None else self.programs.on(self._beside)
 
     def _callers_stream(self, callers: CallersQueue, *, out_of_order: bool) -> Stream:
         if callers.queue is not None:
@@ -172,7 +160,8 @@ class Engine:
         """
         twin = copy.copy(self)
         twin.device = with_workers(replace(self.device, info=self.info), 1)
-        twin.info, twin._programs, twin._lock = twin.device.info, self._programs_alone, self._lock_alone
+        assert self._programs_alone is not None
+        twin.info, twin.programs = twin.device.info, self._programs_alone
         twin._handle, twin._beside, twin.is_alone = self._beside, None, True
         return twin
 
@@ -190,147 +179,10 @@ class Engine:
     def build(self, text: str, what: str, *, library: bool = False) -> bool:
         """Build a program, or find that it is there; returns whether it had to be compiled.
 
-        A library that is not in the cache on disk is compiled in a process of its own.
-
         Raises:
             KernelBuildError: It does not compile.
         """
-        self.check_process()
-        with self._lock:
-            if (text, library) in self._programs:
-                return False
-            key = self._key(text, library)
-            cached = self._cache.read(key)
-            if library:
-                self._programs[text, library] = self._library(text, key, what, cached)
-            else:
-                if cached is None:
-                    _log.info("compiling %s for %s, once on this machine", what, self.info.name)
-                self._programs[text, library] = self._load(text, key, what, cached)
-            return cached is None
-
-    def build_side_by_side(self, libraries: Mapping[str, str]) -> int:
-        """Build those of *libraries*, what each is by its text, that have to be compiled, if several; return how many.
-
-        Raises:
-            KernelBuildError: One does not compile.
-        """
-        self.check_process()
-        with self._lock:
-            found = [(text, self._key(text, True)) for text in libraries if (text, True) not in self._programs]
-            missing = [(text, key) for text, key in found if self._cache.read(key) is None]
-            if len(missing) < 2:
-                return 0
-            # Imported where it is needed, once on a machine.
-            from concurrent.futures import ThreadPoolExecutor
-
-            with ThreadPoolExecutor(usable_cores(), "clgraph-compile") as pool:
-                made = pool.map(lambda row: self._library(row[0], row[1], libraries[row[0]], None), missing)
-                self._programs |= {(text, True): program for (text, _), program in zip(missing, made, strict=True)}
-        return len(missing)
-
-    def build_options(self, *, library: bool = False, text: str = "") -> str:
-        """Return what the compiler is told beside a kernel's *text*, or a library."""
-        return binaries.options_for(self.info.features, library, text)
-
-    def compile_library(self, text: str, what: str) -> None:
-        """Build a library in this process, which was started for that."""
-        options = self.build_options(library=True)
-        self._programs[text, True] = binaries.build(self._context, self._handle, text, options, what)
-
-    def library_binary(self, text: str, entry: str) -> bytes | None:
-        """Return the binary of a library whose kernel *entry* has run in this process; ``None`` where there is none.
-
-        The one that PoCL hands out takes longer to make and to load than the library takes to compile.
-        """
-        program = self._programs[text, True]
-        if not self._keeps_itself:
-            return binaries.to_binary(program)
-        if (code := pocl_binary.loaded_code(entry)) is None:
-            return None
-        options = self.build_options(library=True)
-        empty = binaries.build(self._context, self._handle, pocl_binary.empty_kernel(text, entry), options, entry)
-        return pocl_binary.binary_of(code, binaries.to_binary(empty))
-
-    def remembers(self, text: str, what: str) -> bool:
-        """Whether :meth:`remember` was called for *text*, in this or an earlier process with this device and driver."""
-        if (text, what) not in self._remembered and self._cache.read(self._mark(text, what)) is not None:
-            self._remembered.add((text, what))
-        return (text, what) in self._remembered
-
-    def remember(self, text: str, what: str) -> None:
-        """Keep on disk that *what* is true of the program *text* on this device."""
-        self._cache.write(self._mark(text, what), b"")
-        self._remembered.add((text, what))
-
-    def _mark(self, text: str, what: str) -> str:
-        return binaries.text_key(self._key(text, True), what)
-
-    def _key(self, text: str, library: bool) -> str:
-        if (text, library) not in self._keys:
-            options = self.build_options(library=library, text=text)
-            told = (options, self.device.label, self.info.driver, str(self.info.simd))
-            self._keys[text, library] = binaries.text_key(text, *told)
-        return self._keys[text, library]
-
-    def _library(self, text: str, key: str, what: str, cached: bytes | None) -> Any:
-        """Return the program of a library from its cached binary, else compiled in another process, and keep it.
-
-        Of several processes that want it one compiles it, and the others wait for that.
-        """
-        if cached is not None and (program := self._taken_back(text, cached, what)) is not None:
-            return program
-        # Imported where it is needed, once on a machine.
-        from clgraph.core.turns import in_turn
-        from clgraph.runtime.compiling import COMPILE_SECONDS, compile_library
-
-        with in_turn(self._cache.turn_path(key), COMPILE_SECONDS):
-            made = self._cache.read(key)
-            if made is not None and made != cached and (program := self._taken_back(text, made, what)) is not None:
-                return program
-            _log.info("compiling %s for %s, once on this machine", what, self.info.name)
-            alone = is_wheel(self.device.handle.platform)
-            binary = compile_library(self.device, text, what, self._cache, key, alone=alone)
-            if (program := self._taken_back(text, binary, what)) is not None:
-                self._cache.write(key, binary)
-                return program
-        raise KernelBuildError(f"{self.device} does not take back the binary that it made of {what}")
-
-    def _taken_back(self, text: str, binary: bytes, what: str) -> Any | None:
-        """Return the program of a library's *binary*, ``None`` where the driver does not take it."""
-        options = self.build_options(library=True)
-        if binary:
-            return binaries.from_binary(self._context, self._handle, binary, options)
-        # The driver has the code in a cache of its own, under the text.
-        return binaries.build(self._context, self._handle, text, options, what)
-
-    def _load(self, text: str, key: str, what: str, cached: bytes | None) -> Any:
-        """Return the program of a kernel from its cached binary, else from the text; keep it on disk."""
-        options = self.build_options(text=text)
-        if cached and (program := binaries.from_binary(self._context, self._handle, cached, options)) is not None:
-            return program
-        program = binaries.build(self._context, self._handle, text, options, what)
-        if cached is None:
-            self._cache.write(key, b"" if self._keeps_itself else binaries.to_binary(program))
-        if self._keeps_itself:
-            self._of_text[text] = key, program
-        return program
-
-    @GATE
-    def keep_binaries(self, texts: Iterable[str]) -> None:
-        """Keep the binaries of the kernels that PoCL was given as *texts*.
-
-        It takes 36 ms to load a text of which it has the code, because it preprocesses it to find that; a binary takes
-        2. Making one takes as long as compiling the kernel did: for when there is time.
-        """
-        for text in texts:
-            if (found := self._of_text.pop(text, None)) is None:
-                continue
-            key, program = found
-            try:
-                self._cache.write(key, binaries.to_binary(program))
-            except self._cl.Error as error:
-                _log.info("PoCL makes no binary, and is given the text again: %s", error)
+        return self.programs.build(text, what, library=library)
 
     def kernel(
         self, text: str, entry: str, args: list[KernelArgument], *, library: bool = False, what: str = ""
@@ -341,30 +193,8 @@ class Engine:
             KernelBuildError: The text does not compile, has no such kernel, or the kernel takes other arguments.
         """
         given = [a.handle if isinstance(a, Memory) else a for a in args]
-        self.build(text, what or entry, library=library)
-        try:
-            try:
-                kernel = Kernel(self._cl, self._programs[text, library], entry, given)
-            except self._cl.Error as error:
-                if error.args[0].code() != INVALID_KERNEL_NAME:
-                    raise
-                # PoCL (3.0) builds programs without kernels from what it keeps while somebody removes that.
-                _log.info("%s is built again: a program of it has no %s", what or entry, entry)
-                self._forget(text, library)
-                self.build(text, what or entry, library=library)
-                kernel = Kernel(self._cl, self._programs[text, library], entry, given)
-        except (self._cl.Error, TypeError) as error:
-            raise KernelBuildError(
-                f"kernel {what or entry}: {entry} does not take {len(args)} arguments: {error}"
-            ) from error
+        kernel = self.programs.kernel(text, entry, given, what or entry, library=library)
         return BoundKernel(kernel, [a for a in args if isinstance(a, Memory)])
-
-    def _forget(self, text: str, library: bool) -> None:
-        """Let the next build of *text* be one from the text."""
-        with self._lock:
-            self._programs.pop((text, library), None)
-            self._of_text.pop(text, None)
-            self._cache.remove(self._key(text, library))
 
 
 class BoundKernel:

@@ -76,10 +76,10 @@ def refusal(engine: Engine, library: Library) -> str | None:
     if "acq_rel" not in engine.info.features:
         return "the device has no acquire/release atomics"
     name = f"persistent executor of {library.name} with {engine.info.workers} workers"
-    if engine.remembers(library.text, name):
+    if engine.programs.remembers(library.text, name):
         return None
     if (why := run_probe(engine, library)) is None:
-        engine.remember(library.text, name)
+        engine.programs.remember(library.text, name)
     return why
 
 

@@ -66,7 +66,7 @@ class SavedTopology(Topology):
 
     def __getattr__(self, name: str) -> Any:
         """Read what is not there yet."""
-        if name not in ("layers", "constants", "_made") or "_read" not in self.__dict__:
+        if name not in ("layers", "constants") or "_read" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self.__dict__.update(self._read())
         return self.__dict__[name]
@@ -133,7 +133,7 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
             made.update(layer.outputs)
         if missing := [source for _, source in topology.outputs if source not in made]:
             raise ModelError(f"a saved topology is damaged: no layer produces its output {missing[0]!r}")
-        return {"constants": constants, "layers": layers, "_made": made}
+        return {"constants": constants, "layers": layers}
 
     topology = SavedTopology.__new__(SavedTopology)
     with well_formed("a saved topology"):

@@ -1,45 +1,32 @@
-"""Every option once: its name, type, default and one line about it. The environment is read here and nowhere else.
-
-Option ``name`` is the variable ``CLGRAPH_<NAME>``; an argument of the API or a flag of the command line goes before it.
-"""
+"""Every option once: its name, type, default and one line about it."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from clgraph.errors import OptionError
 from clgraph.settings.user_folder import user_cache_dir
-from clgraph.settings.values import boolean, bytes_of, folder, names, natural, one_of, pairs_of, positive, words
-
-PREFIX = "CLGRAPH_"
-
-PRODUCT_PRECISIONS = ("tf32x3", "f16x3")
-"""Precisions that are ``f32`` but for how products are made: a feature of every device where one is asked for."""
-WEIGHT_GROUPS = (32, 64, 128, 256)
-"""How many weights of few bits may share a scale."""
-LOG_LEVELS = ("debug", "info", "warning", "error")
-
-
-def _group(text: str) -> int:
-    if (number := int(text)) not in WEIGHT_GROUPS:
-        raise ValueError(f"{number} is not one of {', '.join(map(str, WEIGHT_GROUPS))}")
-    return number
-
-
-DEVICE_CLASSES = ("auto", "cpu", "gpu")
-
-
-def _classes(text: str) -> str:
-    for name, equals, kind in (item.strip().rpartition("=") for item in text.lower().split(",")):
-        if kind not in DEVICE_CLASSES or bool(name.strip()) != bool(equals):
-            raise ValueError(
-                f"{name + equals + kind!r} is not one of {', '.join(DEVICE_CLASSES)}, or DEVICE=one of them"
-            )
-    return text.lower()
+from clgraph.settings.values import (
+    EXECUTORS,
+    LOG_LEVELS,
+    PRECISIONS,
+    WEIGHTS,
+    boolean,
+    bytes_of,
+    device_classes,
+    folder,
+    group_size,
+    names,
+    natural,
+    one_of,
+    pairs_of,
+    positive,
+    read_option,
+    words,
+)
 
 
 def _about(read: Callable[[str], Any], doc: str) -> dict[str, Any]:
@@ -61,7 +48,7 @@ class Settings:
     device_class: str = field(
         default="auto",
         metadata=_about(
-            _classes,
+            device_classes,
             "Class of the kernels: that of the device (auto), cpu or gpu, for all devices or for some of them: "
             "DEVICE=CLASS,...; to try GPU kernels on a CPU.",
         ),
@@ -69,7 +56,7 @@ class Settings:
     precision: str = field(
         default="f32",
         metadata=_about(
-            one_of("f32", "f16", "bf16", "auto", *PRODUCT_PRECISIONS),
+            one_of(*PRECISIONS),
             "Type in which values are stored: f32, f16 (accumulated in float32), or auto: f16 on GPUs where its range "
             "suffices. bf16 multiplies operands rounded to bfloat16 on CPUs. tf32x3 and f16x3 store f32 and multiply "
             "it on NVIDIA's matrix units in three products, to about 20 bits.",
@@ -85,7 +72,7 @@ class Settings:
     weights: str = field(
         default="given",
         metadata=_about(
-            one_of("given", "int8", "int4"),
+            one_of(*WEIGHTS),
             "Compression of constant float weights of large products and embeddings: int8, int4 (embeddings and the "
             "last product int8), or given: none.",
         ),
@@ -93,7 +80,7 @@ class Settings:
     weight_group: int = field(
         default=128,
         metadata=_about(
-            _group, "Weights along the summed axis that share a scale with int8 and int4: 32, 64, 128 or 256."
+            group_size, "Weights along the summed axis that share a scale with int8 and int4: 32, 64, 128 or 256."
         ),
     )
     threads: int | None = field(
@@ -198,7 +185,7 @@ class Settings:
     executor: str = field(
         default="auto",
         metadata=_about(
-            one_of("auto", "persistent", "stream"),
+            one_of(*EXECUTORS),
             "Execution of tile functions: stream (a launch for each), persistent (one launch for all), or auto.",
         ),
     )
@@ -241,64 +228,4 @@ class Settings:
         known = {f.name: f for f in fields(self)}
         if unknown := sorted(set(changes) - set(known)):
             raise OptionError(f"{unknown[0]!r} is not an option; the options are {', '.join(sorted(known))}")
-        return replace(self, **{n: _read(known[n], v, n) for n, v in changes.items() if v is not None})
-
-
-def _read(option: Field[Any], value: Any, where: str) -> Any:
-    """Return *value* as the type of *option*; raises ``OptionError`` that calls it *where*."""
-    if type(option.default) is int and isinstance(value, int) and type(value) not in (int, bool):
-        return value  # a number that is more than one, as a budget of memory is
-    if isinstance(value, str) or not isinstance(value, Collection):
-        try:
-            return option.metadata["read"](str(value))
-        except ValueError as error:
-            raise OptionError(f"{where}={value}: {error}") from error
-    if "tuple[tuple" in str(option.type):
-        return _read_pairs(value, where)
-    if not isinstance(option.default, frozenset | tuple):
-        raise OptionError(f"{where}: {value!r} is several values where one is expected")
-    if not all(isinstance(item, str | int | os.PathLike) for item in value):
-        raise OptionError(f"{where}: {value!r} is not a collection of names")
-    return type(option.default)(map(str, value))
-
-
-def _read_pairs(value: Collection[Any], where: str) -> tuple[tuple[str, str], ...]:
-    """Return a mapping, or a collection of pairs, as pairs of texts."""
-    pairs = list(value.items()) if isinstance(value, Mapping) else list(value)
-    for pair in pairs:
-        fits = isinstance(pair, tuple | list) and len(pair) == 2
-        if not fits or not isinstance(pair[0], str) or not isinstance(pair[1], str | int):
-            raise OptionError(f"{where}: {pair!r} is not a pair of names; it is given as {{name: name}}")
-    return tuple((key, str(to)) for key, to in pairs)
-
-
-def settings(environment: Mapping[str, str] | None = None) -> Settings:
-    """Read the options from *environment* (the process's when not given); empty variables count as unset.
-
-    Raises:
-        OptionError: A ``CLGRAPH_*`` variable is not an option, or its value cannot be read.
-    """
-    variables = os.environ if environment is None else environment
-    known = {variable_of(f.name): f for f in fields(Settings)}
-    found: dict[str, Any] = {}
-    for variable in sorted(v for v in variables if v.startswith(PREFIX) and v not in FOREIGN):
-        if variable not in known:
-            raise OptionError(f"{variable} is not an option; the options are {', '.join(known)}")
-        if variables[variable]:
-            found[known[variable].name] = _read(known[variable], variables[variable], variable)
-    return Settings(**found)
-
-
-FOREIGN = frozenset(f"CLGRAPH_TEST_{name}" for name in ("CLASS", "DEVICES", "ISA", "OPTIMISED"))
-"""Variables with the prefix that are the test suite's, not options."""
-
-
-def variable_of(option: str) -> str:
-    """Return the name of the environment variable of *option*."""
-    return PREFIX + option.upper()
-
-
-def option_table() -> list[tuple[str, str, str]]:
-    """Return (variable, default, description) of every option."""
-    used = Settings()
-    return [(variable_of(f.name), str(getattr(used, f.name)), f.metadata["doc"]) for f in fields(Settings)]
+        return replace(self, **{n: read_option(known[n], v, n) for n, v in changes.items() if v is not None})

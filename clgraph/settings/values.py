@@ -1,10 +1,28 @@
-"""Values of options as text: what an environment variable or the command line gives. Each raises ``ValueError``."""
+"""Values of options: what an environment variable, the command line or a caller gives, and what some have to be.
+
+The functions that read text raise ``ValueError`` for what they cannot read.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import Field
 from pathlib import Path
+from typing import Any
+
+from clgraph.errors import OptionError
+
+PRODUCT_PRECISIONS = ("tf32x3", "f16x3")
+"""Precisions that are ``f32`` but for how products are made: a feature of every device where one is asked for."""
+PRECISIONS = ("f32", "f16", "bf16", "auto", *PRODUCT_PRECISIONS)
+EXECUTORS = ("auto", "persistent", "stream")
+WEIGHTS = ("given", "int8", "int4")
+WEIGHT_GROUPS = (32, 64, 128, 256)
+"""How many weights of few bits may share a scale."""
+LOG_LEVELS = ("debug", "info", "warning", "error")
+DEVICE_CLASSES = ("auto", "cpu", "gpu")
 
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
@@ -82,3 +100,48 @@ def one_of(*choices: str) -> Callable[[str], str]:
         return text.lower()
 
     return read
+
+
+def group_size(text: str) -> int:
+    """Return a number of weights that may share a scale; raises ``ValueError`` for others."""
+    if (number := int(text)) not in WEIGHT_GROUPS:
+        raise ValueError(f"{number} is not one of {', '.join(map(str, WEIGHT_GROUPS))}")
+    return number
+
+
+def device_classes(text: str) -> str:
+    """Return a class of kernels, or one for each of some devices; raises ``ValueError`` for others."""
+    for name, equals, kind in (item.strip().rpartition("=") for item in text.lower().split(",")):
+        if kind not in DEVICE_CLASSES or bool(name.strip()) != bool(equals):
+            raise ValueError(
+                f"{name + equals + kind!r} is not one of {', '.join(DEVICE_CLASSES)}, or DEVICE=one of them"
+            )
+    return text.lower()
+
+
+def read_option(option: Field[Any], value: Any, where: str) -> Any:
+    """Return *value* as the type of *option*; raises ``OptionError`` that calls it *where*."""
+    if type(option.default) is int and isinstance(value, int) and type(value) not in (int, bool):
+        return value  # a number that is more than one, as a budget of memory is
+    if isinstance(value, str) or not isinstance(value, Collection):
+        try:
+            return option.metadata["read"](str(value))
+        except ValueError as error:
+            raise OptionError(f"{where}={value}: {error}") from error
+    if "tuple[tuple" in str(option.type):
+        return _read_pairs(value, where)
+    if not isinstance(option.default, frozenset | tuple):
+        raise OptionError(f"{where}: {value!r} is several values where one is expected")
+    if not all(isinstance(item, str | int | os.PathLike) for item in value):
+        raise OptionError(f"{where}: {value!r} is not a collection of names")
+    return type(option.default)(map(str, value))
+
+
+def _read_pairs(value: Collection[Any], where: str) -> tuple[tuple[str, str], ...]:
+    """Return a mapping, or a collection of pairs, as pairs of texts."""
+    pairs = list(value.items()) if isinstance(value, Mapping) else list(value)
+    for pair in pairs:
+        fits = isinstance(pair, tuple | list) and len(pair) == 2
+        if not fits or not isinstance(pair[0], str) or not isinstance(pair[1], str | int):
+            raise OptionError(f"{where}: {pair!r} is not a pair of names; it is given as {{name: name}}")
+    return tuple((key, str(to)) for key, to in pairs)

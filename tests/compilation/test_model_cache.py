@@ -15,7 +15,7 @@ from clgraph.compilation import keeper
 from clgraph.compilation import model_cache as cached
 from clgraph.errors import ModelError
 from clgraph.network.node_steps import kernel_texts
-from clgraph.runtime.engine import Engine
+from clgraph.runtime.programs import Programs
 
 RNG = np.random.default_rng(8)
 WAIT = 0.06
@@ -95,7 +95,7 @@ def test_a_run_out_of_the_cache_reads_nothing_of_the_model(compiled, file, monke
 @pytest.mark.opencl
 def test_binaries_of_the_models_own_kernels_are_kept_with_it(compiled, file, monkeypatch):
     kept = []
-    monkeypatch.setattr(Engine, "keep_binaries", lambda self, texts: kept.extend(texts))
+    monkeypatch.setattr(Programs, "keep_binaries", lambda self, texts: kept.extend(texts))
     model = compiled(file, config={"device_class": "gpu"})
     assert kept == kernel_texts(model.program, next(iter(model.program)).placement)
     assert kept

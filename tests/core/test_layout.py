@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last, feature_blocked
-from clgraph.core.layout import Layout, pack, unpack
+from clgraph.core.layout import Layout
+from clgraph.core.packing import pack, unpack
 from clgraph.core.strides import same_places, walk
 from clgraph.errors import ShapeError
 

@@ -15,8 +15,8 @@ from clgraph.debugging.dumped import read_dump
 from clgraph.errors import ClgraphError, ModelError
 from clgraph.graph.program import Milestone
 from clgraph.ops.concat import Concat
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.quantize import Dequantize
 from clgraph.passes.memory import split_batch
 from clgraph.passes.memory.sharing import WouldShare
 from clgraph.selector.choose import Choice

@@ -21,12 +21,12 @@ def test_kernels_of_models_for_gpus_are_not_optimised_and_those_for_cpus_are(dev
     if not found.info.name.startswith("pocl"):
         pytest.skip("other drivers compile what users run")
     gpu, cpu = (opening._open(with_class(found, kind), None, False) for kind in ("gpu", "cpu"))
-    assert UNOPTIMISED in gpu.build_options()
-    assert UNOPTIMISED not in cpu.build_options() + cpu.build_options(library=True)
+    assert UNOPTIMISED in gpu.programs.options()
+    assert UNOPTIMISED not in cpu.programs.options() + cpu.programs.options(library=True)
 
 
 def test_kernels_for_gpus_meet_their_bounds_without_the_optimiser(engine: Engine, gpu_engine: Engine) -> None:
     if not gpu_engine.info.name.startswith("pocl"):
         pytest.skip("other drivers compile what users run")
-    assert UNOPTIMISED in gpu_engine.build_options()
-    assert UNOPTIMISED not in engine.build_options() + engine.build_options(library=True)
+    assert UNOPTIMISED in gpu_engine.programs.options()
+    assert UNOPTIMISED not in engine.programs.options() + engine.programs.options(library=True)

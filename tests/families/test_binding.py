@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from clgraph.core.format import Format, feature_blocked
-from clgraph.core.layout import Halo, Layout, pack, unpack
+from clgraph.core.layout import Halo, Layout
+from clgraph.core.packing import pack, unpack
 from clgraph.errors import BindingError
 from clgraph.families.binding import Packings
 from clgraph.families.cone import beginning

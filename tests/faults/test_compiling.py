@@ -15,6 +15,7 @@ from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.runtime import child
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.instruction_sets import of_host
+from clgraph.runtime.programs import Programs
 from tests.support.models import image, small_model
 
 pytestmark = pytest.mark.opencl
@@ -96,11 +97,11 @@ def test_whichever_kernel_of_a_model_does_not_build_the_next_try_is_right(device
     model = clgraph.compile(small_model(size="n"), device=device)
     x = image((1, 3, 10, 10))
     want = clgraph.compile(small_model(size="n"), device=device)(x)
-    build = Engine.build
+    build = Programs.build
     for number in range(1, 50):
         calls = 0
 
-        def failing(self: Engine, text: str, what: str, *, library: bool = False, at: int = number) -> bool:
+        def failing(self: Programs, text: str, what: str, *, library: bool = False, at: int = number) -> bool:
             nonlocal calls
             calls += 1
             if calls == at:
@@ -108,7 +109,7 @@ def test_whichever_kernel_of_a_model_does_not_build_the_next_try_is_right(device
             return build(self, text, what, library=library)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Engine, "build", failing)
+            patch.setattr(Programs, "build", failing)
             try:
                 model.prepare({"x": x.shape})
             except KernelBuildError:

@@ -15,12 +15,13 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.arg import ArgExtremum
 from clgraph.ops.concat import Concat
 from clgraph.ops.cumulative_sum import CumulativeSum
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand, Repeat
 from clgraph.ops.gather import Gather
 from clgraph.ops.is_special import IsSpecial
 from clgraph.ops.pad import Pad
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.quantized_pair import QuantizedPair
 from clgraph.ops.quantized_product import QuantizedProduct
 from clgraph.ops.quantized_sum import QuantizedSum

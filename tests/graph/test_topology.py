@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,6 +152,18 @@ def test_names_are_made_once_and_before_they_are_read() -> None:
         net.add("y", RELU, "later")
     with pytest.raises(ModelError, match="output 'z'"):
         net.output("z")
+
+
+def test_what_is_written_anew_has_names_of_its_own() -> None:
+    topology = Topology()
+    topology.add("y", RELU, topology.input("x", (1,)))
+    (layer,) = topology.layers
+    anew = replace(topology, layers=[replace(layer, outputs=("z",))])
+    anew.output("z")
+    anew.add("y", RELU, "z")
+    assert (topology.names, anew.names) == ({"x", "y"}, {"x", "y", "z"})
+    with pytest.raises(ModelError, match="two things are called 'y'"):
+        topology.constant("y", np.zeros(1, np.float32))
 
 
 def test_annotation_and_origin_reach_the_node() -> None:

@@ -80,7 +80,7 @@ def test_models_of_one_context_share_kernels(case, queue):
     first = clgraph.compile(case[0], queue=queue)
     second = clgraph.compile(case[0], queue=cl.CommandQueue(queue.context))
     engines = [m._current().network.engine for m in (first, second)]
-    assert engines[0]._programs is engines[1]._programs
+    assert engines[0].programs is engines[1].programs
     assert engines[0].stream.queue != engines[1].stream.queue
 
 

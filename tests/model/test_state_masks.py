@@ -9,7 +9,7 @@ import pytest
 
 import clgraph
 from clgraph.core.dtype import DType, largest
-from clgraph.model.state.programs import _hides_ahead
+from clgraph.model.state.biases import hides_ahead
 from tests.support.rounding import assert_both_round
 
 pytestmark = pytest.mark.opencl
@@ -20,9 +20,9 @@ AND_A_SUM = """summed = ReduceSum <keepdims = 0> (x, axis)
 
 def test_masks_in_bfloat16_tell_what_is_hidden():
     mask = np.zeros((1, 1, 2, 5), DType.BF16.numpy)
-    assert not _hides_ahead(mask, 3)
+    assert not hides_ahead(mask, 3)
     mask[..., 0, 4] = -largest(mask.dtype)
-    assert _hides_ahead(mask, 3, alone=True)
+    assert hides_ahead(mask, 3, alone=True)
 
 
 @pytest.mark.parametrize("carried", [False, True])

@@ -13,8 +13,8 @@ from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
 from clgraph.network import node_steps, steps, tiles
+from clgraph.network.command_times import step_times
 from clgraph.network.network import Network
-from clgraph.network.profile import step_times
 from clgraph.network.steps import Segment
 from clgraph.runtime import executor
 from clgraph.runtime.engine import Engine
@@ -200,7 +200,7 @@ def test_the_self_test_finds_what_is_broken(engine, sound, broken, said, alone):
     if not alone:
         with pytest.raises(KernelBuildError, match=r"library test runs wrongly on .*: its test"):
             engine.build(wrong.text, "library test", library=True)
-        engine.compile_library(wrong.text, "library test")
+        engine.programs.compile_library(wrong.text, "library test")
     assert said in executor.run_probe(engine, wrong, spins=1 << 16)
     assert (executor.run_probe(engine, wrong, joined=False, rounds=1) is None) == alone
 

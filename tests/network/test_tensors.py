@@ -3,7 +3,8 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last, feature_blocked
-from clgraph.core.layout import Layout, pack
+from clgraph.core.layout import Layout
+from clgraph.core.packing import pack
 from clgraph.errors import ProgramError
 from clgraph.network.tensors import covers_span, empty, gather, scatter
 

@@ -17,6 +17,7 @@ from clgraph.graph.program import Program
 from clgraph.network import waking
 from clgraph.network.network import Network
 from clgraph.runtime.engine import Engine
+from clgraph.runtime.programs import Programs
 from clgraph.runtime.wheel import is_wheel
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import settings
@@ -108,11 +109,11 @@ def test_a_text_is_built_once_where_it_runs(engine, seconds, monkeypatch):
     engine, built = beside(engine), []
     made = program(engine.info, 5003, seconds, (ScaleLaunch,))
 
-    def load(self, text, *rest, original=Engine._load):
+    def load(self, text, *rest, original=Programs._load):
         built.append(text)
         return original(self, text, *rest)
 
-    monkeypatch.setattr(Engine, "_load", load)
+    monkeypatch.setattr(Programs, "_load", load)
     opened = Engine(engine.device)
     runner = ProgramRunner({engine.info.name: opened}, settings())
     runner.build(made)

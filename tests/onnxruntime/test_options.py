@@ -9,8 +9,7 @@ import onnxruntime
 import pytest
 
 import clgraph.onnxruntime as ours
-from clgraph.onnxruntime import options as options_module
-from clgraph.onnxruntime import statuses
+from clgraph.onnxruntime import notes, statuses
 from tests.support.ort_models import identity
 
 
@@ -45,7 +44,7 @@ def test_misspelt_options_and_other_types_are_errors() -> None:
 def test_what_means_nothing_here_is_said_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(options_module, "_said", set())
+    monkeypatch.setattr(notes, "_said", set())
     options = ours.SessionOptions()
     options.graph_optimization_level = ours.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

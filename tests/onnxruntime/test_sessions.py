@@ -15,8 +15,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import clgraph.onnxruntime as ours
+from clgraph.onnxruntime import notes, statuses
 from clgraph.onnxruntime import providers as providers_module
-from clgraph.onnxruntime import statuses
 from tests.support.models import small_model
 from tests.support.ort_models import identity, model_of, two_inputs
 
@@ -142,7 +142,7 @@ def test_data_beside_a_model_of_bytes_lies_where_we_are_or_the_options_say(
 
 def test_a_function_is_told_what_is_logged_until_it_is_taken_back() -> None:
     told: list[Any] = []
-    level = ours.options.log.level
+    level = notes.log.level
     try:
         ours.set_default_logger_callback(lambda *told_of: told.append(told_of), severity=0)
         ours.InferenceSession(identity(), providers=HOST)
@@ -153,7 +153,7 @@ def test_a_function_is_told_what_is_logged_until_it_is_taken_back() -> None:
         ours.InferenceSession(identity(), providers=HOST)
         assert len(told) == before
     finally:
-        ours.options.log.setLevel(level)
+        notes.log.setLevel(level)
 
 
 def test_data_beside_the_model_comes_from_memory_or_values(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from clgraph.ops.reduce import FUNCTIONS as REDUCTIONS
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.resize import Resize
 from clgraph.ops.roi_align import RoiAlign
-from clgraph.ops.scatter import ScatterElements
+from clgraph.ops.scatter_elements import ScatterElements
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.top_k import TopK
 from clgraph.ops.transpose import Transpose

@@ -13,7 +13,7 @@ from clgraph.ops.matmul import MatMul
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.resize import Resize
-from clgraph.ops.scatter import ScatterElements
+from clgraph.ops.scatter_elements import ScatterElements
 from tests.support.check_op import check_op
 
 WIDTHS = (DType.I8, DType.U16, DType.I64, DType.U64)

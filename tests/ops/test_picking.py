@@ -6,7 +6,8 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.ops.gather_elements import GatherElements
 from clgraph.ops.gather_nd import GatherND
-from clgraph.ops.scatter import ScatterElements, ScatterND
+from clgraph.ops.scatter_elements import ScatterElements
+from clgraph.ops.scatter_nd import ScatterND
 from tests.support.check_op import check_op
 from tests.support.combinations import each_value
 from tests.support.onnx_case import agree

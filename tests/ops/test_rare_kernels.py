@@ -11,7 +11,7 @@ from clgraph.ops.determinant import Determinant
 from clgraph.ops.max_pool_indices import MaxPoolIndices, MaxUnpool
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.reverse_sequence import ReverseSequence
-from clgraph.ops.scatter import TensorScatter
+from clgraph.ops.tensor_scatter import TensorScatter
 from tests.support.check_op import check_op
 from tests.support.features import needs
 from tests.support.of_a_kind import on_a_cpu

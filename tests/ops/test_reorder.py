@@ -8,7 +8,8 @@ import pytest
 from clgraph.core.conversion import ROUND_MODES, SATURATED, converted
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last, feature_blocked
-from clgraph.core.layout import Layout, pack
+from clgraph.core.layout import Layout
+from clgraph.core.packing import pack
 from clgraph.implementations.portable.reorder import ReorderLines
 from clgraph.ops.reorder import Reorder, ReorderRef
 from clgraph.selector.query import DeviceInfo, Query

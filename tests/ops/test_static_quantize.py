@@ -7,7 +7,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.ops.activation import Activation
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.dequantize import Dequantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from tests.support.check_op import check_op
 

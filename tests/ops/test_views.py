@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
-from clgraph.core.layout import Layout, pack
+from clgraph.core.layout import Layout
+from clgraph.core.packing import pack
 from clgraph.graph.topology import Topology
 from clgraph.implementations.portable.convolution import ConvolutionGpuTiled
 from clgraph.implementations.portable.matmul import MatMulGpuTiled

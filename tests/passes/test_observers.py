@@ -13,10 +13,11 @@ from clgraph.ops.matmul import MatMul
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.constants.copying import copy_program
 from clgraph.passes.manager import PassManager
-from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers, _one_a_line
+from clgraph.passes.observers import Dump, Time, Verify, _one_a_line
 from clgraph.passes.patterns.init import Init
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.reference import random_feeds, run_reference
+from clgraph.passes.verify_numbers import VerifyNumbers
 from tests.support.programs import ADD, RELU, Net, compile_all
 
 
@@ -71,7 +72,7 @@ def test_from_compile_graph_on_the_device_is_asked() -> None:
     def execute(part: Program, feeds):
         calls.append(part.milestone)
         if not part.inputs:
-            from clgraph.core.layout import pack
+            from clgraph.core.packing import pack
 
             node = next(iter(part))
             return (

@@ -159,7 +159,7 @@ def test_code_that_was_compiled_for_all_cores_is_taken(engine, alone):
     memory = engine.upload(np.zeros(1, np.int32), "x")
     engine.kernel(text, "count", [memory]).on(engine.stream, (1,), None)()
     engine.stream.finish()
-    binary = binaries.to_binary(engine._programs[text, False])
+    binary = binaries.to_binary(engine.programs._built[text, False])
     handle = calling_thread.beside(engine.device.handle)
     assert handle is not None
     options = binaries.options_for(alone.info.features, False, text)

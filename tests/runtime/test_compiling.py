@@ -10,6 +10,7 @@ import pytest
 
 from clgraph.errors import KernelBuildError
 from clgraph.runtime.engine import Engine
+from clgraph.runtime.programs import Programs
 
 pytestmark = pytest.mark.opencl
 
@@ -28,16 +29,16 @@ def test_libraries_that_are_missing_are_compiled_side_by_side(engine: Engine, mo
     # Each waits for the other.
     both = threading.Barrier(2, timeout=60)
 
-    def library(self: Engine, text: str, key: str, what: str, cached: bytes | None) -> str:
+    def library(self: Programs, text: str, key: str, what: str, cached: bytes | None) -> str:
         both.wait()
         return f"the program of {what}"
 
-    monkeypatch.setattr(Engine, "_library", library)
-    monkeypatch.setattr("clgraph.runtime.engine.usable_cores", lambda: 2)
+    monkeypatch.setattr(Programs, "_library", library)
+    monkeypatch.setattr("clgraph.runtime.programs.usable_cores", lambda: 2)
     opened = Engine(engine.device)
     texts = {f"// {uuid.uuid4()}": f"library {name}" for name in "ab"}
     one, _ = texts
-    assert opened.build_side_by_side({one: texts[one]}) == 0, "one alone is left to who needs it"
-    assert opened.build_side_by_side(texts) == 2
-    assert opened._programs == {(text, True): f"the program of {what}" for text, what in texts.items()}
-    assert opened.build_side_by_side(texts) == 0
+    assert opened.programs.build_side_by_side({one: texts[one]}) == 0, "one alone is left to who needs it"
+    assert opened.programs.build_side_by_side(texts) == 2
+    assert opened.programs._built == {(text, True): f"the program of {what}" for text, what in texts.items()}
+    assert opened.programs.build_side_by_side(texts) == 0

@@ -97,13 +97,13 @@ def test_a_kernel_takes_no_code_of_its_own(engine, monkeypatch):
 def test_what_is_remembered_of_a_text_is_looked_up_once(engine, monkeypatch):
     text = f"// {np.random.default_rng().integers(1 << 62)}"
     read = []
-    cached = engine._cache.read
-    monkeypatch.setattr(engine._cache, "read", lambda key: read.append(key) or cached(key))
-    assert not engine.remembers(text, "it is good")
-    engine.remember(text, "it is good")
-    assert engine.remembers(text, "it is good")
-    assert engine.beside().remembers(text, "it is good")
-    assert not engine.remembers(text, "it is better")
+    cached = engine.programs._cache.read
+    monkeypatch.setattr(engine.programs._cache, "read", lambda key: read.append(key) or cached(key))
+    assert not engine.programs.remembers(text, "it is good")
+    engine.programs.remember(text, "it is good")
+    assert engine.programs.remembers(text, "it is good")
+    assert engine.beside().programs.remembers(text, "it is good")
+    assert not engine.programs.remembers(text, "it is better")
     assert len(read) == 2
 
 
@@ -121,11 +121,11 @@ def test_a_kernel_whose_binary_was_kept_is_not_built_of_its_text_again(engine, t
     build = binaries.build
     monkeypatch.setattr(binaries, "build", lambda *args: built.append(args[2]) or build(*args))
     keeping, other = Engine(engine.device), Engine(engine.device)
-    keeping._cache = other._cache = binaries.ProgramCache(tmp_path)
+    keeping.programs._cache = other.programs._cache = binaries.ProgramCache(tmp_path)
     run(keeping, (1,))
-    keeping.keep_binaries(["another text"])
-    keeping.keep_binaries([text])
-    keeping.keep_binaries([text])
+    keeping.programs.keep_binaries(["another text"])
+    keeping.programs.keep_binaries([text])
+    keeping.programs.keep_binaries([text])
     run(other, (4,))
     assert built == [text]
 
@@ -136,11 +136,11 @@ def test_a_program_without_its_kernel_is_built_again_from_the_text(engine, where
     text = f"{INCREMENT}\n// {where}"
     other = binaries.build(engine._context, engine._handle, "__kernel void other() {}", "", "other")
     if where == "memory":
-        monkeypatch.setitem(engine._programs, (text, False), other)
+        monkeypatch.setitem(engine.programs._built, (text, False), other)
     else:
-        engine._cache.write(engine._key(text, False), binaries.to_binary(other))
+        engine.programs._cache.write(engine.programs._key(text, False), binaries.to_binary(other))
     memory = engine.upload(np.zeros(4, np.int32), "x")
     engine.kernel(text, "increment", [memory, np.int32(3)])
-    assert engine._cache.read(engine._key(text, False)) != binaries.to_binary(other)
+    assert engine.programs._cache.read(engine.programs._key(text, False)) != binaries.to_binary(other)
     with pytest.raises(KernelBuildError, match="decrement does not take 0 arguments"):
         engine.kernel(text, "decrement", [])

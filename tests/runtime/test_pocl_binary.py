@@ -90,7 +90,7 @@ def test_pocl_keeps_the_code_of_a_library_that_has_run(engine):
     engine.build(core_library.text, "the core library", library=True)
     again = Engine(find_device(engine.info.name))
     assert not again.build(core_library.text, "the core library", library=True)
-    kept = again._cache.read(again._key(core_library.text, True))
+    kept = again.programs._cache.read(again.programs._key(core_library.text, True))
     assert kept is not None
     assert f"/{ENTRY}.so".encode() in kept
     assert b"BC\xc0\xde" not in kept

@@ -9,10 +9,11 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.pad import Pad
 from clgraph.ops.pooling import Pooling
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.resize import Resize

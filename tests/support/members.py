@@ -25,8 +25,9 @@ from clgraph.model.model import Model
 from clgraph.model.specialisations import Specialisation
 from clgraph.model.stages.model import StagedModel
 from clgraph.model.stages.split import needs_stages
-from clgraph.passes.observers import PassObserver, VerifyNumbers
+from clgraph.passes.observers import PassObserver
 from clgraph.passes.reference import run_reference
+from clgraph.passes.verify_numbers import VerifyNumbers
 
 Array = NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -182,9 +183,9 @@ def _same(first: Array, second: Array) -> bool:
 def _differs(found: Feeds, wanted: Feeds, whole: Side, feeds: Feeds) -> str | None:
     """Say how results differ by more than rounding explains, or return ``None``.
 
-    The yardstick is that of :class:`~clgraph.passes.observers.VerifyNumbers`: how far rounding every intermediate value
-    moves the results, times what sums in another order may be off by; each of the two may be that far from the exact
-    ones. Stages have none: they have to be the same.
+    The yardstick is that of :class:`~clgraph.passes.verify_numbers.VerifyNumbers`: how far rounding every intermediate
+    value moves the results, times what sums in another order may be off by; each of the two may be that far from the
+    exact ones. Stages have none: they have to be the same.
     """
     for n, a in wanted.items():
         if (found[n].shape, found[n].dtype) != (a.shape, a.dtype):

@@ -16,8 +16,9 @@ from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.manager import PassManager
-from clgraph.passes.observers import Verify, VerifyNumbers
+from clgraph.passes.observers import Verify
 from clgraph.passes.pipeline import default_pipeline
+from clgraph.passes.verify_numbers import VerifyNumbers
 
 RELU = Activation("relu")
 ADD, MUL = Eltwise("add"), Eltwise("mul")

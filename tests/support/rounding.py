@@ -35,7 +35,7 @@ from clgraph.ops.pad import Pad
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.softmax import Softmax
-from clgraph.passes.constants.propagate_constants import logical
+from clgraph.passes.constants.constant_programs import logical
 from clgraph.passes.reference import compute
 from tests.support.winograd import ROUNDINGS
 from tests.support.winograd import winograd as by_winograd

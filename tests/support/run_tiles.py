@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clgraph.core.layout import Halo, Layout, pack, unpack
+from clgraph.core.layout import Halo, Layout
+from clgraph.core.packing import pack, unpack
 from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Primitive
 from clgraph.network.buffer_table import BufferTable

@@ -11,9 +11,10 @@ from clgraph.compilation.sources import read_source
 from clgraph.errors import ClgraphError
 from clgraph.graph.topology import Topology
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.recurrent_steps import GATES, RecurrentSteps
 from clgraph.ops.reshape import Reshape
 from clgraph.selector.query import DeviceInfo

@@ -29,6 +29,7 @@ from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.cumulative_product import CumulativeProduct
 from clgraph.ops.cumulative_sum import CumulativeSum
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.determinant import Determinant
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand, Repeat
@@ -50,7 +51,7 @@ from clgraph.ops.max_pool_indices import MaxUnpool
 from clgraph.ops.nv12_to_rgb import Nv12ToRgb
 from clgraph.ops.pad import Pad
 from clgraph.ops.pooling import Pooling
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
 from clgraph.ops.quantized_pair import QuantizedPair
@@ -64,12 +65,14 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.resize import Resize
 from clgraph.ops.reverse_sequence import ReverseSequence
 from clgraph.ops.roi_align import MaxRoiPool, RoiAlign
-from clgraph.ops.scatter import ScatterElements, ScatterND, TensorScatter
+from clgraph.ops.scatter_elements import ScatterElements
+from clgraph.ops.scatter_nd import ScatterND
 from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.space import Shuffle
 from clgraph.ops.split import Split
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from clgraph.ops.tensor_scatter import TensorScatter
 from clgraph.ops.top_k import TopK
 from clgraph.ops.transpose import Transpose
 from clgraph.ops.trigonometry import Trigonometric

@@ -14,8 +14,8 @@ from typing import Any
 from clgraph.errors import ClgraphError, DeviceError, DeviceMemoryError, KernelBuildError
 from clgraph.network import result_memory, tensors
 from clgraph.runtime import driver, kernels, memory
-from clgraph.runtime.engine import Engine
 from clgraph.runtime.opencl import OpenCL
+from clgraph.runtime.programs import Programs
 from clgraph.runtime.stream import Stream
 
 EXPECTED: dict[str, tuple[type[ClgraphError], ...]] = {
@@ -119,14 +119,14 @@ class Faults:
 
     def _install_builds(self, cl: Any) -> None:
         """Let kernels that were built before be built again, and not: few are new while models come and go."""
-        build_kernel, build, here = Engine.build, OpenCL.build, threading.local()
+        build_kernel, build, here = Programs.build, OpenCL.build, threading.local()
 
-        def forgetful(engine: Engine, text: str, what: str, *, library: bool = False) -> bool:
+        def forgetful(programs: Programs, text: str, what: str, *, library: bool = False) -> bool:
             here.fails = not library and self._fails("build")
             if here.fails:
-                engine._programs.pop((text, library), None)
+                programs._built.pop((text, library), None)
             try:
-                return build_kernel(engine, text, what, library=library)
+                return build_kernel(programs, text, what, library=library)
             finally:
                 here.fails = False
 
@@ -135,7 +135,7 @@ class Faults:
                 raise _error(cl, cl.RuntimeError, -11, "clBuildProgram")
             return build(opencl, *args)
 
-        Engine.build = forgetful  # type: ignore[method-assign]
+        Programs.build = forgetful  # type: ignore[method-assign]
         OpenCL.build = failing  # type: ignore[method-assign]
 
     def _failing(self, kind: str, work: Callable[..., Any], error: Callable[[], Exception]) -> Callable[..., Any]:

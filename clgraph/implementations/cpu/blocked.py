@@ -10,7 +10,7 @@ from typing import Any
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
-from clgraph.implementations.cpu.geometry import LANES
+from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS
 from clgraph.selector.implementation import Formats, Serves
 from clgraph.selector.post import FUSABLE, NOTING
 from clgraph.selector.query import Query
@@ -73,6 +73,11 @@ def packed_at_runs(q: Query[Any], weights: Weights) -> tuple[Format | None, ...]
     return tuple(asked.get(slot) for slot in range(1, q.arity))
 
 
+def with_bias(q: Query[Any], packed: Format) -> dict[int, Format]:
+    """Return what is asked for of weights, the format *packed*, and of a bias behind them."""
+    return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
+
+
 def wanted_formats(q: Query[Any], weights: Weights = lambda _: {}) -> tuple[Formats, ...]:
     """Return the proposals of blocked operators: input, result and operands of its shape blocked, the rest as it is.
 
@@ -85,6 +90,12 @@ def wanted_formats(q: Query[Any], weights: Weights = lambda _: {}) -> tuple[Form
     laid_out = q.with_layouts((q.inputs[0].with_format(blocked), *q.inputs[1:]), (out.with_format(blocked),))
     own = (blocked, *packed_at_runs(laid_out, weights))
     return operand_proposals(q, own, range(q.arity, len(q.inputs)), blocked, out)
+
+
+def plain_input_formats(q: Query[Any], weights: Weights) -> tuple[Formats, ...]:
+    """Return the proposals of those that make blocks of a plain input; *weights* as for :func:`wanted_formats`."""
+    own, out = (Format.plain(q.inputs[0].rank), *packed_at_runs(q, weights)), q.outputs[0]
+    return operand_proposals(q, own, range(q.arity, len(q.inputs)), feature_blocked(out.rank), out)
 
 
 def operand_proposals(

@@ -45,16 +45,21 @@ class ConcatFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     strip_pieces: Int
 
 
+def channels_refusal(q: Query[Concat]) -> str | None:
+    """Say why not channels in blocks are joined to such, or return ``None``."""
+    if q.primitive.axis != 1:
+        return f"joins channels, not axis {q.primitive.axis}"
+    refused = (blocked_refusal(x, f"input {i}") for i, x in enumerate(q.own))
+    return next(filter(None, refused), None) or blocked_refusal(q.outputs[0], "the result")
+
+
 @implements(Concat, name="concat.fsv16", serves=TILE)
 class ConcatFsv16(Implementation[Concat]):
     """Each input copied to its channels, shifted by lanes where it begins inside a block."""
 
     @classmethod
     def limits(cls, q: Query[Concat]) -> str | None:
-        if q.primitive.axis != 1:
-            return f"joins channels, not axis {q.primitive.axis}"
-        refused = (blocked_refusal(x, f"input {i}") for i, x in enumerate(q.own))
-        return next(filter(None, refused), None) or blocked_refusal(q.outputs[0], "the result") or post_refusal(q)
+        return channels_refusal(q) or post_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Concat]) -> tuple[Formats, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from clgraph.implementations.cpu.byte_copies import HANDS_ON, blocked_bytes, copied_seconds
+from clgraph.implementations.cpu.concat_blocks import channels_refusal
 from clgraph.implementations.cpu.copies import PIECE
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
     OutPlanes,
     Planes,
-    blocked_refusal,
     in_planes,
     out_planes,
     planes,
@@ -45,10 +45,7 @@ class ConcatBytes(Implementation[Concat]):
 
     @classmethod
     def limits(cls, q: Query[Concat]) -> str | None:
-        if q.primitive.axis != 1:
-            return f"joins channels, not axis {q.primitive.axis}"
-        refused = (blocked_refusal(x, f"input {i}") for i, x in enumerate(q.own))
-        return next(filter(None, refused), None) or blocked_refusal(q.outputs[0], "the result")
+        return channels_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Concat]) -> tuple[Formats, ...]:

@@ -8,13 +8,12 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats
+from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats, with_bias
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, best_block, ids
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
-    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     SlidingWindow,
@@ -118,8 +117,7 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
     @classmethod
     def weights(cls, q: Query[ConvTranspose]) -> Mapping[int, Format]:
         rank = q.inputs[1].rank
-        packed = Format((1, *range(2, rank), 0), ((0, LANES), (1, LANES * _block(q).nb)))
-        return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
+        return with_bias(q, Format((1, *range(2, rank), 0), ((0, LANES), (1, LANES * _block(q).nb))))
 
     @classmethod
     def halo(cls, q: Query[ConvTranspose]) -> Mapping[int, Halo]:

@@ -10,7 +10,14 @@ from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import NOTING_TILE, packed_blocks, packing_refusal, square, wanted_formats
+from clgraph.implementations.cpu.blocked import (
+    NOTING_TILE,
+    packed_blocks,
+    packing_refusal,
+    square,
+    wanted_formats,
+    with_bias,
+)
 from clgraph.implementations.cpu.blocks import BLOCKED, ids
 from clgraph.implementations.cpu.convolution_sizes import (
     ConvolutionSizes,
@@ -38,7 +45,6 @@ from clgraph.implementations.cpu.fused_operations import (
 )
 from clgraph.implementations.cpu.geometry import (
     LANES,
-    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     SlidingWindow,
@@ -180,8 +186,7 @@ class ConvFsv16(Implementation[Convolution]):
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
-        packed = packed_blocks(q.inputs[1].rank, sizes_of(q).block.nb)
-        return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
+        return with_bias(q, packed_blocks(q.inputs[1].rank, sizes_of(q).block.nb))
 
     @classmethod
     def halo(cls, q: Query[Convolution]) -> Mapping[int, Halo]:

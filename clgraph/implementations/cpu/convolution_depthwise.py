@@ -9,12 +9,11 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats
+from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats, with_bias
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
-    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     Surface,
@@ -137,8 +136,7 @@ class DepthwiseFsv16(Implementation[Convolution]):
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
-        packed = _packed(q.inputs[1].rank)
-        return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
+        return with_bias(q, _packed(q.inputs[1].rank))
 
     @classmethod
     def halo(cls, q: Query[Convolution]) -> Mapping[int, Halo]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from clgraph.core.format import Format, feature_blocked
-from clgraph.implementations.cpu.blocked import NOTING_TILE, operand_proposals, packed_at_runs, packing_refusal, square
+from clgraph.core.format import Format
+from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, plain_input_formats, square, with_bias
 from clgraph.implementations.cpu.blocks import PLANAR, Block, best_block, ids
 from clgraph.implementations.cpu.convolution_weights import weights_waited
 from clgraph.implementations.cpu.cost import (
@@ -20,7 +20,6 @@ from clgraph.implementations.cpu.cost import (
 from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
-    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     SlidingWindow,
@@ -117,14 +116,11 @@ class ConvPlanar(Implementation[Convolution]):
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
-        own = (Format.plain(q.inputs[0].rank), *packed_at_runs(q, cls.weights))
-        out = q.outputs[0]
-        return operand_proposals(q, own, range(q.arity, len(q.inputs)), feature_blocked(out.rank), out)
+        return plain_input_formats(q, cls.weights)
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
-        packed = Format(tuple(range(q.inputs[1].rank)), ((0, LANES * _block(q).nb),))
-        return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
+        return with_bias(q, Format(tuple(range(q.inputs[1].rank)), ((0, LANES * _block(q).nb),)))
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:

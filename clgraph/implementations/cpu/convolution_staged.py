@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from clgraph.core.format import Format
-from clgraph.implementations.cpu.blocked import NOTING_TILE, weights_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, weights_refusal, with_bias
 from clgraph.implementations.cpu.blocks import BLOCKED, ids
 from clgraph.implementations.cpu.convolution_strips import Strips, strips_of, strips_seconds
 from clgraph.implementations.cpu.convolution_weights import weight_distance
@@ -20,7 +20,6 @@ from clgraph.implementations.cpu.fused_operations import (
 )
 from clgraph.implementations.cpu.geometry import (
     LANES,
-    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     ScaleShift,
@@ -133,8 +132,7 @@ class ConvStaged(Implementation[Convolution]):
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
-        packed = Format(tuple(range(q.inputs[1].rank)), ((1, LANES), (0, LANES * strips_of(q).block.nb)))
-        return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
+        return with_bias(q, Format(tuple(range(q.inputs[1].rank)), ((1, LANES), (0, LANES * strips_of(q).block.nb))))
 
     @classmethod
     def overwrites(cls, q: Query[Convolution]) -> frozenset[int]:

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clgraph.core.format import Format
-from clgraph.core.frozen import frozen
-from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
-from clgraph.implementations.cpu.blocks import half_cycles
-from clgraph.implementations.cpu.convolution_weights import FETCHED_WEIGHTS
 from clgraph.implementations.cpu.cost import (
-    TicketRanges,
     again_seconds,
     runs,
-    split,
     step_seconds,
-    ticket_seconds,
-    worker_flops,
 )
 from clgraph.implementations.cpu.fused_operations import (
     blocked_posts,
@@ -32,36 +24,28 @@ from clgraph.implementations.cpu.geometry import (
     PACKED_BIAS,
     InPlanes,
     OutPlanes,
-    Planes,
     Surface,
     blocked_refusal,
     in_planes,
     out_planes,
-    planes,
     surface,
+)
+from clgraph.implementations.cpu.strassen_sizes import (
+    MICROS,
+    STRASSEN_FILE,
+    strassen_blocking,
+    strassen_sizes,
+    strassen_tickets,
 )
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.strassen_convolution import StrassenConvolution
-from clgraph.ops.strassen_weights import PRODUCTS, StrassenWeights
+from clgraph.ops.strassen_weights import StrassenWeights
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import SOME_MAPS, WINOGRAD, Formats, Implementation, implements
-from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.library import Micro
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
-_FILE = "convolution/micro_strassen.cl"
-_WIDTHS = {16: (2, (14, 12, 10, 8)), 8: (1, (6, 5, 4))}
-"""Blocks of output channels in half a group and pixels of the instances, by SIMD width."""
-
-MICROS = micro_family(
-    "micro_strassen",
-    {simd: [Micro.of(_FILE, NB=nb, UR=ur) for ur in widths] for simd, (nb, widths) in _WIDTHS.items()},
-)
-
-PRODUCT_HALF_CYCLES = 140.0
-"""What one of the seven products of a block takes to begin and to end."""
-SUM_HALF_CYCLES = 6.0
-"""What a vector of sums or copies takes."""
 HIDDEN = 0.5
 """The part of the wait for what a core does not keep that its products do not hide (Sapphire Rapids: 0.35 to 0.65)."""
 
@@ -111,88 +95,6 @@ class StrassenDesc(InPlanes, OutPlanes, Surface, Descriptor):
     high: Float
 
 
-@frozen
-class StrassenSizes:
-    """Sizes of one problem.
-
-    Attributes:
-        operands: What is made beforehand of a pair of rows: 4 sums of half the channels, and with a stride 3 copies.
-        nb, wide: Blocks of output channels in half a group, pixels of a row in a block of registers.
-        chunks: Pairs of such runs of pixels in an image.
-        groups: Of output channels.
-        product_seconds, sum_seconds: One worker's for a chunk of a group; for the sums of a chunk.
-    """
-
-    x: Planes
-    y: Planes
-    operands: int
-    nb: int
-    wide: int
-    chunks: int
-    groups: int
-    product_seconds: float
-    sum_seconds: float
-
-    @property
-    def copied(self) -> bool:
-        """Whether the products read no pixels but what is made beforehand."""
-        return self.operands == PRODUCTS
-
-    @property
-    def group_bytes(self) -> int:
-        """Bytes of the weights of a group."""
-        return 4 * PRODUCTS * self.x.channels // 2 * self.nb * LANES
-
-    @property
-    def sum_bytes(self) -> int:
-        """Bytes of the sums of an image."""
-        return 4 * self.operands * self.wide * self.x.channels // 2 * self.chunks
-
-
-def _blocking(q: Query[Convolution]) -> tuple[int, int]:
-    """Return the blocks of half a group and the widest instance that cuts rows into equal parts; 0 for none."""
-    nb, widths = _WIDTHS[16 if q.device.simd >= 16 else 8]
-    return nb, next((w for w in widths if q.outputs[0].shape[-1] % w == 0), 0)
-
-
-@remembered
-def _shape(q: Query[Convolution]) -> StrassenSizes:
-    x, y, (nb, wide) = planes(q.inputs[0]), planes(q.outputs[0]), _blocking(q)
-    second = 2 * LANES / worker_flops(q.device)
-    product = PRODUCTS * (x.channels / 2 * half_cycles(nb, wide) + PRODUCT_HALF_CYCLES)
-    operands = 4 if q.primitive.strides == (1, 1) else PRODUCTS
-    chunks, groups = y.height // 2 * (y.width // wide), y.channels // (2 * nb * LANES)
-    sums = operands * wide * x.blocks / 2 * SUM_HALF_CYCLES
-    return StrassenSizes(x, y, operands, nb, wide, chunks, groups, product * second, sums * second)
-
-
-@frozen
-class StrassenTickets:
-    """Which chunks and groups a ticket takes, and the lines that it fetches of the next group's weights."""
-
-    chunks: TicketRanges
-    groups: TicketRanges
-    lines: int
-
-    @property
-    def count(self) -> int:
-        """Tickets of an image."""
-        return self.chunks.count * self.groups.count
-
-
-@remembered
-def _tickets(q: Query[Convolution]) -> StrassenTickets:
-    """Cut the work by groups, whose weights a ticket then reads once; by chunks too where that leaves workers idle."""
-    s, device = _shape(q), q.device
-    wanted = ticket_seconds(s.product_seconds * s.chunks * s.groups * s.y.batch, device)
-    if s.groups >= 4 * device.workers or s.groups % device.workers == 0:
-        groups = split(s.groups, s.product_seconds * s.chunks, wanted, device.workers)
-        lines = -(-s.nb * LANES // s.chunks) if s.group_bytes > FETCHED_WEIGHTS else 0
-        return StrassenTickets(TicketRanges(1, s.chunks), groups, lines)
-    chunks = split(s.chunks, s.product_seconds * s.groups, wanted, device.workers)
-    return StrassenTickets(chunks, split(s.groups, s.product_seconds * chunks.each, wanted, 1), 0)
-
-
 @implements(Convolution, name="convolution.strassen_fsv16", serves=NOTING_TILE, tags={WINOGRAD, SOME_MAPS})
 class ConvStrassen(Implementation[Convolution]):
     """Seven products of half the channels for eight, of two rows at a time; 1x1 windows."""
@@ -209,7 +111,7 @@ class ConvStrassen(Implementation[Convolution]):
                 return "rounds otherwise than the sum of the products"
             if reason := weights_refusal(q, "added up blocks"):
                 return reason
-        nb, wide = _blocking(q)
+        nb, wide = strassen_blocking(q)
         if x.shape[1] % (2 * LANES) or y.shape[1] % (2 * nb * LANES):
             return f"halves whole blocks of channels, not {x.shape[1]} into {y.shape[1]}"
         if y.shape[2] % 2 or not wide:
@@ -224,7 +126,7 @@ class ConvStrassen(Implementation[Convolution]):
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
         asked: dict[int, Format | Primitive] = {2: PACKED_BIAS} if q.arity > 2 else {}
         if not isinstance(q.primitive, StrassenConvolution):
-            asked[1] = StrassenWeights(_blocking(q)[0])
+            asked[1] = StrassenWeights(strassen_blocking(q)[0])
         return asked
 
     @classmethod
@@ -237,7 +139,7 @@ class ConvStrassen(Implementation[Convolution]):
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:
-        s, t, batch = _shape(q), _tickets(q), q.outputs[0].shape[0]
+        s, t, batch = strassen_sizes(q), strassen_tickets(q), q.outputs[0].shape[0]
         nbytes, weights = q.inputs[0].nbytes // q.primitive.strides[0] ** 2, s.groups * s.group_bytes
         moved = nbytes + sum(x.nbytes for x in (*q.inputs[2:], *q.outputs)) + weights
         chunks, made = s.chunks * batch, s.sum_bytes * batch
@@ -251,7 +153,7 @@ class ConvStrassen(Implementation[Convolution]):
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
-        s, t, registers = _shape(q), _tickets(q), in_registers(q)
+        s, t, registers = strassen_sizes(q), strassen_tickets(q), in_registers(q)
         x, y, stride = s.x, s.y, q.primitive.strides[0]
         res, res_n, res_c, res_y = residual_ref(q, registers)
         half, row_chunks, chunks = x.blocks // 2, y.width // s.wide, s.chunks * y.batch
@@ -292,7 +194,7 @@ class ConvStrassen(Implementation[Convolution]):
             ticket_chunks=t.chunks.each,
             spans=t.chunks.count,
             batch_tickets=t.count,
-            id=MICROS.id(q.device.simd, Micro.of(_FILE, NB=s.nb, UR=s.wide)),
+            id=MICROS.id(q.device.simd, Micro.of(STRASSEN_FILE, NB=s.nb, UR=s.wide)),
             lines=t.lines,
             low=registers.low,
             high=registers.high,

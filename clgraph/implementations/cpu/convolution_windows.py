@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clgraph.core.format import Format, feature_blocked
+from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import NOTING_TILE, operand_proposals, packed_at_runs, packing_refusal
+from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, plain_input_formats, with_bias
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution_planar import STAGED_BYTES
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
-    PACKED_BIAS,
     OutPlanes,
     Surface,
     blocked_refusal,
@@ -118,14 +117,11 @@ class ConvWindows(Implementation[Convolution]):
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
-        own = (Format.plain(q.inputs[0].rank), *packed_at_runs(q, cls.weights))
-        out = q.outputs[0]
-        return operand_proposals(q, own, range(q.arity, len(q.inputs)), feature_blocked(out.rank), out)
+        return plain_input_formats(q, cls.weights)
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
-        packed = Format(tuple(range(q.inputs[1].rank)), ((0, GROUP),))
-        return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
+        return with_bias(q, Format(tuple(range(q.inputs[1].rank)), ((0, GROUP),)))
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clgraph.core.format import Format
-from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
-from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, ids
-from clgraph.implementations.cpu.cost import OWN_CACHE, TicketRanges, split, ticket_seconds
+from clgraph.implementations.cpu.cost import OWN_CACHE
 from clgraph.implementations.cpu.fused_operations import (
     blocked_posts,
     in_registers,
@@ -24,26 +22,21 @@ from clgraph.implementations.cpu.geometry import (
     PACKED_BIAS,
     InPlanes,
     OutPlanes,
-    Planes,
     Surface,
     blocked_refusal,
     halo_refusal,
     in_planes,
     out_planes,
-    planes,
     surface,
 )
-from clgraph.implementations.cpu.winograd_blocking import Blocking, best_blocking, transform_share
+from clgraph.implementations.cpu.winograd_sizes import input_runs, tile_halo, winograd_sizes
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.winograd_convolution import WinogradConvolution
-from clgraph.ops.winograd_weights import WinogradWeights, positions_of
+from clgraph.ops.winograd_weights import WinogradWeights
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import WINOGRAD, Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
-from clgraph.selector.query import DeviceInfo, Query
-
-STEP = 4
-"""Pixels of the input from one tile to the next. A tile makes as many of the result, or half of them with stride 2."""
+from clgraph.selector.query import Query
 
 PREFETCHED = 1 << 16
 """Bytes of weights on their way from memory, or in the second-level cache and not yet used."""
@@ -110,57 +103,6 @@ class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
     high: Float
 
 
-@frozen
-class WinogradSizes:
-    """Sizes of one problem: planes of input and result, tiles of a row, pixels of the result along a tile.
-
-    With a dilation the pixels that many apart are an image of their own, of ``phase_rows`` rows of tiles: a phase.
-    """
-
-    x: Planes
-    y: Planes
-    phase_rows: int
-    tiles_x: int
-    dilation: int
-    edge: int
-    blocking: Blocking
-
-    @property
-    def tiles_y(self) -> int:
-        """Rows of tiles of an image, those of all phases."""
-        return self.dilation**2 * self.phase_rows
-
-    @property
-    def tiles(self) -> int:
-        """Tiles of all images."""
-        return self.y.batch * self.tiles_y * self.tiles_x
-
-
-@remembered
-def _shape(q: Query[Convolution]) -> WinogradSizes:
-    x, y = planes(q.inputs[0]), planes(q.outputs[0])
-    edge, positions = STEP // q.primitive.strides[0], positions_of(q.primitive.strides[0])
-    dilation = q.primitive.dilations[0]
-    rows, columns = (-(-size // (dilation * edge)) for size in (y.height, y.width))
-    tiles = y.batch * dilation**2 * rows * columns
-    moved = q.inputs[0].nbytes + q.outputs[0].nbytes
-    transformed = isinstance(q.primitive, WinogradConvolution)
-    vectors = q.inputs[1].shape[-1] // LANES if transformed else None
-    blocking = best_blocking(q.device, x.channels, y.channels, tiles, moved, positions, vectors)
-    return WinogradSizes(x, y, rows, columns, dilation, edge, blocking)
-
-
-def tile_halo(q: Query[Convolution]) -> Halo:
-    """Return the zeros that the tiles of the input reach into, those of the last, partial tiles included."""
-    p, x, y = q.primitive, q.inputs[0].shape[2:], q.outputs[0].shape[2:]
-    stride, dilation = p.strides[0], p.dilations[0]
-    around = []
-    for (before, _), size, extent in zip(p.pads, y, x, strict=True):
-        read = -(-size * stride // (dilation * STEP)) * STEP + 3 - stride
-        around.append((before, max(0, dilation * read - before - extent)))
-    return ((0, 0), (0, 0), *around)
-
-
 @implements(Convolution, name="convolution.winograd_fsv16", serves=NOTING_TILE, tags={WINOGRAD})
 class ConvWinograd(Implementation[Convolution]):
     """Tiles of 4x4 pixels with a quarter of the products, with stride 2 of 2x2 with 25 for 36; 3x3 windows.
@@ -197,7 +139,7 @@ class ConvWinograd(Implementation[Convolution]):
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
         asked: dict[int, Format | Primitive] = {2: PACKED_BIAS} if q.arity > 2 else {}
         if not isinstance(q.primitive, WinogradConvolution):
-            asked[1] = WinogradWeights(_shape(q).blocking.nb, q.primitive.strides[0])
+            asked[1] = WinogradWeights(winograd_sizes(q).blocking.nb, q.primitive.strides[0])
         return asked
 
     @classmethod
@@ -215,11 +157,11 @@ class ConvWinograd(Implementation[Convolution]):
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:
-        return _shape(q).blocking.seconds
+        return winograd_sizes(q).blocking.seconds
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
-        s, registers = _shape(q), in_registers(q)
+        s, registers = winograd_sizes(q), in_registers(q)
         x, y, blocking, (pad_y, pad_x) = s.x, s.y, s.blocking, q.primitive.pads
         inp = x.at("in0", -pad_y[0], -pad_x[0])
         v_position = blocking.v_position(x.blocks)
@@ -273,7 +215,7 @@ class ConvWinograd(Implementation[Convolution]):
         products = Tile("winograd_fsv16", desc, tickets, blocking.scratch_bytes(x.blocks), posts)
         if blocking.fused:
             return Plan((products,))
-        runs = _runs(q.device, x.blocks, blocking)
+        runs = input_runs(q.device, x.blocks, blocking)
         first = WinogradInputDesc(
             inp=inp,
             v=Ref("scratch0"),
@@ -293,9 +235,3 @@ class ConvWinograd(Implementation[Convolution]):
         )
         transform = Tile("winograd_input_fsv16", first, blocking.blocks * runs.count)
         return Plan((transform, products), (4 * v_block * blocking.blocks,))
-
-
-def _runs(device: DeviceInfo, planes_in: int, blocking: Blocking) -> TicketRanges:
-    """Cut the channel blocks of a block of tiles into tickets."""
-    one = blocking.size * device.costs.unit("winograd.input") * transform_share(device, blocking.positions)
-    return split(planes_in, one, ticket_seconds(one * planes_in * blocking.blocks, device), 1)

@@ -19,7 +19,7 @@ from clgraph.implementations.cpu.element_functions import FUNCTIONS, Computation
 from clgraph.implementations.cpu.element_types import FLOAT
 from clgraph.implementations.cpu.elements import ELEMENTS
 from clgraph.implementations.cpu.scaled_elements import Scaled, scales_refusal
-from clgraph.ops.quantize import Dequantize
+from clgraph.ops.dequantize import Dequantize
 from clgraph.selector.descriptor import NULL, Ref
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan

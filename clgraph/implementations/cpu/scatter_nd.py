@@ -8,7 +8,7 @@ from clgraph.implementations.cpu.coordinates import Coordinates
 from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS
 from clgraph.implementations.cpu.put_elements import PutElements, Puts
 from clgraph.implementations.cpu.rows import Axis
-from clgraph.ops.scatter import ScatterND
+from clgraph.ops.scatter_nd import ScatterND
 from clgraph.selector.implementation import implements
 from clgraph.selector.query import Query
 

@@ -9,7 +9,7 @@ from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
 from clgraph.implementations.cpu.geometry import count_refusal
 from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS, Move, move_seconds, move_tile
 from clgraph.implementations.cpu.rows import Axis
-from clgraph.ops.scatter import TensorScatter
+from clgraph.ops.tensor_scatter import TensorScatter
 from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements
 from clgraph.selector.plan import Plan, Tile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from clgraph.core.dtype import largest
 from clgraph.graph.primitive import Array
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
@@ -23,6 +24,22 @@ def widened(bias: Array, total: int, places: int) -> Array:
     with np.errstate(over="ignore"):
         wide[..., :total] = np.where(bias, 0, -np.inf) if bias.dtype == np.bool_ else bias
     return wide
+
+
+def hides_nothing(bias: Array) -> bool:
+    """Whether a bias or mask lets every token see all."""
+    return bool(bias.all() if bias.dtype == np.bool_ else not bias.any())
+
+
+def hides_ahead(bias: Array, past: int, *, alone: bool = False) -> bool:
+    """Whether a bias or mask ``[..., tokens, all tokens]`` hides what is behind each token; *alone*: and no more."""
+    rows, keys = bias.shape[-2] if bias.ndim > 1 else 1, bias.shape[-1]
+    if rows != keys - past:
+        return False
+    ahead = np.arange(keys) > np.arange(rows)[:, None] + past
+    hidden = ~bias if bias.dtype == np.bool_ else bias <= -largest(bias.dtype) / 2
+    shown = hidden == ahead if bias.dtype == np.bool_ else np.where(ahead, hidden, bias == 0)
+    return bool(shown.all() if alone else hidden[..., ahead].all())
 
 
 class BiasMemory:

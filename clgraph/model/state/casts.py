@@ -30,4 +30,4 @@ def uncast(topology: Topology) -> Topology:
     if not same:
         return topology
     outputs = [(name, same.get(value, value)) for name, value in topology.outputs]
-    return replace(topology, layers=layers, outputs=outputs, _made=set(topology._made))
+    return replace(topology, layers=layers, outputs=outputs)

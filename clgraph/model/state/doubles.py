@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from copy import copy
 from dataclasses import replace
 
 from clgraph.graph.layer import Layer
@@ -31,9 +30,7 @@ def merged(topology: Topology) -> Topology:
             layers.append(layer)
         else:
             names |= dict(zip(layer.outputs, first.outputs, strict=True))
-    made = copy(topology)
-    made.layers, made._made = layers, set(topology._made)
-    return made
+    return replace(topology, layers=layers)
 
 
 def _content(array: Array) -> Hashable:

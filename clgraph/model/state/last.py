@@ -35,14 +35,15 @@ def of_last_tokens(topology: Topology, axes: Mapping[str, int | None]) -> Topolo
             cut[product.name] = axis
     if not cut:
         return topology
-    made = replace(topology, inputs=dict(topology.inputs), layers=[], _made=set(topology._made))
-    made.input(LAST, (1,), np.int64)
+    layers = []
     for layer in topology.layers:
         if (axis := cut.get(layer.name)) is not None:
             row = f"{layer.name}/last"
-            made.layers.append(Layer(row, Gather(axis), (layer.inputs[0], LAST), (row,), layer.origin))
+            layers.append(Layer(row, Gather(axis), (layer.inputs[0], LAST), (row,), layer.origin))
             layer = replace(layer, inputs=(row, *layer.inputs[1:]))  # the layer that is added
-        made.layers.append(layer)
+        layers.append(layer)
+    made = replace(topology, inputs=dict(topology.inputs), layers=layers)
+    made.input(LAST, (1,), np.int64)
     return made
 
 

@@ -35,7 +35,7 @@ def with_biases(topology: Topology) -> Topology:
         layers.append(layer)
     if len(layers) == len(topology.layers):
         return topology
-    return replace(topology, layers=layers, _made={*topology._made, *(n for layer in layers for n in layer.outputs)})
+    return replace(topology, layers=layers)
 
 
 def _rank(topology: Topology, makers: Mapping[str, Layer], name: str) -> int | None:

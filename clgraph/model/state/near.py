@@ -35,7 +35,7 @@ def with_near_shapes(topology: Topology, shapes: Callable[[str], _Shapes]) -> To
             for name in layer.outputs:
                 first.setdefault(shapes(name), name)
         layers.append(layer)
-    return replace(topology, layers=layers, _made=set(topology._made))
+    return replace(topology, layers=layers)
 
 
 def with_one_batch(topology: Topology) -> Topology:
@@ -55,4 +55,4 @@ def with_one_batch(topology: Topology) -> Topology:
         layers.append(layer)
     if all(made is layer for made, layer in zip(layers, topology.layers, strict=True)):
         return topology
-    return replace(topology, layers=layers, _made=set(topology._made))
+    return replace(topology, layers=layers)

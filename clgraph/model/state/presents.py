@@ -39,7 +39,7 @@ def foretold(topology: Topology) -> Topology:
     if not names:
         return topology
     layers = [replace(x, inputs=tuple(names.get(n, n) for n in x.inputs)) for x in topology.layers]
-    return replace(topology, inputs=inputs, layers=layers, _made={*topology._made, *names.values()})
+    return replace(topology, inputs=inputs, layers=layers)
 
 
 def _pairs(topology: Topology, layer: Layer) -> Iterable[tuple[str, str]]:

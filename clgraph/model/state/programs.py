@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from clgraph.core.dtype import largest
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import InputError, UnknownValueError
@@ -15,29 +13,15 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import Known
 from clgraph.model.specialisations import Specialisation, Specialise
-from clgraph.model.state.biases import BiasMemory, declared, widened
+from clgraph.model.state.biases import BiasMemory, declared, hides_ahead, hides_nothing, widened
 from clgraph.model.state.caches import Caches
 from clgraph.model.state.last import LAST, of_last_tokens
 from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
-from clgraph.model.state.tokens import Tokens, bound, tokens_of
+from clgraph.model.state.pieces import Piece, Pieces, padded
+from clgraph.model.state.tokens import bound
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.network import Network
 from clgraph.network.workspace import Workspace
-
-PIECES = (1, 16, 128)
-"""Tokens of each text that a program computes: a prompt comes in pieces of the last, and its rest in smaller ones."""
-
-FEW = 80
-"""Up to this many tokens are computed sooner in pieces of the second size than in one of the last, padded."""
-
-
-@frozen
-class Piece:
-    """Tokens *start* to *start + count* of a run, computed by a program for *rows* of them."""
-
-    start: int
-    count: int
-    rows: int
 
 
 @frozen
@@ -53,23 +37,18 @@ class Programs:
     """The programs of one cut topology. Calls come one at a time.
 
     Attributes:
-        parts: What was cut.
+        parts: What was cut; ``pieces``: how tokens are computed.
         latest: The program used last.
     """
 
     def __init__(self, parts: Parts, specialise: Specialise, like: Workspace) -> None:
         """Compile by *specialise*, and share constants with *like*."""
-        self.parts = parts
+        self.parts, self.pieces = parts, Pieces(parts)
         self._specialise, self._workspace = specialise, Workspace(like)
         self._made: dict[tuple[Shape, ...], list[tuple[dict[str, Known], Specialisation]]] = {}
         self._lasts: dict[Topology, Topology] = {}
         self._biases = {b.input: BiasMemory() for b in parts.biases}
         self.latest: Specialisation | None = None
-
-    @cached_property
-    def tokens(self) -> Tokens:
-        """Which axes are tokens'."""
-        return tokens_of(self.parts)
 
     @property
     def made(self) -> tuple[Specialisation, ...]:
@@ -119,101 +98,32 @@ class Programs:
         carried = carried or {}
         ends = set(carried.values())
         rest = [name for name in wanted if name not in ends]
-        pieces = list(self._unpadded(count, rest) if ends else self._pieces(count, values, past))
+        pieces = list(self.pieces.unpadded(count, rest) if ends else self.pieces.of(count, values, past))
         device = self._device(values, past)
         if last and (count > 1 or len(pieces) > 1):
             device = self._of_last(device)
         for piece in pieces:
-            own = self._cut(feeds, piece, count, past)
-            told = self._told(own, values if len(pieces) == 1 else None, batch, piece, past + piece.start)
+            own = self.pieces.cut(feeds, piece, count, past)
+            told = self.pieces.told(own, values if len(pieces) == 1 else None, batch, piece, past + piece.start)
             to = targets if len(pieces) == 1 else {}
             results = self._run_piece(device, caches, own, told, first, piece, total, wanted, to, cancellation)
             feeds = {**feeds, **{name: results[end] for name, end in carried.items()}}
             for name in wanted if not last else ():
                 found[name] = [results[name]] if name in ends else [*found[name], results[name]]
         if last:
-            found = {name: [self._last_of(name, results[name], pieces[-1])] for name in wanted}
+            found = {name: [self.pieces.last_of(name, results[name], pieces[-1])] for name in wanted}
         caches.filled = total
-        results = {name: self._joined(name, parts, targets.get(name)) for name, parts in found.items()}
+        results = {name: self.pieces.joined(name, parts, targets.get(name)) for name, parts in found.items()}
         return Appended(results, int(first.min()), total)
-
-    def _pieces(self, count: int, values: Mapping[str, Array], past: int) -> Iterator[Piece]:
-        start = 0
-        if count in PIECES or not self.parts.token_axes or not self.tokens.apart:
-            yield Piece(0, count, count)
-            return
-        if not self.tokens.behind or not self._causal(values, past):
-            # Nothing shows rows behind the tokens where a bias does not: it is as wide as the tokens are.
-            yield Piece(0, count, max(PIECES[1], 1 << (count - 1).bit_length()) if self.parts.biases else count)
-            return
-        while start < count:
-            left = count - start
-            rows = PIECES[0] if left == 1 else PIECES[1] if left <= FEW else PIECES[2]
-            yield Piece(start, min(rows, left), rows)
-            start += rows
-
-    def _unpadded(self, count: int, results: Sequence[str]) -> Iterator[Piece]:
-        """Yield pieces without rows behind their tokens, which values that are carried would take for tokens."""
-        tokens = self.tokens
-        if not tokens.behind or any(tokens.results[name] is None for name in results):
-            yield Piece(0, count, count)
-            return
-        start = 0
-        for rows in reversed(PIECES):
-            while count - start >= rows:
-                yield Piece(start, rows, rows)
-                start += rows
-
-    def _causal(self, values: Mapping[str, Array], past: int) -> bool:
-        """Whether no token sees one behind it, as far as attentions or what is added to their scores say."""
-        if not self.parts.looks_ahead:
-            return True
-        return bool(self.parts.biases) and all(_hides_ahead(values[b.value], past) for b in self.parts.biases)
 
     def _device(self, values: Mapping[str, Array], past: int) -> Topology:
         """Return the topology for biases of these *values*."""
         plain, biases = self.parts.plain, [values[b.value] for b in self.parts.biases]
         if plain is None:
             return self.parts.device
-        if not self.parts.looks_ahead and all(_hides_nothing(b) for b in biases):
+        if not self.parts.looks_ahead and all(hides_nothing(b) for b in biases):
             return plain
-        return plain if all(_hides_ahead(b, past, alone=True) for b in biases) else self.parts.device
-
-    def _cut(self, feeds: Mapping[str, Array], piece: Piece, count: int, past: int) -> dict[str, Array]:
-        """Return what *feeds* have for the tokens of *piece*, and of inputs that grow for all up to its last."""
-        if piece.count == count:
-            return dict(feeds)
-        names = {self.parts.shapes[n][i] for n, axes in self.parts.token_axes.items() for i in axes}
-        found = {}
-        for name, array in feeds.items():
-            index = [slice(None)] * array.ndim
-            axes = self.parts.token_axes.get(name)
-            for i, d in enumerate(self.parts.shapes[name]):
-                if i in axes if axes is not None else d in names and d is not None:
-                    index[i] = slice(piece.start, piece.start + piece.count)
-                elif axes is None and not isinstance(d, int) and array.shape[i] == past + count and i > 0:
-                    index[i] = slice(0, past + piece.start + piece.count)
-            found[name] = array[tuple(index)]
-        return found
-
-    def _told(
-        self, feeds: Mapping[str, Array], values: Mapping[str, Array] | None, batch: int, piece: Piece, past: int
-    ) -> dict[str, Array]:
-        """Return what the host computes for *piece*, *values* if that is known: for all of its rows, but for biases."""
-        parts, more = self.parts, piece.rows - piece.count
-        found = dict(values or parts.host_values(feeds, batch, past))
-        if more and parts.crossing:
-            wide = {n: _padded(a, self._axes(n, a, past + piece.count), more) for n, a in feeds.items()}
-            told = parts.host_values(wide, batch, past)
-            found |= {name: told[name] for name in parts.crossing}
-        return found
-
-    def _axes(self, name: str, array: Array, total: int) -> tuple[int, ...]:
-        """Return the axes of an input that have a place for each new token, or for all tokens up to *total*."""
-        axes, shape = self.parts.token_axes.get(name), self.parts.shapes[name]
-        if axes is not None:
-            return axes
-        return tuple(i for i, d in enumerate(shape) if i and not isinstance(d, int) and array.shape[i] == total)
+        return plain if all(hides_ahead(b, past, alone=True) for b in biases) else self.parts.device
 
     def _run_piece(
         self,
@@ -231,9 +141,9 @@ class Programs:
         parts, more = self.parts, piece.rows - piece.count
         given = {name: a for name, a in feeds.items() if name in device.inputs}
         if more:
-            given = {name: _padded(a, parts.token_axes[name], more) for name, a in given.items()}
+            given = {name: padded(a, parts.token_axes[name], more) for name, a in given.items()}
         given |= {name: values[name] for name in parts.crossing}
-        biases = {b.input: self._rows_of(values[b.value], more) for b in parts.biases if b.input in device.inputs}
+        biases = {b.input: self.pieces.rows_of(values[b.value], more) for b in parts.biases if b.input in device.inputs}
         shapes = {name: declared(bias) for name, bias in biases.items()}
         network = self._network(device, given | shapes, caches.batch, piece.rows)
         engine = next((kept.engine for kept in network.kept), None)
@@ -253,42 +163,14 @@ class Programs:
         whole = more == 0 and LAST not in device.inputs
         to = {name: targets.get(name) if whole else None for name in wanted}
         results = network.run({**given, **held, STATE: caches.held}, to, cancellation)
-        return {name: self._without(name, results[name], piece) for name in wanted} if more else dict(results)
-
-    def _rows_of(self, bias: Array, more: int) -> Array:
-        """Return a bias ``[..., tokens, all]`` with its last row *more* times again; one row for all as it is."""
-        return _padded(bias, (bias.ndim - 2,), more) if more and bias.ndim > 1 and bias.shape[-2] > 1 else bias
-
-    def _without(self, name: str, array: Array, piece: Piece) -> Array:
-        """Return a result without the rows behind the tokens of *piece*."""
-        axis = self.tokens.results[name]
-        assert axis is not None
-        return array[(*[slice(None)] * axis, slice(0, piece.count))]
-
-    def _last_of(self, name: str, array: Array, piece: Piece) -> Array:
-        """Return the last token of a result of the last piece, which may have no other."""
-        axis = self.tokens.results[name]
-        return array if axis is None else array[(*[slice(None)] * axis, slice(array.shape[axis] - 1, None))]
+        return {name: self.pieces.without(name, results[name], piece) for name in wanted} if more else dict(results)
 
     def _of_last(self, device: Topology) -> Topology:
         """Return *device* for results of last tokens."""
         found = self._lasts.get(device)
         if found is None:
-            found = self._lasts[device] = of_last_tokens(device, self.tokens.results)
+            found = self._lasts[device] = of_last_tokens(device, self.pieces.tokens.results)
         return found
-
-    def _joined(self, name: str, parts: Sequence[Array], target: Array | None) -> Array:
-        if target is not None and parts[0] is target:
-            return target
-        found = parts[0]
-        if len(parts) > 1:
-            axis = self.tokens.results[name]
-            assert axis is not None
-            found = np.concatenate(parts, axis)
-        if target is None:
-            return found if found.flags.c_contiguous else np.ascontiguousarray(found)
-        target[...] = found
-        return target
 
     def _network(self, device: Topology, given: Mapping[str, Array], batch: int, rows: int) -> Network:
         """Return what runs feeds of these shapes, compiled if need be."""
@@ -317,25 +199,3 @@ class Programs:
                 if not more:
                     raise
                 known |= {name: Known.of(given[name]) for name in more}
-
-
-def _padded(array: Array, axes: Sequence[int], more: int) -> Array:
-    """Return *array* with its last entry along *axes* repeated *more* times."""
-    if not axes:
-        return array
-    return np.pad(array, [(0, more if i in axes else 0) for i in range(array.ndim)], mode="edge")
-
-
-def _hides_nothing(bias: Array) -> bool:
-    return bool(bias.all() if bias.dtype == np.bool_ else not bias.any())
-
-
-def _hides_ahead(bias: Array, past: int, *, alone: bool = False) -> bool:
-    """Whether a bias or mask ``[..., tokens, all tokens]`` hides what is behind each token; *alone*: and no more."""
-    rows, keys = bias.shape[-2] if bias.ndim > 1 else 1, bias.shape[-1]
-    if rows != keys - past:
-        return False
-    ahead = np.arange(keys) > np.arange(rows)[:, None] + past
-    hidden = ~bias if bias.dtype == np.bool_ else bias <= -largest(bias.dtype) / 2
-    shown = hidden == ahead if bias.dtype == np.bool_ else np.where(ahead, hidden, bias == 0)
-    return bool(shown.all() if alone else hidden[..., ahead].all())

@@ -97,7 +97,7 @@ def gathered(topology: Topology) -> Topology:
     constants = dict(topology.constants)
     for s in found:
         constants |= s.scores.arrays(matcher.examples.type_of(s.queries))
-    made = replace(topology, layers=[], constants=constants, _made={*topology.inputs, *constants})
+    made = replace(topology, layers=[], constants=constants)
     for layer in topology.layers:
         if layer.name not in gone:
             made.layers += last[layer.name].layers if layer.name in last else [layer]

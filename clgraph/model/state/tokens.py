@@ -90,7 +90,7 @@ def bound(topology: Topology, feeds: Mapping[str, Array], batch: int, count: int
         shape = own[name] if name in own else feeds[name].shape
         dtype = s.dtype if s.dtype is not None else DType.of(feeds[name].dtype)
         inputs[name] = Signature(name, dtype, shape)
-    return replace(topology, inputs=inputs, _made=set(topology._made))
+    return replace(topology, inputs=inputs)
 
 
 def build(parts: Parts, feeds: Mapping[str, Array], batch: int, count: int) -> Program:

@@ -21,7 +21,8 @@ from clgraph.onnxruntime.providers import (
 )
 from clgraph.onnxruntime.session import InferenceSession
 from clgraph.onnxruntime.sparse import SparseTensor
-from clgraph.onnxruntime.values import OrtValue, copy_tensors
+from clgraph.onnxruntime.value_lists import copy_tensors
+from clgraph.onnxruntime.values import OrtValue
 
 __all__ = [
     "AdapterFormat",

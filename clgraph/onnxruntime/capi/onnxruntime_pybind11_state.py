@@ -70,7 +70,7 @@ from clgraph.onnxruntime.hardware import (
     get_hardware_devices,
     get_model_compatibility_for_ep_devices,
 )
-from clgraph.onnxruntime.options import RunOptions, SessionOptions
+from clgraph.onnxruntime.options import SessionOptions
 from clgraph.onnxruntime.packages import (
     ModelPackage,
     ModelPackageComponentContext,
@@ -81,6 +81,7 @@ from clgraph.onnxruntime.packages import (
     OrtSyncStream,
 )
 from clgraph.onnxruntime.providers import get_all_providers, get_available_providers
+from clgraph.onnxruntime.run_options import RunOptions
 from clgraph.onnxruntime.schemas import (
     OpSchema,
     get_all_operator_schema,
@@ -110,7 +111,8 @@ from clgraph.onnxruntime.statuses import (
     NotImplemented,
     RuntimeException,
 )
-from clgraph.onnxruntime.values import OrtValue, OrtValueVector, copy_tensors
+from clgraph.onnxruntime.value_lists import OrtValueVector, copy_tensors
+from clgraph.onnxruntime.values import OrtValue
 
 __all__ = [
     "AdapterFormat",

@@ -9,8 +9,8 @@ from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.pad import Pad
 from clgraph.ops.reshape import Reshape
-from clgraph.ops.scatter import TensorScatter
 from clgraph.ops.slice import Slice
+from clgraph.ops.tensor_scatter import TensorScatter
 from clgraph.ops.where import Where
 
 

@@ -21,7 +21,7 @@ from clgraph.ops.microsoft.attention_parts import Attending
 from clgraph.ops.pad import Pad
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
-from clgraph.ops.scatter import TensorScatter
+from clgraph.ops.tensor_scatter import TensorScatter
 from clgraph.ops.where import Where
 
 _INPUTS = ("key", "value", "mask", "bias", "past_key", "past_value", "past", "beams", "from", "added")

@@ -13,11 +13,11 @@ from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import primitive
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.microsoft.normalization import EPSILON
-from clgraph.ops.quantize import Dequantize
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice

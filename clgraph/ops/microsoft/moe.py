@@ -23,7 +23,7 @@ from clgraph.ops.microsoft.block_quantised import constant_of, given
 from clgraph.ops.microsoft.gates import SwiGLU
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reshape import Reshape
-from clgraph.ops.scatter import ScatterElements
+from clgraph.ops.scatter_elements import ScatterElements
 from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.split import Split

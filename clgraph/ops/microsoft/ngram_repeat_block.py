@@ -14,7 +14,7 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.scatter import ScatterElements
+from clgraph.ops.scatter_elements import ScatterElements
 from clgraph.ops.slice import Slice
 from clgraph.ops.where import Where
 

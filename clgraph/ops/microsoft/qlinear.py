@@ -15,6 +15,7 @@ from clgraph.graph.primitive import Primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.cast_like import CastLike
 from clgraph.ops.concat import Concat
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.channels import channels_last
@@ -22,7 +23,7 @@ from clgraph.ops.microsoft.whole_windows import WholeWindows
 from clgraph.ops.on_steps import OnSteps
 from clgraph.ops.pooling import import_pooling
 from clgraph.ops.qlinear import import_qlinear_conv
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.quantized_product import QuantizedProduct
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.reduce import Reduce

@@ -13,9 +13,9 @@ from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import primitive
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.dynamic_quantize import DynamicQuantize
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.quantize import Dequantize
 from clgraph.ops.recurrent import emit_recurrent
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder

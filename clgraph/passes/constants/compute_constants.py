@@ -12,8 +12,8 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.constants.constant_programs import batches, leaving
 from clgraph.passes.constants.copying import Copier
-from clgraph.passes.constants.propagate_constants import batches, leaving
 from clgraph.passes.manager import PassManager
 from clgraph.passes.packed_weights import PackedWeights, Recipe
 from clgraph.passes.rewriting import constant_part

@@ -13,7 +13,7 @@ from clgraph.graph.integers import Integers
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.ops.quantize import Dequantize
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
 

@@ -8,27 +8,17 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Layout, pack, unpack
+from clgraph.core.layout import Layout
 from clgraph.core.mapped import release
 from clgraph.core.progress import counted
-from clgraph.graph.buffer import Buffer
-from clgraph.graph.check import check
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.primitive import Array
 from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.chosen import choice_of
-from clgraph.passes.constants.copying import Copier
-from clgraph.passes.kernels.build_kernels import BuildKernels
-from clgraph.passes.memory.memory_dependencies import MemoryDependencies
-from clgraph.passes.memory.oooq_memory_dependencies import OooqMemoryDependencies
-from clgraph.passes.memory.plan_memory import PlanMemory
+from clgraph.passes.constants.constant_programs import BATCH_BYTES, batches, leaving, on_device, on_host
 from clgraph.passes.packed_weights import PackedWeights, Recipe
 from clgraph.passes.rewriting import constant_part
-from clgraph.passes.selection import in_place
-
-BATCH_BYTES = 1 << 25
-"""Of results that a program of constants holds on the device at once, about."""
 
 
 @frozen
@@ -37,7 +27,7 @@ class PropagateConstants(Pass):
 
     The constant nodes become programs of their own, which go through the memory passes and ``Context.execute``; a
     result that is not dense and plain comes back as the flat memory of its layout. Without ``execute`` (a dry run) the
-    references compute them and ``core.layout.pack`` lays them out; a note says so. What another program of the model
+    references compute them and ``core.packing.pack`` lays them out; a note says so. What another program of the model
     has computed already is taken from ``Context.packed``. Equal constants become one. Counts the nodes replaced and the
     constants merged.
 
@@ -64,7 +54,7 @@ class PropagateConstants(Pass):
         # The parts alone hold their nodes: weights that a batch has read are gone before the next takes memory.
         del constant_nodes, needed, computed
         for batch in counted("constants", parts, lambda part: f"{len(part)} nodes"):
-            results = _on_host(batch, program) if context.execute is None else _on_device(batch, program, context)
+            results = on_host(batch, program) if context.execute is None else on_device(batch, program, context)
             for value, data in results:
                 kept = context.packed.remember(recipes.get(value), data)
                 program.rewire(value, Value(value.name, value.layout, constant=kept))
@@ -153,106 +143,3 @@ def _same_bits(first: Array, second: Array) -> bool:
     """Whether both hold the same, where -0 is not 0 and a NaN is itself."""
     flat, other = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (first, second))
     return np.array_equal(flat, other)
-
-
-def batches(nodes: Sequence[Node], limit: int = BATCH_BYTES) -> Iterable[list[Node]]:
-    """Cut *nodes* into groups with about *limit* bytes of results; what is connected stays together."""
-    group_of: dict[Node, list[Node]] = {}
-    for node in nodes:
-        joined = [node]
-        for value in node.inputs:
-            if value.producer is not None and (other := group_of[value.producer]) is not joined:
-                joined[:0] = other
-                group_of.update(dict.fromkeys(other, joined))
-        group_of[node] = joined
-    order = {node: i for i, node in enumerate(nodes)}
-    batch: list[Node] = []
-    size = 0
-    for group in {id(g): g for g in group_of.values()}.values():
-        batch += group
-        size += sum(v.layout.nbytes for node in group for v in node.outputs)
-        if size >= limit:
-            yield sorted(batch, key=order.__getitem__)
-            batch, size = [], 0
-    if batch:
-        yield sorted(batch, key=order.__getitem__)
-
-
-def leaving(batch: Sequence[Node], program: Program) -> list[Value]:
-    """Return the results of *batch* that are read outside it or are outputs of the graph."""
-    inside = set(batch)
-    made = [v for node in batch for v in node.outputs]
-    return [v for v in made if program.is_output(v) or any(reader not in inside for reader in v.readers)]
-
-
-def _on_device(batch: Sequence[Node], program: Program, context: Context) -> list[tuple[Value, Array]]:
-    frontier = leaving(batch, program)
-    part = _extract(batch, frontier, program.milestone, context)
-    for step in (MemoryDependencies(), OooqMemoryDependencies(), PlanMemory()):
-        step.run(part, context)
-    part.milestone = Milestone.PLANNED
-    check(part)
-    BuildKernels().run(part, context)
-    assert context.execute is not None
-    results = context.execute(part, {})
-    return [(v, results[str(i)]) for i, v in enumerate(frontier)]
-
-
-def _extract(batch: Sequence[Node], frontier: Sequence[Value], milestone: Milestone, context: Context) -> Program:
-    """Return a program of copies of *batch* whose outputs, named 0, 1, …, are the flat memory of *frontier*."""
-    copier = Copier()
-    nodes = [copier.node(node) for node in batch]
-    made_by = {id(v): node for node in nodes for v in node.outputs}
-    results = []
-    for i, value in enumerate(frontier):
-        result = copier.value(value)
-        if not value.layout.is_dense_plain:
-            view = _memory_of(result, made_by[id(result)], context)
-            nodes.append(view)
-            result = view.output
-        results.append((str(i), result))
-    part = Program([], results, nodes)
-    part.milestone = milestone
-    return part
-
-
-@frozen
-class _Memory(Primitive):
-    """The memory of a tensor in *layout*, with what lies around its elements, as a tensor of one axis."""
-
-    layout: Layout
-
-    kind: ClassVar[str] = "memory"
-
-    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
-        return (Layout(self.layout.dtype, (self.layout.span,)),)
-
-    def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        return (pack(inputs[0], self.layout),)
-
-
-def _memory_of(value: Value, source: Node, context: Context) -> Node:
-    """Return a node that runs nothing and whose result is the memory of *value*."""
-    value.buffer = value.buffer or Buffer(value.name, value.layout.nbytes)
-    memory = _Memory(value.layout)
-    (layout,) = memory.infer([value.layout])
-    flat = Value(f"{value.name}/memory", layout, buffer=value.buffer, offset=value.offset)
-    node = Node(flat.name, memory, (value,), (flat,), 1, origin=source.origin, placement=source.placement)
-    node.choice = in_place(node, context)
-    return node
-
-
-def _on_host(batch: Sequence[Node], program: Program) -> list[tuple[Value, Array]]:
-    known: dict[Value, Array] = {}
-    for node in batch:
-        inputs = [known[v] if v in known else logical(v) for v in node.inputs]
-        known.update(zip(node.outputs, node.reference(*inputs), strict=True))
-    frontier = leaving(batch, program)
-    return [(v, known[v] if v.layout.is_dense_plain else pack(known[v], v.layout)) for v in frontier]
-
-
-def logical(value: Value) -> Array:
-    """Return the data of a constant as NumPy holds it."""
-    if value.constant is None:
-        raise ValueError(f"{value.name} is not a constant")
-    return value.constant if value.layout.is_dense_plain else unpack(value.constant, value.layout)

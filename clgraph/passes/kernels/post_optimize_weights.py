@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from clgraph.core.format import Format
-from clgraph.core.layout import pack, unpack
+from clgraph.core.packing import pack, unpack
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive

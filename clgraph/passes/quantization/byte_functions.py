@@ -11,7 +11,7 @@ from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import BYTES, ENTRIES, ByteLookup
 from clgraph.ops.concat import Concat
-from clgraph.ops.quantize import Dequantize
+from clgraph.ops.dequantize import Dequantize
 from clgraph.passes.rewriting import apart, read_outside, substitute
 
 

@@ -7,7 +7,7 @@ from clgraph.graph.node import Node
 from clgraph.graph.program import Program
 from clgraph.ops.byte_lookup import BYTES
 from clgraph.ops.byte_mean import MOST, ByteMean
-from clgraph.ops.quantize import Dequantize
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.reduce import Reduce
 from clgraph.passes.rewriting import apart, read_outside, substitute
 

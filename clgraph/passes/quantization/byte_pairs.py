@@ -11,8 +11,8 @@ from clgraph.core.dtype import DType
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Program
 from clgraph.ops.byte_lookup import BYTES
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.on_steps import OnSteps
-from clgraph.ops.quantize import Dequantize
 from clgraph.ops.quantized_pair import QuantizedPair
 from clgraph.passes.quantization.dynamic_quantization import drop
 from clgraph.passes.rewriting import apart, read_outside, substitute

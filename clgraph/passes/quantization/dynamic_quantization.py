@@ -10,10 +10,11 @@ from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.pooling import Pooling
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape

@@ -17,9 +17,9 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.quantize import Dequantize
 from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul

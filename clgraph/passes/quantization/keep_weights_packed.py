@@ -13,8 +13,8 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.block_records import Records, packed
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.quantize import Dequantize
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass

@@ -13,8 +13,9 @@ from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.pooling import Pooling
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.resize import Resize
 from clgraph.ops.slice import Slice

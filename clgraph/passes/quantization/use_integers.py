@@ -47,7 +47,7 @@ class UseIntegers(Pass):
         if all(value.integers is None for node in program for value in node.inputs):
             return dynamic
         # Imported only where there are integers: with its operators it takes 5 ms of every start.
-        from clgraph.passes.quantization.integer_rewriting import use_integers
+        from clgraph.passes.quantization.integer_choice import use_integers
 
         count, notes = use_integers(program, context)
         self.note(program, [f"{dynamic} products of values with computed scales from integers"] * bool(dynamic) + notes)

@@ -22,8 +22,9 @@ from clgraph.implementations.cpu.static_quantize import StaticQuantizeFsv16, Sta
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.concat import Concat
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.pooling import Pooling
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.resize import Resize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from tests.support.features import needs

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-import clgraph.implementations.cpu.convolution_winograd as tiles
+import clgraph.implementations.cpu.winograd_sizes as tiles
 from clgraph.core.format import feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.blocks import BLOCKED, widths
-from clgraph.implementations.cpu.convolution_winograd import Blocking, ConvWinograd
-from clgraph.implementations.cpu.winograd_blocking import best_blocking
+from clgraph.implementations.cpu.convolution_winograd import ConvWinograd
+from clgraph.implementations.cpu.winograd_blocking import Blocking, best_blocking
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.winograd_weights import positions_of, weight_matrix
 from clgraph.selector.costs import Rates

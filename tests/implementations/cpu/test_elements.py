@@ -7,8 +7,9 @@ from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.element_functions import DOUBLE_FUNCTIONS, FUNCTIONS
 from clgraph.ops.activation import FUNCTIONS as FUNCTIONS_OF_FLOATS
 from clgraph.ops.activation import Activation
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.where import Where
 from tests.support.check_op import FAMILIES, check_op

@@ -7,7 +7,9 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.put_elements import JOINED
 from clgraph.implementations.cpu.scatter_elements import ScatterElementsElements
-from clgraph.ops.scatter import REDUCTIONS, ScatterElements, ScatterND
+from clgraph.ops.scatter import REDUCTIONS
+from clgraph.ops.scatter_elements import ScatterElements
+from clgraph.ops.scatter_nd import ScatterND
 from clgraph.selector.choose import candidates
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op

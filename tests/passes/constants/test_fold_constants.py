@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clgraph.ops.quantize import Dequantize
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context
 from clgraph.passes.constants.fold_constants import FoldConstants

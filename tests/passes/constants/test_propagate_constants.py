@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from clgraph.core.layout import pack, unpack
+from clgraph.core.packing import pack, unpack
 from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node

@@ -14,9 +14,9 @@ from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.formats.convert_precision import ConvertPrecision, fits
 from clgraph.passes.manager import PassManager
-from clgraph.passes.observers import VerifyNumbers
 from clgraph.passes.placement.insert_transfers import InsertTransfers
 from clgraph.passes.placement.partition import Partition
+from clgraph.passes.verify_numbers import VerifyNumbers
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
 from tests.support.programs import ADD, MUL, RELU, Net, run

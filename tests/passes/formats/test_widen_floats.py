@@ -13,7 +13,7 @@ from clgraph.ops.gather import Gather
 from clgraph.ops.is_special import IsSpecial
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reorder import Reorder
-from clgraph.ops.scatter import ScatterElements
+from clgraph.ops.scatter_elements import ScatterElements
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context
 from clgraph.passes.formats.widen_floats import WidenFloats

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clgraph.core.layout import pack, unpack
+from clgraph.core.packing import pack, unpack
 from clgraph.errors import UnsupportedError
 from clgraph.graph.check import check
 from clgraph.graph.program import Program

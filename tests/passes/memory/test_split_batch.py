@@ -45,8 +45,9 @@ from clgraph.passes.base import Context
 from clgraph.passes.manager import PassManager
 from clgraph.passes.memory import split_batch
 from clgraph.passes.memory.split_batch import BatchSlice, SplitBatch, best_slices, slice_of
-from clgraph.passes.observers import Verify, VerifyNumbers
+from clgraph.passes.observers import Verify
 from clgraph.passes.reference import random_feeds, run_reference
+from clgraph.passes.verify_numbers import VerifyNumbers
 from clgraph.selector.query import DeviceInfo
 from clgraph.selector.tuning import Tuning
 from tests.passes.test_observers import Wrong

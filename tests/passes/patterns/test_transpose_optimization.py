@@ -4,9 +4,10 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.ops.activation import Activation
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose

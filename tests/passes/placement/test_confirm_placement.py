@@ -17,10 +17,11 @@ from clgraph.ops.softmax import Softmax
 from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context
 from clgraph.passes.manager import PassManager
-from clgraph.passes.observers import Verify, VerifyNumbers
+from clgraph.passes.observers import Verify
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.placement.confirm_placement import ConfirmPlacement
 from clgraph.passes.placement.insert_transfers import uncarried
+from clgraph.passes.verify_numbers import VerifyNumbers
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
 from tests.support.programs import ADD, RELU, Net, run_until

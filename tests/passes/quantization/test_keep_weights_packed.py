@@ -9,8 +9,9 @@ from clgraph.core.dtype import DType
 from clgraph.graph.check import check
 from clgraph.ops.activation import Activation
 from clgraph.ops.block_matmul import BlockMatMul
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.passes.base import Context
 from clgraph.passes.quantization.keep_weights_packed import KeepWeightsPacked
 from clgraph.selector.query import DeviceInfo

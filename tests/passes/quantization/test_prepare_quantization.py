@@ -8,12 +8,13 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.dynamic_quantize import DynamicQuantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.integer_matmul import IntegerMatMul
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.pooling import Pooling
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.quantized_product import QuantizedProduct
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.reduce import Reduce

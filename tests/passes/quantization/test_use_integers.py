@@ -14,10 +14,11 @@ from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.concat import Concat
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.pooling import Pooling
-from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.reduce import Reduce
