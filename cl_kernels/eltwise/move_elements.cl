@@ -40,6 +40,19 @@
       for (int r = 0; r < rows; r++) y[r * out_row] = x[r * in_row]; \
     } \
   }
+// Neighbours that change places, from[-1] and from[0] the first of them.
+#define EXCHANGED(T) \
+  NOINLINE static void exchanged_##T(__global const char* from, __global char* to, const int rows) { \
+    __global const T* restrict x = (__global const T*)from - 1; \
+    __global T* restrict y = (__global T*)to; \
+    for (int r = 0; r < rows; r++) { \
+      const T first = x[2 * r], second = x[2 * r + 1]; \
+      y[2 * r] = second; \
+      y[2 * r + 1] = first; \
+    } \
+  }
+EXCHANGED(ushort)
+EXCHANGED(uint)
 NARROW(uchar)
 NARROW(ushort)
 NARROW(uint)
@@ -81,7 +94,11 @@ static void move_elements(__global const move_elements_desc* d, __global char** 
     if (d->narrow) {
       const long in_row = d->inp == CLGRAPH_NULL ? 0 : d->in_4, out_row = d->out_4;
       done = min(min(last - p, d->count_4 - at_4), TOGETHER);
-      if (itemsize == 4)
+      if (n == 2 && in == -1 && in_row == 2 && out == 1 && out_row == 2 && itemsize == 4)
+        exchanged_uint(a, b, done);
+      else if (n == 2 && in == -1 && in_row == 2 && out == 1 && out_row == 2 && itemsize == 2)
+        exchanged_ushort(a, b, done);
+      else if (itemsize == 4)
         narrow_uint(a, in_row, in, b, out_row, out, done, n);
       else if (itemsize == 8)
         narrow_ulong(a, in_row, in, b, out_row, out, done, n);
@@ -114,4 +131,5 @@ static void move_elements(__global const move_elements_desc* d, __global char** 
   }
 }
 #undef AXIS
+#undef EXCHANGED
 #undef NARROW

@@ -6,7 +6,7 @@
 // 2 reflection), whether -1 and 1 are centres of pixels, spatial axes, then size and pitch in x of each.
 // T, LOAD, STORE as in tensor.clh, for x and y; GRID, LOAD_GRID for the grid (default the same); AXES at most (default 4).
 // Error: of the place, (2 |g| + 2) size * 2^-24 pixels, times the slope of x there (5 times it for cubic), and 2 roundings
-// a pixel read; nearest: beside a half, either neighbour.
+// a pixel read; nearest: beside a half, either neighbour. The nearest pixel is found before a mirror folds it.
 #include "tensor.clh"
 
 #ifndef GRID
@@ -62,7 +62,7 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
     const int size = rest[8 + 2 * axis];
     const REAL g = LOAD_GRID(BASE_OF(const GRID, in1), element(grid, at) + (axes - 1 - axis) * rest[3]);
     REAL v = corners ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
-    if (mode < 2 && padding > 0) v = inside(v, size, padding, corners);
+    if (mode == 1 && padding > 0) v = inside(v, size, padding, corners);
     v = mode == 0 ? rint(v) : v;
     const REAL low = floor(v), t = v - low;
     if (mode == 0) share[axis][0] = 1;

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
@@ -166,7 +167,8 @@ class ShortTimeFourierTransform(Inlinable):
         x, *window = [products.in_floats(c, c.inputs[i]) for i in kept]
         known = values[kept[1]] if window else np.ones(1)
         whole = FourierTransform(length, 1, onesided=bound.onesided)
-        if known is not None and length <= products.PRIME:
+        # Of doubles products have tiles, and convolutions have none.
+        if known is not None and length <= products.PRIME and c.layout(x).dtype == DType.F32:
             pair = inputs[0].shape[2]
             basis = np.eye(length * pair).reshape(length * pair, length, pair) * known.astype(np.float64)[:, None]
             matrix = whole.reference(basis)[0].reshape(length, pair, -1, 2)

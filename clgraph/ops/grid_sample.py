@@ -61,7 +61,7 @@ class GridSample(Primitive):
                 at = grid[n, ..., len(spatial) - 1 - axis].astype(exact)
                 at = (at + 1) / 2 * (size - 1) if self.corners else ((at + 1) * size - 1) / 2
                 if self.mode == "nearest":
-                    at = np.rint(self._inside(at, size) if self.padding != "zeros" else at)
+                    at = np.rint(at)  # before a mirror folds it, as ONNX has it
                 elif self.mode == "linear" and self.padding != "zeros":
                     at = self._inside(at, size)
                 axes.append(list(zip(*self._taps(at), strict=True)))

@@ -113,11 +113,15 @@ class Moments(Composite):
         return mean, c.add(Activation("reciprocal"), c.add(Activation("sqrt"), variance))
 
 
+EPSILON = float(np.float32(1e-5))
+"""The default of ONNX's attribute, which is a float32."""
+
+
 @onnx("LayerNormalization", since=(1,), domain=MICROSOFT)
 @onnx("LayerNormalization", since=(17,))
 def import_layer_normalization(node: OnnxNode) -> Sequence[str]:
     """Return a normalisation; of ONNX Runtime's, x may be of another type than scale and result."""
-    axis, epsilon = node.attribute("axis", -1), node.attribute("epsilon", 1e-5)
+    axis, epsilon = node.attribute("axis", -1), node.attribute("epsilon", EPSILON)
     x, *parameters = node.inputs
     if node.type_of(0) != node.type_of(1):
         (x,) = node.emit(CastLike(), x, parameters[0])
@@ -132,13 +136,13 @@ def import_rms_normalization(node: OnnxNode) -> Sequence[str]:
     if node.type_of(0) != node.type_of(1):
         (x,) = node.emit(CastLike(), x, scale)
     return node.emit(
-        LayerNormalization(node.attribute("axis", -1), node.attribute("epsilon", 1e-5), centred=False), x, scale
+        LayerNormalization(node.attribute("axis", -1), node.attribute("epsilon", EPSILON), centred=False), x, scale
     )
 
 
 @onnx("InstanceNormalization", since=(1, 6, 22))
 def import_instance_normalization(node: OnnxNode) -> Primitive:
-    return LayerNormalization(2, node.attribute("epsilon", 1e-5), channels=True)
+    return LayerNormalization(2, node.attribute("epsilon", EPSILON), channels=True)
 
 
 @implements(

@@ -14,7 +14,7 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.layer_normalization import LayerNormalization
+from clgraph.ops.layer_normalization import EPSILON, LayerNormalization
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
@@ -81,7 +81,7 @@ class MeanVarianceNormalization(Composite):
 
 @onnx("GroupNormalization", since=(18, 21))
 def import_group_normalization(node: OnnxNode) -> Primitive:
-    return GroupNormalization(node.attribute("num_groups", 1), node.attribute("epsilon", 1e-5), node.since == 18)
+    return GroupNormalization(node.attribute("num_groups", 1), node.attribute("epsilon", EPSILON), node.since == 18)
 
 
 @onnx("MeanVarianceNormalization", since=(1, 9, 13))

@@ -248,7 +248,7 @@ class ResizeRef(General[Resize]):
         taps: list[int] = []
         order = y.format.order
         for axis in order:
-            most, values = tap_values(q.primitive.taps(axis, x.shape[axis]))
+            most, values = tap_values(q.primitive.taps(axis, x.shape[axis]), y.dtype)
             places += [len(taps), most]
             taps += values
         sizes = [y.shape[axis] for axis in order]

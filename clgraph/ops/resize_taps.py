@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from math import ceil, floor
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array
@@ -32,10 +34,16 @@ class Interpolation:
     roi: tuple[float, ...] = ()
 
 
-def tap_values(taps: Taps) -> tuple[int, list[int]]:
-    """Return the most taps of an element, and that many pairs of place and weight's bits for each, weight 0 last."""
+def tap_values(taps: Taps, dtype: DType = DType.F32) -> tuple[int, list[int]]:
+    """Return the most taps of an element, and that many places with the bits of weights for each, weight 0 last.
+
+    Args:
+        dtype: Of the weights; those of F64 are two numbers.
+    """
     most = max(map(len, taps), default=0)
     filled = [tap for row in taps for tap in (*row, *[(0, 0.0)] * (most - len(row)))]
+    if dtype == DType.F64:
+        return most, [v for at, weight in filled for v in (at, *struct.unpack("<2i", struct.pack("<d", weight)))]
     return most, [v for at, weight in filled for v in (at, bits(weight))]
 
 

@@ -87,7 +87,7 @@ ROUNDED = {"convolution.bf16_pairs", "matmul.bf16_pairs"}
 MIXED = {"pooling.planes", "resize.elements", "resize.rows", "roi_align.rows"}
 """What mixes a few elements by weights: the tests of their operators have the bounds."""
 
-DOUBLES = {"matmul.doubles", "softmax.doubles"}
+DOUBLES = {"layer_normalization.doubles", "matmul.doubles", "softmax.doubles"}
 """Tiles of doubles alone: their own tests count each rounding."""
 
 

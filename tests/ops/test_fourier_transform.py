@@ -85,6 +85,18 @@ def test_transforms_of_frames_are_products_on_the_device(name, known, rng, monke
     np.testing.assert_allclose(got, want, atol=bound(frames[..., None], 2, size))
 
 
+@pytest.mark.opencl
+def test_frames_of_doubles_are_a_product(rng):
+    x, w = rng.standard_normal((2, 160, 1)), np.hanning(20)
+    model, feeds = one_node("STFT", [x, np.array(8), w], opset=17, constant=(1, 2))
+    compiled = clgraph.compile(model)
+    (got,) = compiled.run(feeds).values()
+    assert "matmul" in {node.primitive.kind for node in compiled.program}
+    (want,) = ShortTimeFourierTransform(True, (), 8, 20).reference(x, w)
+    # 20 products, one rounding each for window, matrix, product and sum; NumPy's transforms are nearer than that.
+    np.testing.assert_allclose(got, want, atol=2 * 4 * 20 * 2.0**-53 * 20 * np.abs(x).max())
+
+
 @pytest.mark.parametrize("onesided", [0, 1])
 @pytest.mark.parametrize("inverse", [0, 1])
 def test_dft_agrees_with_onnxruntime(onesided, inverse, rng):

@@ -49,6 +49,14 @@ def test_the_reference_agrees_with_onnxruntime(mode, padding, corners, rng):
     agree("GridSample", [x, grid], opset=20, mode=mode, padding_mode=padding, align_corners=int(corners))
 
 
+@pytest.mark.parametrize(("padding", "corners"), WAYS)
+def test_places_between_two_pixels_are_rounded_before_a_mirror_folds_them(padding, corners, rng):
+    """Half of these places are ties, of pixels beyond the border, too."""
+    x = rng.standard_normal((1, 2, 8, 16)).astype(np.float32)
+    grid = (rng.integers(-48, 49, (1, 9, 40, 2)) / 16).astype(np.float32)
+    agree("GridSample", [x, grid], opset=20, mode="nearest", padding_mode=padding, align_corners=int(corners))
+
+
 @pytest.mark.opencl
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 def test_places_that_are_no_numbers_leave_the_others_as_they_are(padding, device, rng):

@@ -44,7 +44,7 @@ def test_instance_normalization_agrees_with_onnxruntime(opset, rng):
         (LayerNormalization(1, 2.0**-10), [(2, 4, 33), (2, 1, 1), (33,)]),
     ],
 )
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.F64])
 def test_every_implementation_is_within_its_bound(dtype, primitive, shapes, engine):
     x, times = shapes[0], (*shapes[0][:-1], 1)
     axes = tuple(range(primitive.axis, len(x)))

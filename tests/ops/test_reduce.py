@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import clgraph
 from clgraph.core.dtype import DType
+from clgraph.graph.topology import Topology
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reduce import Reduce
 from tests.support.check_op import check_op
@@ -122,3 +124,14 @@ def test_fused_operations_and_halves(engine):
 def test_integers_are_reduced_exactly(function, dtype, engine):
     draw = {0: lambda rng, shape: rng.integers(-4, 5, shape)}
     check_op(engine, Reduce(function, (1,), False), (4, 7, 3), dtype=dtype, draw=draw)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
+@pytest.mark.parametrize("function", ["l2", "log_sum", "log_sum_exp"])
+def test_roots_and_logarithms_of_integers_are_those_of_the_reference(function, dtype, rng):
+    x = rng.integers(1, 30, (5, 70)).astype(dtype)
+    topology = Topology()
+    topology.input("x", x.shape, DType.of(x.dtype))
+    topology.output("y", topology.add("y", Reduce(function, (0,)), "x"))
+    np.testing.assert_array_equal(clgraph.compile(topology).run(x=x)["y"], Reduce(function, (0,)).reference(x)[0])

@@ -10,6 +10,7 @@ import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.frontend.onnx_loader import load_onnx
+from clgraph.graph.topology import Topology
 from clgraph.implementations.cpu.resize_elements import ResizeElements
 from clgraph.implementations.cpu.resize_nearest import ResizeNearest
 from clgraph.implementations.cpu.resize_rows import ResizeRows
@@ -104,6 +105,20 @@ def test_integers_that_cubic_weights_make_stay_within_their_type(dtype):
     np.testing.assert_array_equal(got, np.clip(np.trunc(floats), low, high))
 
 
+@pytest.mark.opencl
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32])
+def test_integers_are_mixed_as_the_reference_does(dtype, mode, rng):
+    ends = np.iinfo(dtype)
+    x = np.where(rng.random((1, 2, 9, 8)) < 0.5, ends.min, ends.max).astype(dtype)
+    resize = Resize(mode, shape=(1, 2, 18, 16), scales=(1.0, 1.0, 2.0, 2.0))
+    topology = Topology()
+    topology.input("x", x.shape, DType.of(x.dtype))
+    topology.output("y", topology.add("y", resize, "x"))
+    # Weights of halves are multiples of 2^-7, so that every product and sum is exact.
+    np.testing.assert_array_equal(clgraph.compile(topology).run(x=x)["y"], resize.reference(x)[0])
+
+
 def test_cubic_taps_outside_may_be_excluded(x):
     more = {"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}
     agree("Resize", [x, None, SCALES], opset=13, constant=(1, 2), **more)
@@ -147,7 +162,7 @@ def test_antialias_averages_over_all_pixels_of_a_smaller_result(mode, x):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.F64])
 @pytest.mark.parametrize("size", [(1, 2, 11, 9), (1, 2, 3, 4), (1, 2, 10, 12)])
 @pytest.mark.parametrize("rule", COORDINATES)
 def test_every_implementation_is_within_its_bound(rule, size, dtype, engine):
@@ -163,6 +178,7 @@ def test_every_implementation_is_within_its_bound(rule, size, dtype, engine):
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 @pytest.mark.parametrize(
     ("shape", "size", "antialias"),
     [
@@ -173,14 +189,14 @@ def test_every_implementation_is_within_its_bound(rule, size, dtype, engine):
         ((1, 9, 14, 21), (1, 5, 6, 21), True),
     ],
 )
-def test_more_rows_and_columns_than_a_vector_has_are_within_the_bound_too(shape, size, antialias, engine):
+def test_more_rows_and_columns_than_a_vector_has_are_within_the_bound_too(shape, size, antialias, dtype, engine):
     scales = tuple(n / d for n, d in zip(size, shape, strict=True))
     cubic = Resize("cubic", shape=size, scales=scales, antialias=antialias)
     if engine.device.info.kind == "cpu":
-        q = pose(engine.device.info, ResizeRows, cubic, [Layout(DType.F32, shape)], arity=1)
+        q = pose(engine.device.info, ResizeRows, cubic, [Layout(dtype, shape)], arity=1)
         assert ResizeRows.refusal(q) is None
     # As above, with up to 10 taps of a column that becomes narrower.
-    check_op(engine, cubic, shape, ulps=1.5**2 * (4 + 4 * 10), scale=lambda x: np.abs(x).max())
+    check_op(engine, cubic, shape, ulps=1.5**2 * (4 + 4 * 10), scale=lambda x: np.abs(x).max(), dtype=dtype)
 
 
 @pytest.mark.opencl

@@ -37,6 +37,7 @@ class OperatorCase:
 
     Attributes:
         outputs: Of the node; the type of each is inferred.
+        opset: Of the model.
     """
 
     op_type: str
@@ -44,6 +45,7 @@ class OperatorCase:
     constants: tuple[Array | None, ...] = ()
     attributes: dict[str, Any] = field(default_factory=dict)
     outputs: int = 1
+    opset: int = OPSET
 
     def model(self) -> tuple[onnx.ModelProto, dict[str, Array]]:
         """Return a model of the node, and its inputs."""
@@ -61,7 +63,7 @@ class OperatorCase:
             [onnx.ValueInfoProto(name=name) for name in outputs],
             [numpy_helper.from_array(array, name) for name, array in held.items() if array is not None],
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
         inferred = onnx.shape_inference.infer_shapes(model)
         for made, found in zip(graph.output, inferred.graph.output, strict=True):
             made.CopyFrom(found)
@@ -263,10 +265,80 @@ def _searches(size: str) -> Cases:
     )
 
 
+def _rarer(size: str) -> Cases:
+    """Yield what few models have, in types in which it took many times as long as it had to."""
+    shape, image, rng = SIZES[size], IMAGES[size], np.random.default_rng(3)
+    signal, frame = ((1, 4096, 1), 128) if size == "small" else ((4, 1 << 17, 1), 512)
+    for dtype in ("f32", "f64"):
+        window = np.hanning(frame).astype(TYPES[dtype])
+        yield (
+            f"STFT {dtype}",
+            lambda d=dtype, w=window: OperatorCase("STFT", (_draw(d, signal),), (np.array(frame // 2), w)),
+        )
+    for dtype in ("f32", "f16", "f64"):
+        channels, columns = _draw(dtype, image[1:2]), _draw(dtype, shape[1:])
+        yield (
+            f"GroupNormalization {dtype}",
+            lambda d=dtype, c=channels: OperatorCase(
+                "GroupNormalization", (_draw(d, image),), (c, c), {"num_groups": 4}, opset=21
+            ),
+        )
+        yield (
+            f"LayerNormalization {dtype}",
+            lambda d=dtype, c=columns: OperatorCase("LayerNormalization", (_draw(d, shape),), (c, c)),
+        )
+        yield (
+            f"RMSNormalization {dtype}",
+            lambda d=dtype, c=columns: OperatorCase("RMSNormalization", (_draw(d, shape),), (c,), opset=23),
+        )
+    heads = (1, 8, 16 if size == "small" else 128, 64)
+    for dtype in ("f32", "f16"):
+        for pairs in (0, 1):
+            table = rng.uniform(-1, 1, (heads[2], heads[3] // 2)).astype(TYPES[dtype])
+            yield (
+                f"RotaryEmbedding {dtype}{' pairs' if pairs else ''}",
+                lambda d=dtype, t=table, p=pairs: OperatorCase(
+                    "RotaryEmbedding",
+                    (_draw(d, heads), t, t, np.arange(heads[2])[None]),
+                    (),
+                    {"interleaved": p},
+                    opset=23,
+                ),
+            )
+    for dtype in ("f32", "f16"):
+        for name in ("Asin", "Acos", "Atan", "Tan", "Sinh", "Asinh"):
+            yield (
+                f"{name} {dtype}",
+                lambda d=dtype, n=name: OperatorCase(n, (_draw(d, shape, -1, 1),), opset=22),
+            )
+        yield f"Sign {dtype}", lambda d=dtype: OperatorCase("Sign", (_draw(d, shape),))
+    for dtype in ("i32", "i8", "u8"):
+        yield (
+            f"Resize {dtype} linear",
+            lambda d=dtype: OperatorCase(
+                "Resize", (_draw(d, image, -99, 99),), (None, np.float32([1, 1, 2, 2])), {"mode": "linear"}
+            ),
+        )
+    for name in ("LogSumExp", "LogSum", "L2"):
+        for axis in (0, 1):
+            yield (
+                f"Reduce{name} i32 axis {axis}",
+                lambda n=name, a=axis: OperatorCase(f"Reduce{n}", (_draw("i32", shape, 1, 4),), (np.array([a]),)),
+            )
+    yield "EyeLike f32", lambda: OperatorCase("EyeLike", (_draw("f32", shape),), opset=22)
+    points = rng.uniform(-1.3, 1.3, (1, *image[2:], 2)).astype(np.float32)
+    yield (
+        "GridSample f32 nearest",
+        lambda: OperatorCase(
+            "GridSample", (_draw("f32", image), points), (), {"mode": "nearest", "padding_mode": "reflection"}, opset=20
+        ),
+    )
+
+
 OPERATORS: dict[str, Callable[[], OperatorCase]] = {
     f"{title} {size}": made
     for size in SIZES
-    for group in (_elementwise, _reductions, _moves, _searches)
+    for group in (_elementwise, _reductions, _moves, _searches, _rarer)
     for title, made in group(size)
 }
 """By title: operator, type, what is special, size."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from clgraph.implementations.cpu.blocked import NOTING_TILE
 from clgraph.implementations.cpu.rows import Axis, ByRows, Rows, broadcast_pitches, merge
 from clgraph.ops.layer_normalization import LayerNormalization, over_result
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, PostStep, Ref, descriptor, fields
 from clgraph.selector.implementation import implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("normalize_rows", any_alignment=True)
-class NormalizeRowsDesc(Descriptor):
-    """Fields as in ``normalize_rows.cl``."""
+@fields
+class NormalizedRows:
+    """The tensor as rows, and where scale and bias are for each."""
 
     inp: Pointer
     out: Pointer
@@ -36,6 +37,12 @@ class NormalizeRowsDesc(Descriptor):
     lines: Int
     ticket_rows: Int
     centred: Int
+
+
+@descriptor("normalize_rows", any_alignment=True)
+class NormalizeRowsDesc(NormalizedRows, Descriptor):
+    """Fields as in ``normalize_rows.cl``."""
+
     epsilon: Float
 
 
@@ -80,31 +87,31 @@ class NormalizeRows(ByRows[LayerNormalization]):
 
     @classmethod
     def plan(cls, q: Query[LayerNormalization]) -> Plan:
+        tickets, post, fields = cls.fields(q)
+        desc = NormalizeRowsDesc(**fields, epsilon=q.primitive.epsilon)
+        return Plan((Tile("normalize_rows", desc, tickets, post=post),))
+
+    @classmethod
+    def fields(cls, q: Query[LayerNormalization]) -> tuple[int, tuple[PostStep, ...], dict[str, Any]]:
+        """Return the number of tickets, the list of post-operations and the values of :class:`NormalizedRows`."""
         rows, tickets, post = cls.planned(q)
         places, pitches = [NULL, NULL], [[0] * 4, [0] * 4]
         for i, t in enumerate(q.own[1:]):
-            places[i] = Ref(f"in{i + 1}", 4 * t.origin)
+            places[i] = Ref(f"in{i + 1}", t.dtype.itemsize * t.origin)
             number = 2 + len(q.post_slots) + i
             pitches[i] = [axis.pitches[number] for axis in (rows.images, rows.rows, rows.planes, rows.width)]
-        desc = NormalizeRowsDesc(
-            inp=Ref("in0"),
-            out=Ref("out0"),
-            scale=places[0],
-            bias=places[1],
-            scale_n=pitches[0][0],
-            scale_y=pitches[0][1],
-            scale_c=pitches[0][2],
-            scale_x=pitches[0][3],
-            bias_n=pitches[1][0],
-            bias_y=pitches[1][1],
-            bias_c=pitches[1][2],
-            bias_x=pitches[1][3],
-            rows=rows.rows.size,
-            parts=rows.planes.size,
-            width=rows.width.size,
-            lines=rows.images.size * rows.rows.size,
-            ticket_rows=tickets.each,
-            centred=int(q.primitive.centred),
-            epsilon=q.primitive.epsilon,
-        )
-        return Plan((Tile("normalize_rows", desc, tickets.count, post=post),))
+        values = {
+            "inp": Ref("in0"),
+            "out": Ref("out0"),
+            "scale": places[0],
+            "bias": places[1],
+            **dict(zip(("scale_n", "scale_y", "scale_c", "scale_x"), pitches[0], strict=True)),
+            **dict(zip(("bias_n", "bias_y", "bias_c", "bias_x"), pitches[1], strict=True)),
+            "rows": rows.rows.size,
+            "parts": rows.planes.size,
+            "width": rows.width.size,
+            "lines": rows.images.size * rows.rows.size,
+            "ticket_rows": tickets.each,
+            "centred": int(q.primitive.centred),
+        }
+        return tickets.count, post, values

@@ -22,7 +22,9 @@ _SHARE = 0.1
 """Of the peak, for the products of all taps."""
 
 
-@implements(Resize, name="resize.rows", serves=Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"cpu"})))
+@implements(
+    Resize, name="resize.rows", serves=Serves(dtypes=frozenset({DType.F32, DType.F64}), kinds=frozenset({"cpu"}))
+)
 class ResizeRows(General[Resize]):
     """A work-item interpolates sixteen rows of a plane, first down, then across: as many products as taps in a row."""
 
@@ -31,6 +33,8 @@ class ResizeRows(General[Resize]):
         x, (y,) = q.inputs[0], q.outputs
         if q.primitive.mode == "nearest" or x.rank < 2:
             return "mixes along two axes"
+        if x.dtype == DType.F64 and "fp64" not in q.device.features:
+            return "needs fp64 for doubles"
         if not x.is_dense_plain or not y.is_dense_plain:
             return "requires tensors without gaps"
         if not x.count or not y.count:
@@ -42,7 +46,7 @@ class ResizeRows(General[Resize]):
         (y,), (axis, _, _) = q.outputs, _planes(q)
         (down, _), (across, _) = _taps(q)
         read, made = (prod(v.shape[axis + 1 :]) for v in (q.inputs[0], y))
-        products = y.count / made * read * (down + 4) + y.count * (across + 4)
+        products = (y.count / made * read * (down + 4) + y.count * (across + 4)) * y.dtype.itemsize / 4
         traffic = (q.inputs[0].nbytes + y.nbytes) / (q.device.bytes_per_second * 0.5)
         return q.device.launch_seconds + max(2 * products / (q.device.flops * _SHARE), traffic)
 
@@ -53,9 +57,10 @@ class ResizeRows(General[Resize]):
         read, made = prod(x[axis + 1 :]), prod(y[axis + 1 :])
         jobs = planes * -(-y[axis] // _ROWS)
         items = min(jobs, _ITEMS * q.device.workers)
+        jit = Jit().define(DOUBLES=1) if q.outputs[0].dtype == DType.F64 else Jit()
         numbers = table([planes, x[axis], read, y[axis], made, down, across, unit if unit >= _VECTOR else 1])
-        step = launch("resize/resize_rows", Jit(), items, "in0", "out0", "scratch0", numbers, Table((*first, *second)))
-        return Plan((step,), (items * _ROWS * (-(-read // 16) if across else 1) * 16 * 4,))
+        step = launch("resize/resize_rows", jit, items, "in0", "out0", "scratch0", numbers, Table((*first, *second)))
+        return Plan((step,), (items * _ROWS * (-(-read // 16) if across else 1) * 16 * q.outputs[0].dtype.itemsize,))
 
 
 def _axes(q: Query[Resize]) -> tuple[int, int | None] | None:
@@ -84,10 +89,11 @@ def _taps(q: Query[Resize]) -> tuple[tuple[int, list[int]], tuple[int, list[int]
     Fewer neighbours behind a column than a vector has are columns of their own.
     """
     shape, (row, column, unit) = q.inputs[0].shape, _planes(q)
-    rows = tap_values(q.primitive.counting_taps(row, shape[row]))
+    dtype = q.outputs[0].dtype
+    rows = tap_values(q.primitive.counting_taps(row, shape[row]), dtype)
     if column is None:
         return rows, (0, [])
     taps = q.primitive.counting_taps(column, shape[column])
     if unit < _VECTOR:
         taps = tuple(tuple((at * unit + i, weight) for at, weight in each) for each in taps for i in range(unit))
-    return rows, tap_values(taps)
+    return rows, tap_values(taps, dtype)

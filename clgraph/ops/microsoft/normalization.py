@@ -13,6 +13,7 @@ from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.layer_normalization import EPSILON as STANDARD_EPSILON
 from clgraph.ops.layer_normalization import LayerNormalization, Moments
 from clgraph.ops.microsoft.channels import channels_last
 from clgraph.ops.moment_normalization import GroupNormalization, in_float32, in_type_of
@@ -62,7 +63,7 @@ class SimplifiedLayerNormalization(Composite):
 @onnx("SimplifiedLayerNormalization", since=(1,))
 @onnx("SimplifiedLayerNormalization", since=(1,), domain=MICROSOFT)
 def import_simplified_layer_normalization(node: OnnxNode) -> Sequence[str]:
-    axis, epsilon = node.attribute("axis", -1), node.attribute("epsilon", 1e-5)
+    axis, epsilon = node.attribute("axis", -1), node.attribute("epsilon", STANDARD_EPSILON)
     y = node.emit(SimplifiedLayerNormalization(axis, epsilon), *node.inputs)
     return y if node.output_count == 1 else (*y, *node.emit(InverseRMS(axis, epsilon), node.inputs[0]))
 
@@ -151,6 +152,6 @@ def import_group_norm(node: OnnxNode) -> Sequence[str]:
         raise node.unsupported(f"activation is 0 for none or 1 for SiLU, not {activation}")
     for skip in filter(None, added):
         (x,) = node.emit(Eltwise("add"), x, *node.emit(OverImages(last), skip))
-    norm = GroupNorm(node.attribute("groups", 1), node.attribute("epsilon", 1e-5))
+    norm = GroupNorm(node.attribute("groups", 1), node.attribute("epsilon", STANDARD_EPSILON))
     (y,) = channels_last(node, norm, x, scale, shift) if last else node.emit(norm, x, scale, shift)
     return (*(node.emit(Activation("swish", 1.0), y) if activation else (y,)), x)

@@ -28,6 +28,7 @@ from clgraph.passes.patterns.depth_windows import spread_depth
 from clgraph.passes.patterns.dot_product import spread_dots
 from clgraph.passes.patterns.flattened_product import spread_product
 from clgraph.passes.patterns.grouped_upsampling import spread_groups
+from clgraph.passes.patterns.integers_in_floats import reduce_in_doubles, resize_in_floats
 from clgraph.passes.patterns.log_sum_exp import spread_log_sum, spread_log_sum_exp
 from clgraph.passes.patterns.overlapping_windows import spread_overlaps
 from clgraph.passes.patterns.pixel_shuffle import spread_shuffle, spread_windows
@@ -50,12 +51,12 @@ _RULES: _Rules = {
     Convolution: (take_pixels, crop_windows),
 }
 _ON_CPUS: _Rules = {
-    Reduce: (spread_log_sum_exp, spread_log_sum),
+    Reduce: (spread_log_sum_exp, spread_log_sum, reduce_in_doubles),
     MatMul: (spread_dots,),
     Convolution: (spread_depth,),
     ConvTranspose: (spread_groups, spread_overlaps, spread_upsampling),
     Pooling: (spread_pooling,),
-    Resize: (spread_resizing,),
+    Resize: (spread_resizing, resize_in_floats),
 }
 """By what they rewrite; each says whether it has."""
 
@@ -82,6 +83,8 @@ class Decompose(Pass):
     * On CPUs a transposed convolution with groups is a convolution for each phase, and a transpose
       (``grouped_upsampling``).
     * On CPUs a logarithm of a sum, of exponentials too, is its steps (``log_sum_exp``).
+    * On CPUs a root or a logarithm of a sum of integers, and their interpolation, is one of floats between conversions
+      (``integers_in_floats``).
     * On CPUs a product of one long row and one column is a product of their elements and its sum (``dot_product``).
     * A product of a flattened tensor, unflattened behind it, is one of the tensor itself (``flattened_product``).
     """
@@ -90,7 +93,8 @@ class Decompose(Pass):
     handles: ClassVar[Mapping[str, str]] = {
         "batch_normalization": "becomes a product and a sum of constants where its statistics are constant",
         "eltwise": "a scalar constant becomes an activation's parameter",
-        "reduce": "the logarithm of a sum, of exponentials too, becomes its steps",
+        "reduce": "the logarithm of a sum, of exponentials too, becomes its steps; of integers it is computed in "
+        "float64, and so is a root",
         "matmul": "of a tensor that is flattened for it: one of the tensor itself; of one row and one column: a sum",
         "shuffle": "channels to pixels: a transpose between reshapes",
         "slice": "those that hold every pixel, joined for a convolution, become a space to depth",
@@ -99,7 +103,7 @@ class Decompose(Pass):
         "conv_transpose": "with few outputs, a convolution and a transpose; with groups, a "
         "convolution for each phase; over three axes: one over two",
         "pooling": "over three axes: over two, and over slices",
-        "resize": "over three axes: over one, then two",
+        "resize": "over three axes: over one, then two; integers are mixed in floats",
     }
 
     def run(self, program: Program, context: Context) -> int:
