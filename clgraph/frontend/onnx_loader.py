@@ -26,7 +26,7 @@ from clgraph.frontend.order import ordered, reads_of
 from clgraph.frontend.protobuf import onnx
 from clgraph.frontend.schema import Importers
 from clgraph.frontend.scope import Scope, is_constant
-from clgraph.frontend.value_types import completed, made_of, signature_of
+from clgraph.frontend.value_types import check_declared, completed, made_of, signature_of
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.random_numbers import KEY_WORDS, RANDOM_KEY
@@ -86,6 +86,7 @@ class GraphLoader:
         for value in self.graph.input:
             signature = signature_of(value, "input", inner=self.outer is not None)
             if value.name in self.scope.overridable:
+                check_declared(signature, "input", self.scope.type_of(value.name), self.scope.shape_of(value.name))
                 topology.overridable[value.name] = signature
             else:
                 dtype = signature.host_type or signature.dtype
@@ -140,6 +141,8 @@ class GraphLoader:
         for value, (name, source) in zip(self.graph.output, outputs, strict=True):
             topology.output(name, source)
             declared = signature_of(value, "output", inner=self.outer is not None)
+            if self.outer is None:
+                check_declared(declared, "output", self.scope.type_of(source))
             topology.declared[name] = completed(declared, self.scope.type_of(source))
 
     def expand_node(self, proto: onnx.NodeProto, label: Label, importers: Importers) -> list[Read] | None:

@@ -73,6 +73,26 @@ def completed(declared: Signature, made: str | None) -> Signature:
     return replace(declared, host_type=made)
 
 
+def check_declared(declared: Signature, role: str, made: str | None, shape: Sequence[Dimension] | None = None) -> None:
+    """Refuse a value that is not what an input or output (*role*) is declared to be.
+
+    Args:
+        made: Its type, ``None`` where it is not known, and so with its *shape*.
+
+    Raises:
+        ModelError: It has another element type, number of axes or size. A number may be an array of one.
+    """
+    what, wanted = f"{role} {declared.name!r}", declared.type
+    tensors = wanted is not None and made is not None and wanted.startswith("tensor(") and made.startswith("tensor(")
+    if tensors and made != wanted:
+        raise ModelError(f"{what} is declared as {wanted}, and its value is a {made}")
+    if declared.shape is None or shape is None or (not declared.shape and all(size == 1 for size in shape)):
+        return
+    pairs = zip(declared.shape, shape, strict=False)
+    if len(shape) != len(declared.shape) or any(isinstance(d, int) and d != size for d, size in pairs):
+        raise ModelError(f"{what} is declared with shape {list(declared.shape)}, and its value has {list(shape)}")
+
+
 def declared_shape(tensor: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor) -> tuple[Dimension, ...] | None:
     """Return the shape that a type declares, ``None`` where it declares none."""
     return tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None

@@ -19,6 +19,20 @@ def _attribute(name: str) -> property:
     return property(value)
 
 
+def _converted(value: Any, wanted: type[Any]) -> Any:
+    """Return *value* in the type of an attribute; raises ``TypeError`` or ``ValueError`` where it has no such value."""
+    if wanted is int:
+        number = operator.index(value)
+        if not -(2**31) <= number < 2**31:
+            raise ValueError(number)
+        return number
+    if wanted is str and isinstance(value, bytes):
+        return value.decode()
+    if (wanted is bool and (value is None or hasattr(value, "__bool__"))) or isinstance(value, wanted):
+        return wanted(value)
+    raise TypeError(value)
+
+
 class Typed:
     """Attributes with types and defaults; another name or type is an error, as with ONNX Runtime's own classes."""
 
@@ -42,9 +56,7 @@ class Typed:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         wanted = type(self.defaults[name])
         try:
-            if issubclass(wanted, str) != isinstance(value, str):
-                raise TypeError  # noqa: TRY301  # the same end as of a value that cannot be converted
-            self._values[name] = operator.index(value) if wanted is int else wanted(value)
+            self._values[name] = _converted(value, wanted)
         except (TypeError, ValueError) as error:
             raise MismatchError(f"{name} is of type {wanted.__name__}, not {value!r}") from error
 
@@ -68,7 +80,9 @@ class Entries:
         self.entries[key] = value
 
     def get(self, key: str) -> str:
-        """Return an entry; raises ``RuntimeError`` where there is none."""
+        """Return an entry; raises ``RuntimeError`` where there is none, ``TypeError`` for what is no text."""
+        if not isinstance(key, str):
+            raise MismatchError(f"a configuration entry is named by a text, not {key!r}")
         if key not in self.entries:
             raise RefusedError(f"{self._what} has no configuration entry {key!r}")
         return self.entries[key]

@@ -8,8 +8,8 @@ import numpy as np
 
 from clgraph.errors import InputError
 from clgraph.onnxruntime.described import NodeArg
-from clgraph.onnxruntime.devices import check_host
-from clgraph.onnxruntime.statuses import RefusedError
+from clgraph.onnxruntime.devices import check_host, check_known
+from clgraph.onnxruntime.statuses import MismatchError, RefusedError
 from clgraph.onnxruntime.typing_of import as_dtype
 from clgraph.onnxruntime.value_lists import OrtValueVector
 from clgraph.onnxruntime.values import OrtValue, array_at
@@ -34,7 +34,9 @@ class IOBinding:
     """
 
     def __init__(self, session: Fed) -> None:
-        """Bind nothing yet."""
+        """Bind nothing yet; raises ``TypeError`` where *session* is none."""
+        if not hasattr(session, "get_inputs"):
+            raise MismatchError(f"a binding is one of a session, not of {type(session).__name__}")
         self.session = session
         self.inputs: dict[str, OrtValue] = {}
         self.places: dict[str, OrtValue | None] = {}
@@ -45,6 +47,7 @@ class IOBinding:
         return self
 
     def _feed(self, name: str, value: OrtValue) -> None:
+        _check_name(name)
         known = [s.name for s in (*self.session.get_inputs(), *self.session.get_overridable_initializers())]
         if name not in known:
             raise RefusedError(f"Failed to find NodeArg with name: {name} in the def list; there are {known}")
@@ -76,22 +79,28 @@ class IOBinding:
         shape: Any = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Ask for an output: in memory of its own, or at an address of the host.
+        """Ask for an output: in memory of its own, whatever the device, or at an address of the host.
 
         Raises:
-            RefusedError: The memory is another device's, or at address 0.
+            RefusedError: The memory at the address is another device's, or the address is 0.
+            InvalidArgument: No device is called so.
             InputError: Memory comes without its element type and shape (a ``ValueError``).
+            MismatchError: The name is not a text.
         """
-        check_host(device_type, f"output {name!r}")
+        _check_name(name)
         place = None
-        if buffer_ptr is not None:
+        if buffer_ptr is None:
+            check_known(device_type)
+        else:
+            check_host(device_type, f"output {name!r}")
             if element_type is None or shape is None:
                 raise InputError(f"output {name!r}: memory comes with its element type and shape")
             place = OrtValue(array_at(buffer_ptr, shape, as_dtype(element_type)))
         self.places[name] = place
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Ask for an output in a value."""
+        """Ask for an output in a value; raises ``TypeError`` where the name is not a text."""
+        _check_name(name)
         self.places[name] = ortvalue._ortvalue
 
     def keep(self, results: list[OrtValue]) -> None:
@@ -124,3 +133,8 @@ class IOBinding:
         """Forget the outputs."""
         self.places.clear()
         self._results = []
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise MismatchError(f"names of inputs and outputs are texts, not {name!r}")

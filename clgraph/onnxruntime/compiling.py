@@ -10,12 +10,12 @@ from typing import Any
 import onnx
 
 from clgraph.core.frozen import frozen
-from clgraph.errors import ClgraphError, InputError
+from clgraph.errors import ClgraphError, FileError, InputError
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.onnxruntime.enumerations import GraphOptimizationLevel, OrtCompileApiFlags
 from clgraph.onnxruntime.loading import checked_source
 from clgraph.onnxruntime.options import SessionOptions
-from clgraph.onnxruntime.statuses import Fail, InvalidArgument, MismatchError
+from clgraph.onnxruntime.statuses import Fail, InvalidArgument, MismatchError, status_of_file
 from clgraph.onnxruntime.values import OrtValue
 
 
@@ -69,9 +69,11 @@ class ModelCompiler:
         """Write a file; without a name, beside the model.
 
         Raises:
-            InvalidArgument: There is no such file, or what it holds is not a model that clgraph reads.
+            InvalidArgument: There is no such file, what it holds is not a model that clgraph reads, or no file can be
+                written there.
+            InvalidProtobuf: It holds no model.
             MismatchError: A model of bytes has no place for a file.
-            Fail: The flags refuse what there is, or the file cannot be written.
+            Fail: The flags refuse what there is, or data beside the model cannot be written.
         """
         if output_model_path is None:
             if isinstance(self._source, bytes):
@@ -83,15 +85,20 @@ class ModelCompiler:
         try:
             Path(output_model_path).write_bytes(written)
         except OSError as error:
-            raise Fail(f"{output_model_path} cannot be written: {error}") from error
+            raise InvalidArgument(f"{output_model_path} cannot be written: {error}") from error
 
     def compile_to_bytes(self) -> bytes:
         """Return the bytes of the file; raises like :meth:`compile_to_file`."""
         return self._written(Path())
 
     def compile_to_stream(self, write_function: Callable[[bytes], None]) -> None:
-        """Give the bytes of the file to *write_function*; raises like :meth:`compile_to_file`."""
-        write_function(self.compile_to_bytes())
+        """Give the bytes of the file to *write_function*; raises like that, and ``Fail`` for its errors."""
+        try:
+            write_function(self.compile_to_bytes())
+        except ClgraphError:
+            raise
+        except Exception as error:  # the program's own
+            raise Fail(f"{type(error).__name__}: {error}") from error
 
     def set_ep_context_binary_information(self, *_: Any) -> None:
         """Return at once: no node has data that a provider has compiled."""
@@ -104,6 +111,8 @@ class ModelCompiler:
             raise InvalidArgument(f'Input model path does not exist: "{self._source}"')
         try:
             load_onnx(self._source)
+        except FileError as error:
+            raise status_of_file(error)(str(error)) from error
         except ClgraphError as error:
             raise InvalidArgument(str(error)) from error
         if self._flags & OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED:

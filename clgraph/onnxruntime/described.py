@@ -56,8 +56,10 @@ def output_args(model: Model, source: str | bytes) -> list[NodeArg]:
 
 
 def _merged(declared: Shape | None, inferred: Shape | None) -> Shape | None:
-    if declared is None or inferred is None or len(declared) != len(inferred):
+    if declared is None or inferred is None:
         return declared or inferred
+    if len(declared) != len(inferred):
+        return inferred
     return tuple(i if isinstance(i, int) else d for d, i in zip(declared, inferred, strict=True))
 
 
@@ -68,14 +70,21 @@ def _inferred(source: str | bytes, fed: Container[str]) -> dict[str, Shape]:
         kept = [tensor for tensor in model.graph.initializer if tensor.name not in fed]
         del model.graph.initializer[:]
         model.graph.initializer.extend(kept)
+        for output in model.graph.output:
+            output.type.tensor_type.ClearField("shape")  # where both are there and differ, what is inferred counts
         found = onnx.shape_inference.infer_shapes(model)
     except (ModelError, onnx.shape_inference.InferenceError, ValueError):
         return {}  # the file is gone or too large for it: what it declares is all there is
     shapes = {v.name: v.type.tensor_type.shape for v in found.graph.output if v.type.tensor_type.HasField("shape")}
     return {
-        name: tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in shape.dim)
+        name: tuple(d.dim_value if d.HasField("dim_value") else _given(d.dim_param) for d in shape.dim)
         for name, shape in shapes.items()
     }
+
+
+def _given(name: str) -> str | None:
+    """Return the name of a size, ``None`` where it is one that ONNX has made up."""
+    return None if name.startswith("unk__") else name or None
 
 
 @frozen

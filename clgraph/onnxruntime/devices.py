@@ -17,6 +17,8 @@ from clgraph.onnxruntime.statuses import InvalidArgument, MismatchError, Refused
 
 _KINDS = {"cpu": 0, "cuda": 1, "gpu": 1, "webgpu": 1, "dml": 1, "fpga": 2, "npu": 3, "cann": 3}
 """Numbers of the kinds of devices in ONNX Runtime, by the names that :meth:`OrtDevice.make` takes."""
+_HOST = ("cpu", "cpu_pinned", "cuda_pinned")
+"""What programs call the host's memory."""
 _VENDORS = {"cuda": OrtDeviceVendorId.NVIDIA, "dml": OrtDeviceVendorId.MICROSOFT, "cann": OrtDeviceVendorId.HUAWEI}
 
 
@@ -45,11 +47,17 @@ def check_host(device: Any, what: str) -> None:
         there, name = device.device_type() == OrtDevice.cpu(), f"device {device.device_type()}"
     else:
         name = device if isinstance(device, str) else str(getattr(device, "name", device))
-        there = name.lower() in ("cpu", "cpu_pinned", "cuda_pinned")
+        there = name.lower() in _HOST
     if not there:
         raise RefusedError(
             f"{what}: can't allocate memory on the device {name!r}; clgraph's sessions read and write the host's (cpu)"
         )
+
+
+def check_known(device: Any) -> None:
+    """Refuse what is no device at all; raises ``InvalidArgument``."""
+    if not isinstance(device, OrtDevice) and str(device).lower() not in _HOST:
+        get_ort_device_type(device)
 
 
 class OrtDevice:

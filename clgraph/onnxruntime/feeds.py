@@ -11,7 +11,7 @@ from clgraph.errors import InputError
 from clgraph.graph.host_types import STRINGS
 from clgraph.graph.signature import Signature
 from clgraph.onnxruntime.sparse import SparseTensor
-from clgraph.onnxruntime.statuses import InvalidArgument, MismatchError, RefusedError
+from clgraph.onnxruntime.statuses import Fail, InvalidArgument, MismatchError, RefusedError
 from clgraph.onnxruntime.typing_of import numpy_type, onnx_type, type_of
 from clgraph.onnxruntime.values import OrtValue
 
@@ -42,12 +42,17 @@ class Feeds:
 
         Raises as :meth:`check_names`, and:
             InvalidArgument: A name is unknown, or a feed has another element type, number of axes or size.
-            RefusedError: A feed is nothing that an array can be made of (a ``RuntimeError``, as ONNX Runtime's).
+            RefusedError: A feed is nothing that an array can be made of, or neither an array nor a list, and does not
+                fit (a ``RuntimeError``, as ONNX Runtime's).
+            Fail: A feed is ``None``, and the input is not optional.
+            MismatchError: A name is not a text.
         """
         self.check_names(feeds)
         found: dict[str, Any] = {**self._optional}
         for name, given in feeds.items():
             if name not in self._signatures:
+                if not isinstance(name, str):
+                    raise MismatchError(f"names of inputs are texts, not {name!r}")
                 raise InvalidArgument(f"Invalid input name: {name}")
             signature, wanted = self._signatures[name]
             if type(given) is np.ndarray and given.dtype == wanted and given.shape == signature.shape:
@@ -57,13 +62,30 @@ class Feeds:
             if (isinstance(value, SparseTensor) and value is not given) or signature.sparse:
                 found[name] = _sparse(value, signature)
             elif value is not None:
-                found[name] = _host_value(value, signature) if wanted is None else _taken(value, signature, wanted)
+                found[name] = _fed(value, signature, wanted)
+            elif name not in self._optional:
+                raise Fail(f"input {name!r} is None: a value of type {onnx_type(signature)} is expected")
         return found
+
+
+def _fed(given: Any, signature: Signature, wanted: np.dtype[Any] | None) -> Any:
+    """Return *given* as the input takes it."""
+    if wanted is None and onnx_type(signature) != STRINGS:
+        return given
+    if isinstance(given, Mapping):
+        raise _of_another_type(signature, "map")
+    try:
+        return _texts(given, signature) if wanted is None else _taken(given, signature, wanted)
+    except InvalidArgument as error:  # what is neither array nor list, ONNX Runtime refuses before it looks at sizes
+        if isinstance(given, np.ndarray | list):
+            raise
+        raise RefusedError(f"Unable to handle object of type {type(given)} as input: {error.message}") from error
 
 
 def _taken(given: Any, signature: Signature, wanted: np.dtype[Any]) -> Any:
     array = given if type(given) is np.ndarray else _array(given, wanted, signature.name)
-    if array.dtype.kind in "cmMV" and type_of(array.dtype) != onnx_type(signature):
+    odd = array.dtype.kind in "cmMV" or array.dtype == np.longdouble
+    if odd and type_of(array.dtype) != onnx_type(signature):
         raise RefusedError(f"input {signature.name!r}: Numpy_type {array.dtype} can't be converted to MLDataType.")
     if wanted not in (array.dtype, array.dtype.newbyteorder("=")):
         raise _unexpected(array, signature)
@@ -77,16 +99,13 @@ def _sparse(given: Any, signature: Signature) -> Any:
         wanted, found = ("a sparse tensor", "a tensor") if signature.sparse else ("a tensor", "a sparse tensor")
         raise InvalidArgument(f"input with name: {signature.name!r} expected to be {wanted} but received {found}")
     if given.data_type() != onnx_type(signature):
-        actual, expected = given.data_type(), onnx_type(signature)
-        raise InvalidArgument(f"Unexpected input data type. Actual: ({actual}) , expected: ({expected})")
+        raise _of_another_type(signature, given.data_type())
     shape = signature.shape
     return given.toarray() if shape is None else _fitted(given.toarray(), signature.name, shape)
 
 
-def _host_value(given: Any, signature: Signature) -> Any:
-    """Return a value that is not a tensor as it is, texts as ONNX Runtime reads them: any object is its text."""
-    if onnx_type(signature) != STRINGS:
-        return given
+def _texts(given: Any, signature: Signature) -> Any:
+    """Return texts as ONNX Runtime reads them: any object is its text."""
     array = given if isinstance(given, np.ndarray) else np.asarray(given, object)
     if array.dtype.kind == "V" and array.dtype.names is None:
         array = np.ascontiguousarray(array).view(f"S{array.itemsize}")
@@ -98,8 +117,12 @@ def _host_value(given: Any, signature: Signature) -> Any:
 
 
 def _unexpected(array: np.ndarray[Any, Any], signature: Signature) -> InvalidArgument:
-    actual, expected = type_of(array.dtype), onnx_type(signature)
-    return InvalidArgument(f"Unexpected input data type. Actual: ({actual}) , expected: ({expected})")
+    return _of_another_type(signature, type_of(array.dtype))
+
+
+def _of_another_type(signature: Signature, actual: str) -> InvalidArgument:
+    wanted = f"Unexpected input data type. Actual: ({actual}) , expected: ({onnx_type(signature)})"
+    return InvalidArgument(f"{wanted}, for input: {signature.name}")
 
 
 def _array(given: Any, wanted: np.dtype[Any], name: str) -> np.ndarray[Any, Any]:

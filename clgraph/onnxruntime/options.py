@@ -24,6 +24,13 @@ ASSIGNMENT = "session.record_ep_graph_assignment_info"
 """The entry of a configuration that has a session tell which provider has which nodes."""
 
 
+NO_CPU = "session.disable_cpu_ep_fallback"
+"""The entry of a configuration that has sessions refused that would run on the CPU."""
+
+_WORST = 4
+"""The number of the highest severity, of fatal errors."""
+
+
 class SessionOptions(Typed):
     """Options of an :class:`InferenceSession`.
 
@@ -102,6 +109,11 @@ class SessionOptions(Typed):
         found: str = self._config.get(key)
         return found
 
+    def check_severity(self) -> None:
+        """Refuse a severity that there is not; raises ``RuntimeError``."""
+        if not -1 <= self.log_severity_level <= _WORST:
+            raise RefusedError(f"log_severity_level is {self.log_severity_level}: severities are 0 to {_WORST}")
+
     def entry(self, key: str) -> str:
         """Return an entry, empty where there is none."""
         found: str = self._config.entries.get(key, "")
@@ -120,7 +132,16 @@ class SessionOptions(Typed):
         self.by_denotation.setdefault(*_sized(denotation, size))
 
     def add_initializer(self, name: str, value: Any) -> None:
-        """Let an initialiser have another *value*, an ``OrtValue``, in models that have one called so."""
+        """Let an initialiser have another *value*, an ``OrtValue``, in models that have one called so.
+
+        Raises:
+            RefusedError: It has one already, or *value* is none (a ``RuntimeError``).
+            MismatchError: The name is not a text.
+        """
+        if not isinstance(name, str):
+            raise MismatchError(f"an initialiser is named by a text, not {name!r}")
+        if name in self.initializers:
+            raise RefusedError(f"An OrtValue for initialiser {name!r} has already been added")
         self.initializers[name] = _value(value)
 
     def add_external_initializers(self, names: Sequence[str], values: Sequence[Any]) -> None:
@@ -206,7 +227,7 @@ class SessionOptions(Typed):
         for name, default in self.defaults.items():
             if name not in (*self._USED, *self._LOGGING) and self._values[name] != default:
                 say_once(f"SessionOptions.{name} = {self._values[name]!s}: no meaning in clgraph, results are the same")
-        for key, value in self._config.entries.items() - {(ASSIGNMENT, "1")}:
+        for key, value in self._config.entries.items() - {(ASSIGNMENT, "1"), (NO_CPU, "1")}:
             say_once(f"session configuration {key} = {value}: no meaning in clgraph")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from clgraph.errors import ClgraphError, InputError
@@ -19,7 +20,7 @@ from clgraph.onnxruntime.forked import FORKING, HOST, elsewhere, made
 from clgraph.onnxruntime.hardware import OrtEpDevice, device_of
 from clgraph.onnxruntime.loading import checked_source, recipe_of
 from clgraph.onnxruntime.notes import log, say_once
-from clgraph.onnxruntime.options import ASSIGNMENT, SessionOptions
+from clgraph.onnxruntime.options import ASSIGNMENT, NO_CPU, SessionOptions
 from clgraph.onnxruntime.profiling import Trace
 from clgraph.onnxruntime.providers import Provided, check_known, provided, provided_or_cpu
 from clgraph.onnxruntime.run_options import RunOptions
@@ -65,11 +66,13 @@ class InferenceSession(Session):
             InvalidArgument: An option means nothing.
             MismatchError: *path_or_bytes* or *sess_options* is something else.
         """
+        sess_options = sess_options or None
         if sess_options is not None and not isinstance(sess_options, SessionOptions):
             raise MismatchError(f"sess_options are SessionOptions, not {type(sess_options).__name__}")
         self._source = checked_source(path_or_bytes)
         self._sess_options_initial = sess_options
         self._options = SessionOptions() if sess_options is None else sess_options.held()
+        self._options.check_severity()
         self._options.say_unused()
         self._enable_fallback = int(ignored.pop("enable_fallback", 1)) == 1
         for name in sorted(ignored):
@@ -118,6 +121,8 @@ class InferenceSession(Session):
         self._provided = asked
         with statuses(loading=True), unknown_operators(self._source):
             self._model = made(recipe_of(self._source, self._options, self._provided))
+        if self._options.asks_for(NO_CPU) and self._model.device.kind in ("cpu", HOST):
+            raise Fail(f"the session would run on {self._model.device.name}, and its options refuse CPUs ({NO_CPU})")
         self._describe()
         log.info("session for %s, compiled in %.0f ms", ", ".join(asked.options), (time.monotonic_ns() - start) / 1e6)
         if self._trace is not None:
@@ -174,6 +179,8 @@ class InferenceSession(Session):
             return self._names
         if isinstance(output_names, str):
             raise MismatchError(f"output names are a list, as [{output_names!r}]")
+        if isinstance(output_names, Mapping):
+            raise MismatchError("output names are a list, not a dictionary")
         names = list(output_names)
         for name in names:
             if not isinstance(name, str):
@@ -190,8 +197,7 @@ class InferenceSession(Session):
         places: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Return the results by name, those with *places* in them."""
-        if options is not None and not isinstance(options, RunOptions):
-            raise MismatchError(f"run_options are RunOptions, not {type(options).__name__}")
+        _check_options(options)
         if options is not None and options.adapted:
             self._feeds.check_names(feeds)
             feeds = {**feeds, **options.adapted}
@@ -225,9 +231,16 @@ class InferenceSession(Session):
         """Start a run; *callback* is told its results, *user_data* and an error's text, by a thread of the session.
 
         Raises:
-            InputError: An input is missing. Other errors go to the callback.
+            InputError: An input is missing.
+            RefusedError: A feed is nothing that an array can be made of. Other errors go to the callback.
+            MismatchError: An argument is of another type.
         """
-        self._feeds.check_names(input_feed)
+        with suppress(StatusError):
+            self._wanted(output_names)
+            self._feeds.taken(input_feed)
+        if not callable(callback):
+            raise MismatchError(f"callback is a function, not {type(callback).__name__}")
+        _check_options(run_options)
 
         def call() -> None:
             try:
@@ -354,3 +367,8 @@ class InferenceSession(Session):
     def model(self) -> Model:
         """The compiled model."""
         return self._model
+
+
+def _check_options(options: object) -> None:
+    if options is not None and not isinstance(options, RunOptions):
+        raise MismatchError(f"run_options are RunOptions, not {type(options).__name__}")

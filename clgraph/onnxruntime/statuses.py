@@ -128,6 +128,12 @@ class DeviceReset(StatusError):
     code, status = 15, "DEVICE_RESET"
 
 
+class Misfit(Fail, InvalidArgument):
+    """Shapes or indices of a run do not fit each other: ``Fail`` or ``InvalidArgument``, as the operator has it."""
+
+    code, status = Fail.code, Fail.status
+
+
 EXCEPTIONS: tuple[type[StatusError], ...] = (
     DeviceReset,
     EPFail,
@@ -178,11 +184,13 @@ def plainly(what: str) -> Iterator[None]:
 def _status(error: ClgraphError, *, loading: bool) -> type[StatusError]:
     match error:
         case FileError():
-            return _of_file(error)
+            return status_of_file(error)
         case SchemaError():
             return InvalidGraph
         case InputError() | OptionError() | UndefinedError():
             return InvalidArgument
+        case ShapeError() if not loading:
+            return Misfit
         case RunCancelledError() | ShapeError() | OpsetError():
             return Fail
         case UnsupportedError():
@@ -192,7 +200,7 @@ def _status(error: ClgraphError, *, loading: bool) -> type[StatusError]:
     return RuntimeException
 
 
-def _of_file(error: FileError) -> type[StatusError]:
+def status_of_file(error: FileError) -> type[StatusError]:
     """Return the status of a file that was not read: by why it was not. One without a graph has no cause."""
     if isinstance(error.__cause__, FileNotFoundError | ValueError):  # the latter where no file can be called so
         return NoSuchFile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from onnx import TensorProto, helper
 
 from clgraph.errors import InputError
 from clgraph.graph.signature import Signature
-from clgraph.onnxruntime.statuses import RefusedError
+from clgraph.onnxruntime.statuses import MismatchError, RefusedError
 
 _NAMES = {code: name.lower() for name, code in TensorProto.DataType.items()}
 
@@ -33,10 +34,47 @@ def type_of(dtype: np.dtype[Any]) -> str:
 
 
 def as_dtype(given: Any) -> np.dtype[Any]:
-    """Return the NumPy type of a NumPy type or of ONNX's number; raises ``RefusedError`` for another number."""
-    if isinstance(given, int) and given not in _NAMES:
+    """Return the NumPy type of numbers that a NumPy type or ONNX's number names.
+
+    Raises:
+        RefusedError: It names nothing, texts, or what no tensor of ONNX Runtime holds (a ``RuntimeError``).
+    """
+    if isinstance(given, int) and (given not in _NAMES or given == TensorProto.UNDEFINED):
         raise RefusedError(f"tensor type {given} is not supported: it is not one of ONNX's")
-    return np.dtype(helper.tensor_dtype_to_np_dtype(given) if isinstance(given, int) else given)
+    try:
+        found = np.dtype(helper.tensor_dtype_to_np_dtype(given) if isinstance(given, int) else given)
+    except TypeError as error:
+        raise RefusedError(f"Not a valid numpy type: {given!r}") from error
+    check_numbers(found)
+    return found
+
+
+def check_numbers(dtype: np.dtype[Any]) -> None:
+    """Refuse elements that no memory of a caller holds: texts and objects; and those that ONNX Runtime has not.
+
+    Raises:
+        RefusedError: They are such (a ``RuntimeError``).
+    """
+    if dtype.kind in "OSTU":
+        raise RefusedError(f"only values of numbers lie in memory of the caller, not of {dtype}")
+    if dtype.kind in "cmM" or type_of(dtype).startswith("numpy "):
+        raise RefusedError(f"Numpy_type {dtype} can't be converted to MLDataType.")
+
+
+def sizes_of(shape: Any) -> tuple[int, ...]:
+    """Return the sizes of a shape.
+
+    Raises:
+        MismatchError: It is not a sequence of whole numbers (a ``TypeError``).
+        RefusedError: A size is negative (a ``RuntimeError``).
+    """
+    try:
+        sizes = tuple(map(operator.index, shape))
+    except TypeError as error:
+        raise MismatchError(f"a shape is a list of whole numbers, not {shape!r}") from error
+    if any(size < 0 for size in sizes):
+        raise RefusedError(f"a value of shape {list(sizes)}: a size is negative")
+    return sizes
 
 
 def onnx_type(signature: Signature) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from clgraph.model.tensor import Tensor
-from clgraph.onnxruntime.devices import check_host
+from clgraph.onnxruntime.devices import OrtMemoryInfo, check_host
 from clgraph.onnxruntime.sparse import SparseTensor
 from clgraph.onnxruntime.statuses import MismatchError, RefusedError
-from clgraph.onnxruntime.typing_of import as_dtype, element_type, type_of
+from clgraph.onnxruntime.typing_of import as_dtype, check_numbers, element_type, sizes_of, type_of
 
 
 class OrtValue:
@@ -61,14 +62,21 @@ class OrtValue:
         vendor_id: int = -1,
         memory_info: Any = None,
     ) -> Self:
-        """Return a value of zeros; raises ``RuntimeError`` for a negative size."""
-        check_host(device_type, "a value")
-        if any(size < 0 for size in shape):
-            raise RefusedError(f"a value of shape {list(shape)}: a size is negative")
+        """Return a value of zeros.
+
+        Raises:
+            RefusedError: A size is negative, there are too many elements, they are no numbers, or the memory is
+                another device's (a ``RuntimeError``).
+            MismatchError: The shape is not one, or *memory_info* something else.
+        """
+        if memory_info is not None and not isinstance(memory_info, OrtMemoryInfo):
+            raise MismatchError(f"memory_info is an OrtMemoryInfo, not {type(memory_info).__name__}")
+        check_host(device_type if memory_info is None else memory_info, "a value")
+        sizes = sizes_of(shape)
         try:
-            return cls(np.zeros(tuple(shape), as_dtype(np.float32 if element_type is None else element_type)))
+            return cls(np.zeros(sizes, as_dtype(np.float32 if element_type is None else element_type)))
         except ValueError as error:
-            raise RefusedError(f"a value of shape {list(shape)}: {error}") from error
+            raise RefusedError(f"a value of shape {list(sizes)}: {error}") from error
 
     @classmethod
     def ortvalue_from_shape_and_onnx_type(cls, shape: Sequence[int], onnx_element_type: int, device: Any) -> Self:
@@ -211,11 +219,13 @@ class _Capsule:
 
 def checked_array(given: Any) -> np.ndarray[Any, Any]:
     """Return *given*, an array of numbers; raises ``RefusedError`` (a ``RuntimeError``) for anything else."""
-    if not isinstance(given, np.ndarray) or given.dtype.kind in "OSTUcmM":
-        raise RefusedError(
-            "Creation of OrtValues is currently only supported from non-string numpy arrays, not from "
-            + (f"one of {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__)
-        )
+    only = "Creation of OrtValues is currently only supported from non-string numpy arrays"
+    if not isinstance(given, np.ndarray):
+        raise RefusedError(f"{only}, not from a {type(given).__name__}")
+    try:
+        check_numbers(given.dtype)
+    except RefusedError as error:
+        raise RefusedError(f"{only}: {error}") from error
     return given
 
 
@@ -224,11 +234,13 @@ def array_at(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> np.nda
 
     Raises:
         RefusedError: The address is that of nothing, or a size is negative.
+        MismatchError: The address is not a whole number, or the shape is not one.
     """
+    if not hasattr(address, "__index__"):
+        raise MismatchError(f"a pointer to data memory is a whole number, not {address!r}")
     if not address:
         raise RefusedError("the pointer to data memory is 0")
-    count = int(np.prod(tuple(shape), dtype=np.int64)) * dtype.itemsize
-    if count < 0:
-        raise RefusedError(f"a value of shape {list(shape)}: a size is negative")
+    sizes = sizes_of(shape)
+    count = math.prod(sizes) * dtype.itemsize
     memory: Any = (ctypes.c_byte * count).from_address(int(address)) if count else bytearray()
-    return np.frombuffer(memory, dtype).reshape(tuple(shape))
+    return np.frombuffer(memory, dtype).reshape(sizes)

@@ -101,3 +101,12 @@ def test_values_of_both_kinds_are_taken_and_returned(sessions: tuple[Any, Any]) 
     (result,) = session.run_with_ort_values(None, {"x": value})
     np.testing.assert_array_equal(result.numpy(), X)
     assert (result.data_type(), result.shape(), result.device_name()) == ("tensor(float)", [2, 3], "cpu")
+
+
+@pytest.mark.parametrize(
+    "fed", [X.astype(np.float64), X[0], X[:, :2], None, {"a": 1}, 5, range(3), "a", X.astype("c8")]
+)
+def test_refusals_name_the_input(fed: Any) -> None:
+    session = ours.InferenceSession(identity(), providers=[("ClgraphExecutionProvider", {"device": "host"})])
+    with pytest.raises(Exception, match=r"input: x|input 'x'"):
+        session.run(None, {"x": fed})

@@ -90,6 +90,35 @@ def test_initialisers_that_are_inputs_are_overridden_by_feeds() -> None:
         np.testing.assert_array_equal(own.run(None, feeds)[0], theirs.run(None, feeds)[0])
 
 
+@pytest.mark.parametrize(
+    ("declared", "told"), [(["n", 8], ["n", 1]), ([None], [None, 1]), (["n", "m"], ["n", 1]), (None, [None, 1])]
+)
+def test_sizes_that_are_inferred_count_where_the_file_declares_others(declared: Any, told: Any) -> None:
+    node = helper.make_node("ReduceMax", ["x"], ["y"], axes=[1])
+    x, y = helper.make_tensor_value_info("x", 1, [None, 3]), helper.make_tensor_value_info("y", 1, declared)
+    session = ours.InferenceSession(
+        model_of(helper.make_graph([node], "g", [x], [y])).SerializeToString(), providers=HOST
+    )
+    assert session.get_outputs()[0].shape == told
+
+
+def test_failures_of_shapes_are_caught_as_either_of_onnxruntimes() -> None:
+    session = ours.InferenceSession(
+        model_of(
+            helper.make_graph(
+                [helper.make_node("MatMul", ["x", "x"], ["y"])],
+                "g",
+                [helper.make_tensor_value_info("x", 1, ["n", "m"])],
+                [helper.make_tensor_value_info("y", 1, None)],
+            )
+        ).SerializeToString(),
+        providers=HOST,
+    )
+    for kind in (statuses.Fail, statuses.InvalidArgument):
+        with pytest.raises(kind, match="FAIL"):
+            session.run(None, {"x": np.ones((2, 3), np.float32)})
+
+
 def test_free_dimensions_and_initialisers_are_replaced() -> None:
     def options(ort: Any) -> Any:
         made = ort.SessionOptions()
@@ -249,7 +278,7 @@ def test_a_binding_reads_and_writes_the_programs_memory() -> None:
     with pytest.raises(RuntimeError, match="Failed to find NodeArg with name: z"):
         binding.bind_cpu_input("z", A)
     with pytest.raises(RuntimeError, match="'cuda'"):
-        binding.bind_output("total", "cuda")
+        binding.bind_output("total", "cuda", 0, np.float32, [3], place.ctypes.data)
     with pytest.raises(ValueError, match="the session that created it"):
         ours.InferenceSession(identity(), providers=HOST).run_with_iobinding(binding)
 
