@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -27,6 +26,8 @@ _REFUSALS = refusals()
 
 _KEPT_BYTES = 8 << 20
 """What is kept of a model takes: a few thousand lengths up to some hundred tokens, fewer of long texts."""
+
+_ZERO = bytes(16)
 
 _SMALL = 64
 """Elements of a result that is compared with the last one."""
@@ -96,7 +97,7 @@ class Lengths:
         held = self._fed.get(name)
         if name not in self._read:
             if held is None or held.shape != array.shape or held.dtype != array.dtype:
-                held = self._fed[name] = np.broadcast_to(np.zeros((), array.dtype), array.shape)
+                held = self._fed[name] = _zeros(array.shape, array.dtype)
         elif held is None or not _same(held, array, array.size):
             held = self._fed[name] = array.copy()
         return held
@@ -143,7 +144,7 @@ class _Step:
             if self._shape is None:
                 return _of_shape(self.layer.primitive, arguments)
             try:
-                return (np.broadcast_to(_zero(arguments[0].dtype), self._shape(arguments)),)
+                return (_zeros(self._shape(arguments), arguments[0].dtype),)
             except Exception:  # what does not fit is refused below
                 return _of_shape(self.layer.primitive, arguments)
         if self._quick is not None:
@@ -171,9 +172,9 @@ def _same(a: Any, b: Any, most: int) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and not a.dtype.hasobject and a.tobytes() == b.tobytes()
 
 
-@cache
-def _zero(dtype: np.dtype[np.generic]) -> Array:
-    return np.zeros((), dtype)
+def _zeros(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    """Return what ``numpy.broadcast_to`` makes of a zero, in a tenth of its time."""
+    return np.ndarray(shape, dtype, _ZERO, strides=(0,) * len(shape))
 
 
 def _unchanging(array: Array) -> Array:
