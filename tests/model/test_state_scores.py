@@ -70,7 +70,7 @@ _WITH_A_SINK = (
 @pytest.mark.parametrize("hides", [False, True])
 @pytest.mark.parametrize("form", [_OF_ALL_HEADS, _OF_ALL_HEADS_AND_BACK, _OF_EACH_HEAD, _WITH_A_SINK])
 def test_scores_may_be_biased_masked_and_multiplied_in_any_order(form, hides, rng):
-    """As BLOOM, XGLM, MPT, GPT-Neo, CodeGen, Gemma 2 and GPT-OSS do, with a mask that each layer cuts to queries and keys."""
+    """As BLOOM, XGLM, MPT, CodeGen, Gemma 2 and GPT-OSS do, with a mask that each layer cuts to queries and keys."""
     body = ""
     for i, q in enumerate(("q", "y0")):
         mask = f"""
