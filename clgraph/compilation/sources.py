@@ -54,7 +54,12 @@ def read_source(
     # What reads elements to tell a shape cannot be bound, and would keep a model that needs it for nothing from it.
     idle = any(layer.primitive.data_dependent for layer in source.layers) and len(source.needed()) < len(source.layers)
     source = source.pruned() if idle else source
-    return unroll(source)
+    source = unroll(source)
+    if any(layer.primitive.kind == "non_zero" for layer in source.layers):
+        from clgraph.compilation.chosen_rows import with_all_rows
+
+        return with_all_rows(source)
+    return source
 
 
 def images_of(preprocess: object) -> dict[str, Preprocess]:

@@ -28,6 +28,7 @@ from clgraph.ops.pad import Pad
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.transpose import Transpose
 from clgraph.ops.where import Where
@@ -43,7 +44,8 @@ class MultiHeadAttention(KeepsKeys):
 
     Inputs: q, k, v ``[batch, heads, tokens, D]`` or, with *heads* and *shared*, ``[batch, tokens, heads * D]``, then as
     *reads* says: mask (bool: what counts; else added) ``[..., tokens, all tokens]``, past keys and values, which come
-    before the present ones, and how many keys each batch has. Results: y, present keys and values, products.
+    before the present ones, how many keys each batch has, and a sink ``[heads]``, whose exponential is one more term in
+    the sum of a softmax. Results: y, present keys and values, products.
 
     Attributes:
         heads, shared: Heads of the queries, and of keys and values.
@@ -104,7 +106,12 @@ class MultiHeadAttention(KeepsKeys):
         found[MASKED] = products
         dtype = c.layout(q).dtype
         wide = self.softmax_dtype not in (None, dtype)
+        if "sink" in given:
+            column = c.add(Reshape((1, heads, 1, 1), zero_is_zero=True), given["sink"])
+            products = c.add(Concat(3), products, c.add(Expand((batch, heads, rows, 1)), column))
         shares = c.add(Softmax((3,)), c.add(Reorder(self.softmax_dtype or dtype), products) if wide else products)
+        if "sink" in given:
+            shares = c.add(Slice((0,), (keys,), axes=(3,)), shares)
         shares = found[SHARES] = c.add(Reorder(dtype), shares) if wide else shares
         y = c.add(MatMul(), shares, v if c.layout(v).dtype == dtype else c.add(Reorder(dtype), v))
         if mask is not None and (given or self._leaves_none(rows, keys, before)):
@@ -126,14 +133,14 @@ class MultiHeadAttention(KeepsKeys):
         ahead, behind = self._window()
         if "lengths" in self.reads or ahead > 0:
             return None
-        biased = "mask" in self.reads and not plain
-        reads = ("lengths", "state", *(("bias",) if biased else ()))
+        biased, sinks = "mask" in self.reads and not plain, "sink" in self.reads
+        reads = ("lengths", "state", *(("bias",) if biased else ()), *(("sink",) if sinks else ()))
         window = -1 if behind < 0 else behind + 1
         scale, causal = self.scale, ahead == 0 or plain
         made = MultiHeadAttentionOverCaches(
             self.heads, self.shared, keys_at, values_at, scale, causal, self.cap, window
         )
-        return (replace(made, biased=biased), ("q", "k", "v", *reads))
+        return (replace(made, biased=biased, sinks=sinks), ("q", "k", "v", *reads))
 
     def alone(self) -> Self:
         return replace(self, reads=tuple(name for name in self.reads if name not in PAST))
@@ -189,11 +196,12 @@ class MultiHeadAttention(KeepsKeys):
 @primitive
 @frozen
 class MultiHeadAttentionOverCaches(Composite):
-    """:class:`MultiHeadAttention` over caches: q, k and v as there, then lengths and state, then a bias where *biased*.
+    """:class:`MultiHeadAttention` over caches: q, k and v as there, then lengths and state, then as below.
 
     Attributes:
         heads, shared, scale, causal, cap: As there.
         keys_at, values_at, window: As :class:`CachedAttention` has them.
+        biased, sinks: Whether there is a bias, and a sink behind it.
     """
 
     heads: int
@@ -205,6 +213,7 @@ class MultiHeadAttentionOverCaches(Composite):
     cap: float = 0.0
     window: int = -1
     biased: bool = False
+    sinks: bool = False
 
     kind: ClassVar[str] = "multi_head_attention_over_caches"
 
@@ -214,7 +223,7 @@ class MultiHeadAttentionOverCaches(Composite):
     def compose(self, c: Composition) -> Sequence[str]:
         rank, counts = c.layout(c.inputs[0]).rank, (self.heads, self.shared, self.shared)
         q, k, v = (_split(c, name, n) for name, n in zip(c.inputs[:3], counts, strict=True))
-        reads = ("bias",) if self.biased else ()
+        reads = (*(("bias",) if self.biased else ()), *(("sink",) if self.sinks else ()))
         attention = CachedAttention(self.keys_at, self.values_at, self.scale, self.cap, self.causal, self.window, reads)
         y = c.add(attention, q, k, v, *c.inputs[3:])
         if rank == 4:

@@ -10,15 +10,22 @@ from clgraph.errors import InternalError, ShapeError
 from clgraph.graph.interpret import interpret
 from clgraph.graph.topology import Topology
 from clgraph.model.state.lengths import Lengths
+from clgraph.ops.concat import Concat
+from clgraph.ops.cumulative_sum import CumulativeSum
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.expand import Expand
+from clgraph.ops.expand import Expand, Repeat
 from clgraph.ops.fill import Fill
 from clgraph.ops.gather import Gather
 from clgraph.ops.reduce import Reduce
+from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Flatten, Reshape, Squeeze, Unsqueeze
+from clgraph.ops.scatter import ScatterND
 from clgraph.ops.sequence import Sequential
 from clgraph.ops.shape import ShapeOf
 from clgraph.ops.slice import Slice
+from clgraph.ops.transpose import Transpose
+from clgraph.ops.triangle import Triangle
+from clgraph.ops.where import Where
 
 
 def test_a_layer_that_cannot_be_computed_is_named(monkeypatch):
@@ -33,8 +40,9 @@ def test_a_layer_that_cannot_be_computed_is_named(monkeypatch):
     def broken(*inputs):
         raise RuntimeError("nothing to do with shapes")
 
-    monkeypatch.setattr(Eltwise, "reference", broken)
-    with pytest.raises(InternalError, match=r"the arithmetic of lengths failed at node 'total'.*nothing to do with"):
+    monkeypatch.setattr(Reduce, "reference", broken)
+    t.output("sum", t.add("sum", Reduce("sum", (0,)), "total"))
+    with pytest.raises(InternalError, match=r"the arithmetic of lengths failed at node 'sum'.*nothing to do with"):
         Lengths(t).values(feeds)
 
 
@@ -108,7 +116,48 @@ LIKE_THE_REFERENCE = [
     (Expand(reads=("shape",)), [X[:, :1], np.array([2, 1, 5, 1])]),
     (Expand(reads=("shape",)), [X, np.array([6])]),
     (Fill(7, DType.F32), [np.array([2, 0, 3])]),
+    (Repeat(reads=("repeats",)), [X, np.array([2, 1, 3])]),
+    (Reshape((0, -1, 2)), [X]),
+    (Transpose((2, 0, 1)), [X]),
+    (ShapeOf(1, -1), [X]),
+    (Concat(-2), [X, X[:, :2]]),
+    (Reorder(DType.I64), [X]),
+    (Reorder(DType.BOOL), [X - 3]),
+    (Reorder(DType.I64), [np.float32([-1.5, 2.5, np.nan])]),
+    (Where(), [X > 3, X, X[:, :1]]),
+    (Eltwise("add"), [X, X[0, :, :1]]),
+    (Eltwise("sub"), [np.array(5), np.array(7)]),
+    (Eltwise("div"), [X - 9, np.array([4])]),
+    (Eltwise("pow"), [X, np.float32([2])]),
+    (Eltwise("less"), [X, np.array(9)]),
+    (Eltwise("and"), [X > 3, X < 9]),
+    (Triangle(reads=("k",)), [X, np.array(-1)]),
+    (Triangle(upper=False), [X]),
+    (CumulativeSum(exclusive=True), [X, {"axis": 1}]),
+    (ScatterND(), [X, np.array([[0, 1], [0, -1]]), -X[0, :2]]),
+    (ScatterND("add"), [X, np.array([[0, 1], [0, 1]]), X[0, :2]]),
 ]
+
+
+@pytest.mark.parametrize(
+    ("primitive", "arguments"),
+    [
+        (Eltwise("add"), [X, X[:, :3]]),
+        (Where(), [X > 3, X, X[:, :3]]),
+        (Concat(0), [X, X[:, :2]]),
+        (Reshape(reads=("shape",)), [X, np.array([5, -1])]),
+        (Expand(reads=("shape",)), [X, np.array([5])]),
+    ],
+    ids=lambda x: str(getattr(x, "kind", "")),
+)
+@pytest.mark.parametrize("elements", [True, False], ids=["elements", "shapes"])
+def test_what_does_not_fit_is_refused_by_its_layer(primitive, arguments, elements):
+    t = Topology()
+    feeds = {t.input(f"in{i}", None, a.dtype): a for i, a in enumerate(arguments)}
+    y = t.add("y", primitive, *feeds)
+    t.output("y", y if elements else t.add("shape", ShapeOf(), y))
+    with pytest.raises(ShapeError, match=r"^node 'y'"):
+        Lengths(t).values(feeds)
 
 
 @pytest.mark.parametrize(("primitive", "arguments"), LIKE_THE_REFERENCE, ids=lambda x: str(getattr(x, "kind", "")))

@@ -71,3 +71,50 @@ def test_masks_for_a_whole_prompt_or_for_one_token_run_prompts_at_once(carried, 
         if carried:
             np.testing.assert_array_equal(session.run(new, outputs=["next"])["next"], feeds["sum"] + new["x"][:, 0])
     assert len(model._keeper.programs.made) == (3 if carried else 2)
+
+
+def test_a_mask_that_places_are_counted_by_may_have_a_size_of_its_own(rng):
+    """As torch.export names it; one with more places than tokens is cut by the model, which runs without caches."""
+    made = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+    masked (float[b,s,16] x, int64[b,n] mask, float[b,2,p,8] past_k, float[b,2,p,8] past_v)
+        => (float[b,2,s,8] y, float[b,2,t,8] keys, float[b,2,t,8] values)
+        <int64 axis = {1}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] last = {-1}, int64[2] middle = {1, 2},
+         int64[4] apart = {0, 0, 2, 8}, float low = {-1e9}, float unit = {1}> {
+        counted = CumSum (mask, axis)
+        past = Shape <start = 2, end = 3> (past_k)
+        new = Shape <start = 1, end = 2> (x)
+        total = Add (past, new)
+        own = Slice (counted, past, total, one)
+        places = Cast <to = 1> (own)
+        column = Unsqueeze (places, last)
+        placed = Add (x, column)
+        heads = Reshape (placed, apart)
+        q = Transpose <perm = [0, 2, 1, 3]> (heads)
+        keys = Concat <axis = 2> (past_k, q)
+        values = Concat <axis = -2> (past_v, q)
+        kt = Transpose <perm = [0, 1, 3, 2]> (keys)
+        products = MatMul (q, kt)
+        seen = Slice (mask, zero, total, one)
+        floats = Cast <to = 1> (seen)
+        hidden = Sub (unit, floats)
+        lows = Mul (hidden, low)
+        bias = Unsqueeze (lows, middle)
+        scores = Add (products, bias)
+        shares = Softmax <axis = -1> (scores)
+        y = MatMul (shares, values)
+    }""")
+    model = clgraph.compile(made)
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert len(model.state) == 2
+    for more in (0, 4):
+        past, total = {n: np.zeros((2, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}, 0
+        for tokens in (5, 1, 1):
+            total += tokens
+            mask = np.ones((2, total + more), np.int64)
+            mask[0, :2] = 0
+            feeds = {"x": 0.1 * rng.standard_normal((2, tokens, 16)).astype(np.float32), "mask": mask, **past}
+            got, want = model.run(feeds), ort.run(None, feeds)
+            for a, b in zip(got.values(), want, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+            past = {"past_k": got["keys"], "past_v": got["values"]}
+        assert bool(model.compiled) == bool(more)

@@ -53,12 +53,24 @@ _OF_EACH_HEAD = (
         shares{i} = Softmax <axis = -1> (floored{i})
         y{i} = MatMul (shares{i}, values{i})""",
 )
+_WITH_A_SINK = (
+    _OF_EACH_HEAD[0],
+    """
+        column{i} = Concat <axis = 0> (one, four, tokens{i}, one)
+        sinks{i} = Expand (sink, column{i})
+        joined{i} = Concat <axis = -1> (hidden{i}, sinks{i})
+        most{i} = ReduceMax <axes = [-1], keepdims = 1> (joined{i})
+        below{i} = Sub (joined{i}, most{i})
+        all_shares{i} = Softmax <axis = -1> (below{i})
+        shares{i} = Slice (all_shares{i}, zero, rest, rest)
+        y{i} = MatMul (shares{i}, values{i})""",
+)
 
 
 @pytest.mark.parametrize("hides", [False, True])
-@pytest.mark.parametrize("form", [_OF_ALL_HEADS, _OF_ALL_HEADS_AND_BACK, _OF_EACH_HEAD])
+@pytest.mark.parametrize("form", [_OF_ALL_HEADS, _OF_ALL_HEADS_AND_BACK, _OF_EACH_HEAD, _WITH_A_SINK])
 def test_scores_may_be_biased_masked_and_multiplied_in_any_order(form, hides, rng):
-    """As BLOOM, XGLM, MPT, GPT-Neo, CodeGen and Gemma 2 do, with a mask that each layer cuts to queries and keys."""
+    """As BLOOM, XGLM, MPT, CodeGen, Gemma 2 and GPT-OSS do, with a mask that each layer cuts to queries and keys."""
     body = ""
     for i, q in enumerate(("q", "y0")):
         mask = f"""
@@ -83,7 +95,8 @@ def test_scores_may_be_biased_masked_and_multiplied_in_any_order(form, hides, rn
     }}""")
     alibi = np.arange(64, dtype=np.float32) * 0.1 * np.arange(4, dtype=np.float32)[:, None, None]
     seen = np.tri(64, 64, dtype=np.bool_)
-    for name, array in (("alibi", alibi), ("mask", ~seen if hides else seen)):
+    sink = np.float32([-1, 0, 1, 3]).reshape(1, 4, 1, 1)
+    for name, array in (("alibi", alibi), ("mask", ~seen if hides else seen), ("sink", sink)):
         made.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
     model = clgraph.compile(made)
     ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])

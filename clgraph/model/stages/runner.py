@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from clgraph.errors import UnsupportedError
@@ -71,6 +71,12 @@ class PieceRunner:
         inner = (m for body in self._bodies.values() for piece in body.pieces for m in piece.models)
         return (*self.compiled.models, *inner)
 
+    @cached_property
+    def _has_state(self) -> bool:
+        """Whether it runs over caches, as a decoder in a search does: it costs no program a length then."""
+        model = self.compiled.declared() if self.piece.topology.keeps_keys else None
+        return model is not None and bool(model.state)
+
     @property
     def latest(self) -> Model | None:
         """The model that ran it last, ``None`` where that was the host."""
@@ -91,7 +97,7 @@ class PieceRunner:
         if not self.piece.compilable:
             return self._on_host(feeds, watch, cancellation)
         size = float(sum(getattr(a, "size", 0) for a in feeds.values()))
-        if not self._always and not self._heavy and size < self._most:
+        if not self._always and not self._heavy and size < self._most and not self._has_state:
             try:
                 return self._on_host(feeds, watch, cancellation)
             except TooMuch:

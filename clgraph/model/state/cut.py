@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -60,6 +61,7 @@ class _Cut:
     topology: Topology
     stacks: tuple[Stack, ...]
     _readers: dict[str, list[Layer]] = field(default_factory=dict)
+    _loose: set[str] = field(default_factory=set)
 
     def parts(self) -> Parts:
         top = self.topology
@@ -117,7 +119,8 @@ class _Cut:
     def _growing(self, attentions: Sequence[Layer], caches: CacheLayout) -> set[str]:
         """Return the inputs that have a place for every token: by the name of that size, or because of who reads them.
 
-        Those are read, through any layers, by what is told of lengths or added to scores alone.
+        Those are read, through any layers, by what is told of lengths or added to scores alone; or they are masks
+        ``[batch, N]`` with a name of their own for N that are added to scores, and that places are counted by, too.
         """
         top, pasts = self.topology, {c.input for c in caches.caches}
         declared = [top.declared[c.output].shape for c in caches.caches if c.output in top.declared]
@@ -133,7 +136,26 @@ class _Cut:
             elif needed & set(layer.outputs):
                 needed |= set(layer.inputs)
         free = [name for name in top.inputs if name not in pasts and not name.startswith(PRESENT)]
-        return {name for name in free if name in named or name not in needed}
+        own = {name for name in free if name in named or name not in needed}
+        self._loose = self._masks(attentions, caches) - own
+        return own | self._loose
+
+    def _masks(self, attentions: Sequence[Layer], caches: CacheLayout) -> set[str]:
+        """Return the inputs ``[batch, N]`` of numbers that are added to scores, and whose N is no other input's."""
+        inputs = self.topology.inputs
+        batch = (inputs[caches.caches[0].input].shape or (None,))[0]
+        slots = [(slot, name) for x in attentions for slot, name in zip(_slots(x), x.inputs, strict=True)]
+        read = {name for slot, name in slots if slot in ("told", "bias")}
+        for layer in reversed(self.topology.layers):
+            if read & set(layer.outputs) and not layer.primitive.shapes_only:
+                read |= set(layer.inputs)
+        sizes = Counter(d for s in inputs.values() for d in set(s.shape or ()) if isinstance(d, str))
+        pairs = {name: s.shape for name, s in inputs.items() if s.shape is not None and len(s.shape) == 2}
+        return {
+            name
+            for name, (texts, size) in pairs.items()
+            if name in read and texts == batch != size and isinstance(size, str) and sizes[size] == 1
+        }
 
     def _lengths(self, growing: set[str], caches: CacheLayout) -> tuple[set[str], set[str]]:
         """Return the values that are computed of lengths, and the values that are made without the elements of inputs.
@@ -202,6 +224,7 @@ class _Cut:
             tuple(biases.values()),
             told[0],
             tuple(n for n in top.inputs if n in growing),
+            tuple(n for n in top.inputs if n in self._loose),
             batch := self._batch_axes(kept, caches),
             self._token_axes(kept, batch, attentions[0]),
             {n: s.shape for n, s in fed.items() if s.shape is not None},

@@ -53,6 +53,11 @@ class Examples:
         """Build nothing yet."""
         self.topology = topology
 
+    @property
+    def program(self) -> Program | None:
+        """The first, as it was built; ``None`` where no sizes fit."""
+        return self._built[0]
+
     @cached_property
     def numbers(self) -> dict[str, Array]:
         """Single numbers that are computed of shapes, and are the same in both, such as the root of a depth."""

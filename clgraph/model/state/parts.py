@@ -44,6 +44,7 @@ class Parts:
         biases: Those that are added to scores.
         told: Values of the host that say where new tokens stand.
         growing: The model's inputs that have a place for every token there is.
+        loose: Those of them whose declared sizes do not say so.
         batch_axes: Of the other inputs, which axis has the batch's size, where one has.
         token_axes: Of the other inputs, which axes have the new tokens' size.
         shapes, types: Of all inputs that are no past, as declared.
@@ -59,12 +60,21 @@ class Parts:
     biases: tuple[Bias, ...]
     told: tuple[str, ...]
     growing: tuple[str, ...]
+    loose: tuple[str, ...]
     batch_axes: Mapping[str, int]
     token_axes: Mapping[str, tuple[int, ...]]
     shapes: Mapping[str, tuple[Dimension, ...]]
     types: Mapping[str, DType]
     first: KeepsKeys
     looks_ahead: bool
+
+    def fits(self, feeds: Mapping[str, Array]) -> bool:
+        """Whether *feeds* have as many places for tokens as there are, where declared sizes do not say so."""
+        if not self.loose:
+            return True
+        news = [feeds[name].shape[axes[0]] for name, axes in self.token_axes.items() if axes and name in feeds]
+        total = feeds[self.caches.caches[0].input].shape[2:3] if news else ()
+        return all(feeds[name].shape[1:] == (news[0] + n,) for name in self.loose for n in total)
 
     def host_values(self, feeds: Mapping[str, Array], batch: int, past: int) -> dict[str, Array]:
         """Return what the host computes for *past* tokens of each text and new ones in *feeds*."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from clgraph.core.layout import Shape
 from clgraph.graph.attributes import ints, positive_axes, positive_axis
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
+from clgraph.ops.eltwise import ARITHMETIC, COMPARISONS
 
 Quick = Callable[..., Array]
 """Makes the only result of a layer of its arguments; raises any error where it cannot, or where they do not fit."""
@@ -91,13 +94,13 @@ def _slice(primitive: Any, known: Sequence[Array | None]) -> Quick | None:
 def _reshape(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
     keeps = not primitive.zero_is_zero
 
-    def run(x: Array, shape: Array) -> Array:
-        wanted = shape.tolist()
+    def run(x: Array, *shape: Array) -> Array:
+        wanted = shape[0].tolist() if primitive.reads else primitive.shape
         if keeps and 0 in wanted:
             wanted = [x.shape[i] if d == 0 else d for i, d in enumerate(wanted)]
         return x.reshape(wanted)
 
-    return run if primitive.reads else None
+    return run
 
 
 def _expand(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
@@ -115,6 +118,16 @@ def _expand(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
     return run if primitive.reads else None
 
 
+def _repeat(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
+    def run(x: Array, repeats: Array) -> Array:
+        counts = repeats.tolist()
+        if len(counts) != x.ndim:
+            raise ValueError("not one number for each axis")
+        return np.tile(x, counts)
+
+    return run if primitive.reads else None
+
+
 def _fill(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
     dtype = primitive.dtype.numpy
 
@@ -122,6 +135,97 @@ def _fill(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
         return np.full(shape.tolist(), primitive.value, dtype)
 
     return run if primitive.shape is None else None
+
+
+def _eltwise(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
+    compares = primitive.function in COMPARISONS
+    function = (COMPARISONS if compares else ARITHMETIC).get(primitive.function)
+    if function is None or primitive.function == "pow":  # whose exponents may be of another type
+        return None
+
+    def run(a: Array, b: Array) -> Array:
+        if a.dtype != b.dtype or a.dtype.kind == "V":
+            raise TypeError("only numbers of NumPy's own and one type are computed so")
+        made: Array = np.asarray(function(a, b))
+        return made if compares or made.dtype == a.dtype else made.astype(a.dtype)
+
+    return run
+
+
+def _where(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
+    def run(condition: Array, a: Array, b: Array) -> Array:
+        if condition.dtype != np.bool_ or a.dtype != b.dtype:
+            raise TypeError("only branches of one type are chosen so")
+        return np.where(condition, a, b)
+
+    return run
+
+
+def _shape_of(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
+    part = slice(primitive.start, primitive.end)
+
+    def run(x: Array) -> Array:
+        return np.array(x.shape[part], np.int64)
+
+    return run
+
+
+def _reorder(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
+    if primitive.format is not None or primitive.halo:
+        return None
+    dtype = primitive.dtype.numpy
+
+    def run(x: Array) -> Array:
+        if x.dtype == dtype:
+            return x
+        result: Array = primitive.reference(x)[0]
+        return result
+
+    return run
+
+
+def _concat(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
+    axis = primitive.axis
+
+    def run(*arguments: Array) -> Array:
+        if len({a.dtype for a in arguments}) > 1:
+            raise TypeError("only arrays of one type are joined so")
+        return np.concatenate(arguments, axis)
+
+    return run
+
+
+def _triangle(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
+    half = np.triu if primitive.upper else np.tril
+
+    def run(x: Array, *diagonal: Array) -> Array:
+        if x.ndim < 2 or x.dtype.kind == "V":
+            raise TypeError("only matrices of NumPy's own numbers are halved so")
+        return half(x, int(diagonal[0].item()) if diagonal else 0)
+
+    return run
+
+
+def _cumulative_sum(primitive: Any, known: Sequence[Array | None]) -> Quick | None:
+    axis = primitive.axis if primitive.axis is not None or known[1] is None else int(known[1].item())
+    if axis is None:
+        return None
+    made = replace(primitive, axis=axis)
+
+    def run(x: Array, *_: Array) -> Array:
+        result: Array = made.reference(x)[0]
+        return result
+
+    return run
+
+
+def _scatter_nd(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
+    def run(x: Array, places: Array, updates: Array) -> Array:
+        made = x.copy()
+        made[tuple(np.moveaxis(places, -1, 0))] = updates
+        return made
+
+    return run if primitive.reduction == "none" else None
 
 
 def _by_reference(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
@@ -139,20 +243,55 @@ _MAKERS: Mapping[str, Callable[[Any, Sequence[Array | None]], Quick | None]] = {
     "slice": _slice,
     "reshape": _reshape,
     "expand": _expand,
+    "repeat": _repeat,
     "fill": _fill,
+    "eltwise": _eltwise,
+    "where": _where,
+    "shape": _shape_of,
+    "reorder": _reorder,
+    "concat": _concat,
+    "triangle": _triangle,
+    "cumulative_sum": _cumulative_sum,
+    "scatter_nd": _scatter_nd,
     "flatten": _by_reference,
     "squeeze": _by_reference,
 }
 
 
-def quick_shape(layer: Layer) -> Callable[[list[Array]], Shape] | None:
-    """Return what tells the shape that *layer* makes of its arguments, ``None`` where nothing here does."""
+def quick_shape(layer: Layer, constants: Mapping[str, Array]) -> Callable[[list[Array]], Shape] | None:
+    """Return what tells the shape that *layer* makes of its arguments, ``None`` where nothing here does.
+
+    The results have the type of the first argument. It raises any error where arguments do not fit.
+    """
     primitive: Any = layer.primitive
-    if layer.primitive.kind in ("reshape", "squeeze", "unsqueeze", "flatten"):
+    kind = layer.primitive.kind
+    if kind == "reshape":
+        return lambda arguments: _reshaped(primitive, arguments)
+    if kind == "unsqueeze" and (view := quick(layer, constants)) is not None:
+        return lambda arguments: view(*arguments).shape
+    if kind in ("squeeze", "unsqueeze", "flatten"):
         return lambda arguments: tuple(primitive.target(arguments[0].shape, arguments))
-    if layer.primitive.kind == "gather":
+    if kind == "gather":
         return lambda arguments: _picked(arguments[0].shape, arguments[1].shape, primitive.axis)
+    if kind == "eltwise" and primitive.function in ARITHMETIC:
+        return lambda arguments: np.broadcast(*arguments).shape
+    if kind == "transpose" and primitive.axes is not None:
+        return lambda arguments: tuple([arguments[0].shape[i] for i in primitive.axes])
+    if kind == "expand" and primitive.reads:
+        return lambda arguments: np.broadcast_shapes(arguments[0].shape, tuple(arguments[1].tolist()))
     return None
+
+
+def _reshaped(primitive: Any, arguments: list[Array]) -> Shape:
+    shape = arguments[0].shape
+    wanted = arguments[1].tolist() if primitive.reads else list(primitive.shape)
+    if not primitive.zero_is_zero and 0 in wanted:
+        wanted = [shape[i] if d == 0 else d for i, d in enumerate(wanted)]
+    if -1 in wanted:
+        wanted[wanted.index(-1)] = prod(shape) // -prod(wanted)
+    if prod(wanted) != prod(shape) or min(wanted, default=0) < 0:
+        raise ValueError("shapes hold other numbers of elements")
+    return tuple(wanted)
 
 
 def _picked(shape: Shape, places: Shape, axis: int) -> Shape:

@@ -118,6 +118,8 @@ class Remembering(Described):
             if not self._branch.is_taken(arrays):
                 return None
             arrays = self._branch.fed(arrays)
+        if not self._keeper.parts.fits(arrays):
+            return None
         return self._keeper.run(arrays, names_of(outputs, self.output_names), cancellation)
 
     @abstractmethod

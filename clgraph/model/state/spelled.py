@@ -23,6 +23,7 @@ from clgraph.model.state.near import with_near_shapes
 from clgraph.model.state.scores import Mask, Scores, apart_by_heads, chain, joined_heads
 from clgraph.ops.microsoft.attention import CrossAttention
 from clgraph.ops.multi_head_attention import MultiHeadAttention
+from clgraph.ops.reshape import Reshape
 
 _MOVES = frozenset({"reshape", "unsqueeze", "squeeze", "expand", "transpose", "identity", "reorder"})
 """Kinds through which keys and values reach the products: of their first input."""
@@ -42,6 +43,7 @@ class Spelled:
         heads: Of queries that are rows of tokens; else 0.
         joined: Of queries ``[batch * heads, tokens, D]``; else 0.
         mixed: Whether mixtures are such, too.
+        sink: The constant that is joined to the scores for their softmax; "" for none.
     """
 
     last: Layer
@@ -52,11 +54,12 @@ class Spelled:
     heads: int = 0
     joined: int = 0
     mixed: bool = False
+    sink: str = ""
 
     @property
     def attention(self) -> MultiHeadAttention:
         """What the layers compute: of the queries, new keys and values, the bias where there is one, and pasts."""
-        reads = (*(("mask",) if self.scores.bias else ()), "past_key", "past_value")
+        reads = (*(("mask",) if self.scores.bias else ()), "past_key", "past_value", *(("sink",) if self.sink else ()))
         return MultiHeadAttention(self.heads, scale=self.scores.factor, cap=self.scores.cap, reads=reads)
 
     @property
@@ -72,6 +75,9 @@ class Spelled:
             behind = chain(self.last, joined_heads(), f"{names[0]}/heads", names[0])
             names = (f"{names[0]}/heads", *names[1:])
         inputs = (queries, keys, values, *((bias,) if bias else ()), past_keys, past_values)
+        if self.sink:
+            before += chain(self.last, (Reshape((-1,)),), self.sink, f"{names[0]}/sink")
+            inputs = (*inputs, f"{names[0]}/sink")
         return [*before, replace(self.last, primitive=self.attention, inputs=inputs, outputs=names), *behind]
 
     @property
@@ -151,16 +157,31 @@ class _Matcher:
         join_values = self._join(last.inputs[1])
         if join_values is None or join_values[1] != 1:
             return None
-        softmax = self._behind(last.inputs[0], ("softmax",))
+        softmax = self._behind(last.inputs[0], ("softmax", "slice"))
+        sliced = softmax is not None and softmax.primitive.kind == "slice"
+        softmax = self._behind(softmax.inputs[0], ("softmax",)) if sliced and softmax is not None else softmax
         if softmax is None or getattr(softmax.primitive, "axes", ()) not in ((-1,), (2,), (3,)):
             return None
-        if (found := self._scores(softmax.inputs[0])) is None:
+        source, sink = self._with_sink(softmax.inputs[0]) if sliced else (softmax.inputs[0], "")
+        if sink is None or (found := self._scores(source)) is None:
             return None
         product, (join_keys, factor) = found.product, self._keys_of(found.product)
         joined = self._heads_of(join_keys) if len(self.examples.shape(product.inputs[0])) == 3 else 0
         scores = found.of_keys(factor)
         mixed = len(self.examples.shape(last.outputs[0])) == 3
-        return Spelled(last, join_keys, join_values[0], product.inputs[0], scores, 0, joined, mixed)
+        return Spelled(last, join_keys, join_values[0], product.inputs[0], scores, 0, joined, mixed, sink)
+
+    def _with_sink(self, name: str) -> tuple[str, str | None]:
+        """Return the scores that *name* joins with a constant, and this; none of it where it is no such thing."""
+        layer = self.makers.get(name)
+        if layer is not None and getattr(layer.primitive, "function", "") == "sub":  # their largest, for small powers
+            layer = self.makers.get(layer.inputs[0])
+        if layer is None or layer.primitive.kind != "concat" or len(layer.inputs) != 2:
+            return name, None
+        scores, sink = layer.inputs
+        while (made := self.makers.get(sink)) is not None and made.primitive.kind in _MOVES:
+            sink = made.inputs[0]
+        return scores, sink if sink in self.topology.constants else None
 
     def _join(self, name: str) -> tuple[Layer, float] | None:
         """Return the layer that joins what *name* is made of, and the factor on the way."""

@@ -119,6 +119,20 @@ def test_a_device_finds_the_words(rng):
     same_as_far_as_texts_go(clgraph.compile(made).run(feeds)["sequences"], want, 0)
 
 
+@pytest.mark.opencl
+def test_the_decoder_of_a_search_has_state(rng):
+    feeds = {"input_ids": np.array([[5, 6, 7]], np.int32), "max_length": np.array([24], np.int32)}
+    numbers = {"min_length": 0, "num_beams": 2, "num_return_sequences": 2}
+    feeds |= {name: np.array([n], np.int32) for name, n in numbers.items()}
+    feeds |= {name: np.array([1], np.float32) for name in ("length_penalty", "repetition_penalty")}
+    made = search(feeds)
+    with clgraph.compile(made) as model:
+        got, want = model.run(feeds), onnxruntime_outputs(made, feeds)
+        (decoder,) = (m for piece in model._runner.pieces for m in piece.models if m.state)
+        assert not decoder.compiled  # for no length
+    np.testing.assert_array_equal(got["sequences"], want[0])
+
+
 def test_the_first_word_may_have_a_decoder_of_its_own():
     feeds = {"input_ids": np.array([[5, 6, 7]], np.int32), "max_length": np.array([12], np.int32)}
     made, other = search(feeds, init_decoder=decoder()), search(feeds)

@@ -1,0 +1,283 @@
+"""Rows that a mask chooses, computed for all rows: mixtures of experts as PyTorch's exporters write them.
+
+For each expert a NonZero finds the rows whose token has chosen it; they are gathered, computed, and scattered to where
+they were. How many there are only the data tells, so that a model of N experts would run in 2 N stages a layer, and
+would have no state. Here every expert computes all rows, and where it was not chosen the sum stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from clgraph.compilation.one_hot_masks import place_axis
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ClgraphError
+from clgraph.graph.interpret import compute
+from clgraph.graph.layer import Layer
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Topology
+from clgraph.model.state.examples import Examples
+from clgraph.ops.arg import ArgExtremum
+from clgraph.ops.concat import Concat
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Unsqueeze
+from clgraph.ops.scatter import ScatterElements, ScatterND
+from clgraph.ops.sequence import Sequential
+from clgraph.ops.shape import ShapeOf
+from clgraph.ops.where import Where
+
+_MOST_BYTES = 32 << 20
+"""Weights of an expert: reading more for a row that has not chosen it takes longer than a stage for those that have."""
+
+_GATHERS = frozenset({"gather", "gather_nd"})
+
+
+@dataclass
+class _Choice:
+    """A NonZero of a mask, what is computed of the rows that it finds, and what scatters them.
+
+    Attributes:
+        axis: Of the mask: along it at most one element is not zero.
+        rows: The layers whose results are as many rows as were found, in order.
+    """
+
+    finder: Layer
+    axis: int
+    rows: list[Layer] = field(default_factory=list)
+    sinks: list[Layer] = field(default_factory=list)
+
+    @property
+    def before(self) -> list[Layer]:
+        """Layers that make the places of all rows, and which of them were chosen."""
+        name, (mask,), (places,) = self.finder.name, self.finder.inputs, self.finder.outputs
+        other = 1 - self.axis
+        made: list[tuple[str, Primitive, tuple[str, ...]]] = [
+            ("numbers", Reorder(DType.F32), (mask,)),
+            ("best", ArgExtremum(axis=self.axis, keepdims=False), (f"{name}/numbers",)),
+            ("most", Reduce("max", (self.axis,), keepdims=False), (f"{name}/numbers",)),
+            ("any", Reorder(DType.BOOL), (f"{name}/most",)),
+            ("chosen", Unsqueeze((1,)), (f"{name}/any",)),
+            ("size", ShapeOf(other, other + 1), (mask,)),
+            ("row", Sequential(), (_ZERO, f"{name}/size", _ONE)),
+            ("bests", Unsqueeze((0,)), (f"{name}/best",)),
+            ("rows", Unsqueeze((0,)), (f"{name}/row",)),
+        ]
+        pair = (f"{name}/bests", f"{name}/rows") if self.axis == 0 else (f"{name}/rows", f"{name}/bests")
+        layers = [Layer(f"{name}/{n}", p, x, (f"{name}/{n}",), self.finder.origin) for n, p, x in made]
+        return [*layers, Layer(name, Concat(0), pair, (places,), self.finder.origin)]
+
+    def behind(self, sink: Layer) -> list[Layer]:
+        """Layers that make of all rows what *sink* makes of those that were chosen."""
+        data, _, rows = sink.inputs
+        layers = list[Layer]()
+        if getattr(sink.primitive, "reduction", "") == "add":
+            layers.append(Layer(f"{sink.name}/sum", Eltwise("add"), (data, rows), (f"{sink.name}/sum",), sink.origin))
+            rows = f"{sink.name}/sum"
+        return [*layers, replace(sink, primitive=Where(), inputs=(f"{self.finder.name}/chosen", rows, data))]
+
+    def form(self, constants: Mapping[str, Array]) -> object:
+        """Return what two of them have in common that compute the same of other numbers."""
+        known = {self.finder.inputs[0]: "mask", self.finder.outputs[0]: "places"}
+        found = list[object]()
+        for layer in (*self.rows, *self.sinks):
+            reads = list[object]()
+            for name in layer.inputs:
+                array = constants.get(name)
+                whole = array is not None and array.size <= _SMALL
+                read: object = known.setdefault(name, f"{len(known)}")
+                reads.append(read if array is None else (array.tobytes() if whole else "", array.shape, array.dtype))
+            known.update((name, f"{len(known)}.{i}") for i, name in enumerate(layer.outputs))
+            found.append((str(layer.primitive), tuple(reads)))
+        return self.axis, tuple(found)
+
+
+_ZERO, _ONE = "chosen rows: 0", "chosen rows: 1"
+_NUMBERS = {_ZERO: np.array(0, np.int64), _ONE: np.array(1, np.int64)}
+_SMALL = 64
+"""Elements of a constant that may say where something is."""
+
+
+def with_all_rows(topology: Topology) -> Topology:
+    """Return *topology* without stages for rows that are chosen, where nothing else needs such; else itself.
+
+    Each expert's layers are confirmed by numbers: those for all rows make the same of an example.
+    """
+    choices = _choices(topology)
+    if not choices or any(name in topology.constants for name in _NUMBERS):
+        return topology
+    if (program := _example(_rewritten(topology, choices, {}), choices)) is None:
+        return topology
+    same: dict[object, tuple[int, ...] | None] = {}
+    copies: dict[str, str] = {}
+    known = {name: v.constant for name, v in program.outputs if v.constant is not None}
+    for choice in choices:
+        form = choice.form({**topology.constants, **known})
+        if form not in same:
+            same[form] = _Confirmed(topology, choice, program, known).copies()
+        if (found := same[form]) is None:
+            return topology
+        copies |= {choice.rows[i].outputs[0]: choice.rows[i].inputs[0] for i in found}
+    return _rewritten(topology, choices, copies).pruned()
+
+
+def _example(made: Topology, choices: Sequence[_Choice]) -> Program | None:
+    """Return *made*, all rows of *choices*, for a few tokens, with the values that those read as further outputs."""
+    layers = [x for choice in choices for x in (choice.finder, *choice.rows, *choice.sinks)]
+    inner = {name for choice in choices for x in (choice.finder, *choice.rows) for name in x.outputs}
+    named = {name for name, _ in made.outputs}
+    read = dict.fromkeys(name for x in layers for name in x.inputs if name not in made.constants)
+    more = [(name, name) for name in read if name not in named and name not in inner]
+    return Examples(replace(made, outputs=[*made.outputs, *more])).program
+
+
+def _choices(topology: Topology) -> list[_Choice]:
+    """Return what finds rows; nothing where something else depends on how many there are."""
+    found, owners = list[_Choice](), dict[str, _Choice]()
+    makers = {name: layer for layer in topology.layers for name in layer.outputs}
+    for layer in topology.layers:
+        own = {id(owners[name]): owners[name] for name in layer.inputs if name in owners}
+        if layer.primitive.data_dependent:
+            axis = place_axis(topology.constants, makers, layer)
+            if axis is None or own:
+                return []
+            found.append(_Choice(layer, axis))
+            owners[layer.outputs[0]] = found[-1]
+        elif own:
+            if len(own) > 1:
+                return []
+            (choice,) = own.values()
+            if _is_sink(layer, owners):
+                choice.sinks.append(layer)
+            else:
+                choice.rows.append(layer)
+                owners.update(dict.fromkeys(layer.outputs, choice))
+    if any(value in owners for _, value in topology.outputs):
+        return []
+    few = all(_nbytes(choice, topology.constants) <= _MOST_BYTES for choice in found)
+    return found if few and all(choice.sinks for choice in found) else []
+
+
+def _nbytes(choice: _Choice, constants: Mapping[str, Array]) -> int:
+    read = {name for layer in choice.rows for name in layer.inputs}
+    return sum(constants[name].nbytes for name in read if name in constants)
+
+
+def _is_sink(layer: Layer, owners: Mapping[str, _Choice]) -> bool:
+    primitive = layer.primitive
+    if not isinstance(primitive, (ScatterElements, ScatterND)) or primitive.reduction not in ("add", "none"):
+        return False
+    data, *rest = layer.inputs
+    return data not in owners and all(name in owners for name in rest) and getattr(primitive, "axis", 0) == 0
+
+
+def _rewritten(topology: Topology, choices: Sequence[_Choice], copies: Mapping[str, str]) -> Topology:
+    """Return *topology* with all rows computed.
+
+    Args:
+        copies: Values that are others then, by name.
+    """
+    by_finder = {choice.finder.name: choice for choice in choices}
+    by_sink = {sink.name: choice for choice in choices for sink in choice.sinks}
+    constants = topology.constants | _NUMBERS
+    made = replace(topology, layers=[], constants=constants, _made={*topology.inputs, *constants})
+    for layer in topology.layers:
+        if layer.outputs[0] in copies:
+            continue
+        layer = replace(layer, inputs=tuple(_source(name, copies) for name in layer.inputs))
+        if layer.name in by_finder:
+            made.layers += by_finder[layer.name].before
+        elif layer.name in by_sink:
+            made.layers += by_sink[layer.name].behind(layer)
+        else:
+            made.layers.append(layer)
+    return made
+
+
+def _source(name: str, copies: Mapping[str, str]) -> str:
+    while name in copies:
+        name = copies[name]
+    return name
+
+
+@dataclass
+class _Confirmed:
+    """A choice of rows on numbers: as it is, and with all rows."""
+
+    topology: Topology
+    choice: _Choice
+    program: Program
+    known: Mapping[str, Array]
+
+    def copies(self) -> tuple[int, ...] | None:
+        """Return which of its layers gather all rows in order; ``None`` where all rows make something else."""
+        shapes = {name: value.layout for name, value in self.program.outputs}
+        mask = self.choice.finder.inputs[0]
+        if mask not in shapes or len(shapes[mask].shape) != 2 or shapes[mask].shape[1 - self.choice.axis] < 2:
+            return None
+        random, copies = np.random.default_rng(0), set(range(len(self.choice.rows)))
+        count = shapes[mask].shape[1 - self.choice.axis]
+        every = np.arange(count)
+        for rows in (every, every[:0], every[1:], every[::2], every[1::2], every[random.random(count) < 0.5]):
+            feeds: dict[str, Array] = {mask: self._mask(random, shapes[mask].shape, rows)}
+            for layer in (*self.choice.rows, *self.choice.sinks):
+                for name in layer.inputs:
+                    if name in feeds or any(name in x.outputs for x in self._inner):
+                        continue
+                    if (array := self._array(random, shapes, name)) is None:
+                        return None
+                    feeds[name] = array
+            try:
+                want = _values([self.choice.finder, *self.choice.rows, *self.choice.sinks], feeds)
+                behind = [x for sink in self.choice.sinks for x in self.choice.behind(sink)]
+                got = _values([*self.choice.before, *self.choice.rows, *behind], feeds)
+            except (ClgraphError, KeyError, ValueError, IndexError):
+                return None
+            for sink in self.choice.sinks:
+                a, b = want[sink.outputs[0]], got[sink.outputs[0]]
+                close = 1e-4 if a.dtype == np.float32 else 2e-2
+                if a.shape != b.shape or not np.allclose(a.astype(np.float32), b.astype(np.float32), close, close):
+                    return None
+            copies = {i for i in copies if self._is_copy(self.choice.rows[i], got)}
+        return tuple(sorted(copies))
+
+    def _array(self, random: np.random.Generator, shapes: Mapping[str, Layout], name: str) -> Array | None:
+        """Return what *name* is where that is known, else random numbers; ``None`` where it may be places."""
+        if (array := self.topology.constants.get(name, self.known.get(name))) is not None:
+            return array
+        if name not in shapes or not shapes[name].dtype.floating:
+            return None
+        return random.standard_normal(shapes[name].shape).astype(shapes[name].dtype.numpy)
+
+    @property
+    def _inner(self) -> list[Layer]:
+        return [self.choice.finder, *self.choice.rows]
+
+    def _mask(self, random: np.random.Generator, shape: tuple[int, ...], rows: Array) -> Array:
+        """Return a mask of which each of *rows* has one element along the axis."""
+        places = random.integers(0, shape[self.choice.axis], len(rows))
+        made = np.zeros(shape, bool)
+        made[(places, rows) if self.choice.axis == 0 else (rows, places)] = True
+        return made
+
+    @staticmethod
+    def _is_copy(layer: Layer, values: Mapping[str, Array]) -> bool:
+        if layer.primitive.kind not in _GATHERS or not np.issubdtype(values[layer.inputs[0]].dtype, np.floating):
+            return False
+        source, made = values[layer.inputs[0]], values[layer.outputs[0]]
+        return source.shape == made.shape and source.size > 1 and np.array_equal(source, made)
+
+
+def _values(layers: Sequence[Layer], feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return what *layers* make of *feeds*, with these, by name."""
+    values = {**_NUMBERS, **feeds}
+    for layer in layers:
+        results = compute(layer.primitive, [values[name] for name in layer.inputs])
+        values.update(zip(layer.outputs, results, strict=False))
+    return values

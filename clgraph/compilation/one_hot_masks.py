@@ -1,0 +1,74 @@
+"""Masks that say which tokens have chosen an expert: a slice of the one-hot codes of a TopK's places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from clgraph.graph.layer import Layer
+from clgraph.graph.primitive import Array
+
+_ROW, _PLACE, _EXPERT = range(3)
+
+
+def place_axis(constants: Mapping[str, Array], makers: Mapping[str, Layer], finder: Layer) -> int | None:
+    """Return the axis of the mask of two that *finder*, a NonZero, reads along which at most one element is not zero.
+
+    ``None`` where it is no such mask. The places that TopK finds for a token are different ones, so that one of them at
+    most is a certain expert.
+    """
+    if finder.primitive.kind != "non_zero":
+        return None
+    moves = list[Layer]()
+    layer = makers.get(finder.inputs[0])
+    while layer is not None and layer.primitive.kind in ("reorder", "gather", "transpose"):
+        if layer.primitive.kind != "reorder":
+            moves.append(layer)
+        layer = makers.get(layer.inputs[0])
+    if layer is None or not _is_one_hot(constants, makers, layer):
+        return None
+    axes = [_ROW, _PLACE, _EXPERT]
+    turned = False
+    for move in reversed(moves):
+        primitive: Any = move.primitive
+        if move.primitive.kind == "transpose":
+            if primitive.axes is None or sorted(primitive.axes) != list(range(len(axes))):
+                return None
+            axes, turned = [axes[i] for i in primitive.axes], True
+        else:
+            place = constants.get(move.inputs[1])
+            if place is None or place.ndim or not turned or axes[primitive.axis] != _EXPERT:
+                return None
+            del axes[primitive.axis]
+    return axes.index(_PLACE) if sorted(axes) == [_ROW, _PLACE] else None
+
+
+def _is_one_hot(constants: Mapping[str, Array], makers: Mapping[str, Layer], layer: Layer) -> bool:
+    """Whether *layer* makes ``[rows, k, experts]`` of the places ``[rows, k]`` of the *k* largest."""
+    primitive: Any = layer.primitive
+    if primitive.kind == "one_hot":
+        values = constants.get(layer.inputs[2])
+        codes = primitive.axis in (-1, 2) and values is not None and np.array_equal(values, [0, 1])
+        return codes and _is_top(makers, layer.inputs[0])
+    if primitive.kind == "eltwise" and primitive.function == "equal":
+        for one, other in (layer.inputs, layer.inputs[::-1]):
+            numbers, wide = constants.get(other), makers.get(one)
+            if numbers is None or wide is None or wide.primitive.kind != "unsqueeze":
+                continue
+            axes = constants.get(wide.inputs[1]) if len(wide.inputs) > 1 else getattr(wide.primitive, "axes", None)
+            if axes is None or np.ravel(axes).tolist() not in ([-1], [2]) or len(np.unique(numbers)) != numbers.size:
+                continue
+            return numbers.ndim == 1 and _is_top(makers, wide.inputs[0])
+    return False
+
+
+def _is_top(makers: Mapping[str, Layer], name: str) -> bool:
+    """Whether *name* are the places of the largest along the last of two axes."""
+    layer = makers.get(name)
+    while layer is not None and layer.primitive.kind == "reorder":
+        name, layer = layer.inputs[0], makers.get(layer.inputs[0])
+    if layer is None or layer.primitive.kind != "top_k" or name not in layer.outputs[1:]:
+        return False
+    return getattr(layer.primitive, "axis", None) in (-1, 1)
