@@ -22,8 +22,6 @@ from clgraph.onnxruntime.statuses import NotImplemented as NotHere
 
 ASSIGNMENT = "session.record_ep_graph_assignment_info"
 """The entry of a configuration that has a session tell which provider has which nodes."""
-
-
 NO_CPU = "session.disable_cpu_ep_fallback"
 """The entry of a configuration that has sessions refused that would run on the CPU."""
 
