@@ -28,7 +28,8 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Unsqueeze
-from clgraph.ops.scatter import ScatterElements, ScatterND
+from clgraph.ops.scatter_elements import ScatterElements
+from clgraph.ops.scatter_nd import ScatterND
 from clgraph.ops.sequence import Sequential
 from clgraph.ops.shape import ShapeOf
 from clgraph.ops.where import Where
@@ -186,7 +187,7 @@ def _rewritten(topology: Topology, choices: Sequence[_Choice], copies: Mapping[s
     by_finder = {choice.finder.name: choice for choice in choices}
     by_sink = {sink.name: choice for choice in choices for sink in choice.sinks}
     constants = topology.constants | _NUMBERS
-    made = replace(topology, layers=[], constants=constants, _made={*topology.inputs, *constants})
+    made = replace(topology, layers=[], constants=constants)
     for layer in topology.layers:
         if layer.outputs[0] in copies:
             continue

@@ -19,7 +19,7 @@ from clgraph.ops.gather import Gather
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Flatten, Reshape, Squeeze, Unsqueeze
-from clgraph.ops.scatter import ScatterND
+from clgraph.ops.scatter_nd import ScatterND
 from clgraph.ops.sequence import Sequential
 from clgraph.ops.shape import ShapeOf
 from clgraph.ops.slice import Slice
