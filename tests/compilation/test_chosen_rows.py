@@ -64,7 +64,7 @@ def mixture(spelling: str, best: int = 2, extra: str = "") -> onnx.ModelProto:
         else:
             total = g.add("ScatterND", total, column, made, reduction="add")
         if extra == "count":
-            outputs.append(g.add("Shape", row))
+            outputs.append(g.add("Cast", g.add("Shape", row), to=onnx.TensorProto.FLOAT))
     return g.model(total, *outputs)
 
 

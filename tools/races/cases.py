@@ -23,6 +23,7 @@ from clgraph.ops.block_records import Records
 from clgraph.ops.bottleneck import Bottleneck
 from clgraph.ops.box_suppression import BoxSuppression
 from clgraph.ops.byte_lookup import ByteLookup
+from clgraph.ops.byte_mean import ByteMean
 from clgraph.ops.col2im import Col2Im
 from clgraph.ops.concat import Concat
 from clgraph.ops.conv_transpose import ConvTranspose
@@ -343,6 +344,7 @@ def _picking() -> list[Case]:
     return [
         Case(Gather(1), (shape, (2, 3)), (F32, I64), draw={1: below(5)}),
         Case(ByteLookup(), ((3, 67), (256,)), U8, draw={0: _bytes, 1: _bytes}),
+        Case(ByteMean(1, 3, 0.25, 7), ((3, 5, 6, 2),), U8, draw={0: _bytes}),
         Case(Gather(0), ((9, 64), (7,)), (F32, I64), draw={1: below(9)}),
         Case(GatherElements(1), (shape, (4, 2, 6)), (F32, I64), draw={1: below(5)}),
         Case(GatherND(), (shape, (3, 2)), (F32, I64), draw={1: below(4, 5)}),

@@ -30,7 +30,7 @@ def merged(topology: Topology) -> Topology:
             layers.append(layer)
         else:
             names |= dict(zip(layer.outputs, first.outputs, strict=True))
-    return replace(topology, layers=layers)
+    return topology if len(layers) == len(topology.layers) else replace(topology, layers=layers)
 
 
 def _content(array: Array) -> Hashable:
