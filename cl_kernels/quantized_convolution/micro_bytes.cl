@@ -64,8 +64,10 @@
 // The next word that is there in two parts.
 #ifdef SATURATING
   #define NEXT_SATURATING (*saturating < 0 ? 0 : weights + (long)*saturating * (NB * 64))
+  #define SPLITS (wp == next)
 #else
   #define NEXT_SATURATING 0
+  #define SPLITS 0
 #endif
 
 NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global const char* restrict wp,
@@ -95,7 +97,7 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
       #pragma unroll 1
       for (int k = single ? min(run, words - c) : run; k > 0;) {
         FETCH(ahead);
-        const int splits = wp == next;
+        const int splits = SPLITS;
         ADD_WORDS(at, splits ? parts : wp);
         if (splits) {
           parts += NB * 64;
