@@ -1,7 +1,7 @@
 """Dataclasses that are quick to make: :func:`frozen` values and :func:`mutable` objects.
 
 The standard library compiles up to six methods of a class and looks at every field twice, 0.15-0.5 ms per class. A
-start that compiles makes two hundred classes, most of which never have an instance; here a class takes 0.03 ms until
+start that compiles makes two hundred classes, most of which never have an instance; here a class takes 0.04 ms until
 its fields are asked for, a method is compiled when it is called first, and methods that differ only in the names of
 fields share one code object. A start of PP-OCRv4's recognition would take 17 % more processor time without it when read
 from the model cache, and 56 % more when it is compiled.
@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from reprlib import recursive_repr
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, dataclass_transform, overload
-
-from clgraph.core.standard_fields import standard_field, standard_parameters
 
 T = TypeVar("T")
 
@@ -98,7 +96,7 @@ def _made(
     body["__slots__"] = tuple(name for name in (*names, *slots) if name not in inherited)
     body["__qualname__"] = cls.__qualname__
     body[_DECLARED] = _Declared({name: own.get(name, MISSING) for name in names}, cls.__annotations__, frozen, kw_only)
-    body |= _ASKED
+    body |= {name: _Asked(name) for name in (_FIELDS, _PARAMETERS, _MATCHED)}
     methods = {name: _pending(lambda: made, name) for name in compiled} | dict(shared)
     body |= {name: method for name, method in methods.items() if own.get(name) is None}
     if own.get("__init__") is None:
@@ -126,80 +124,54 @@ class _Asked:
         return vars(made)[self._name]
 
 
-_ASKED = {name: _Asked(name) for name in (_FIELDS, _PARAMETERS, _MATCHED)}
-
-
 class _Declared:
-    """What a class says of its own fields, by name: a default, what ``field`` returns, or ``MISSING``; and types.
+    """What a class says of its own fields, by name: a default, what ``field`` returns, or ``MISSING``; and types."""
 
-    ``members`` are those of the class and its bases, once a method has been called.
-    """
-
-    __slots__ = ("frozen", "hints", "kw_only", "members", "values")
+    __slots__ = ("frozen", "hints", "kw_only", "values")
 
     def __init__(self, values: Mapping[str, Any], hints: Mapping[str, Any], frozen: bool, kw_only: bool) -> None:
         self.values, self.hints, self.frozen, self.kw_only = values, hints, frozen, kw_only
-        self.members: list[_Member] | None = None
+
+    def fields(self) -> dict[str, Field[Any]]:
+        """Return the fields by name, as far as methods are made of them."""
+        found: dict[str, Field[Any]] = {}
+        for name, value in self.values.items():
+            one = found[name] = value if isinstance(value, Field) else field(default=value)
+            one.name, one.type = name, self.hints[name]
+            if one.kw_only is MISSING:
+                one.kw_only = self.kw_only
+        return found
 
 
-class _Member:
-    """What methods are made of: a field, of which the standard library would make an object that takes ten times."""
-
-    __slots__ = ("compared", "default", "factory", "given", "hint", "kw_only", "name")
-
-    def __init__(self, name: str, hint: Any, value: Any, kw_only: bool) -> None:
-        self.name, self.hint, self.default, self.kw_only = name, hint, value, kw_only
-        self.factory: Any = MISSING
-        self.given = self.compared = True
-        if isinstance(value, Field):
-            self.default, self.factory, self.given, self.compared = (
-                value.default,
-                value.default_factory,
-                value.init,
-                value.compare,
-            )
-            if value.kw_only is not MISSING:
-                self.kw_only = value.kw_only
-
-    @property
-    def has_default(self) -> bool:
-        return self.default is not MISSING or self.factory is not MISSING
-
-
-def _members(made: type[Any]) -> list[_Member]:
+def _fields(made: type[Any]) -> list[Field[Any]]:
     """Return the fields of *made* and its bases.
 
-    Raises:
-        TypeError: One without a default is behind one that has it, and they are given by position.
+    The standard library makes a class to take them from, and a method of that: three times as long.
     """
-    own: _Declared = vars(made)[_DECLARED]
-    if own.members is None:
-        found: dict[str, _Member] = {}
-        for base in reversed(made.__mro__):
-            if (of := vars(base).get(_DECLARED)) is not None:
-                found |= {name: _Member(name, of.hints[name], value, of.kw_only) for name, value in of.values.items()}
-            elif _FIELDS in vars(base):
-                found |= {f.name: _Member(f.name, f.type, f, f.kw_only is True) for f in fields(base)}
-        members = list(found.values())
-        given = [m for m in members if m.given]
-        first = next((i for i, m in enumerate(given) if m.has_default), len(given))
-        wrong = [m for m in given[first:] if not m.has_default]
-        if wrong and not any(m.kw_only for m in members):
-            raise TypeError(f"the field {wrong[0].name!r} of {made.__qualname__} has no default, but one before it has")
-        own.members = members
-    return own.members
+    found: dict[str, Field[Any]] = {}
+    for base in reversed(made.__mro__):
+        if (declared := vars(base).get(_DECLARED)) is not None:
+            found |= declared.fields()
+        elif _FIELDS in vars(base):
+            found |= {f.name: f for f in fields(base)}
+    return list(found.values())
 
 
 def _complete(made: type[Any]) -> None:
     """Give *made* what the standard library knows a dataclass by: its fields and those of its bases."""
-    own: _Declared = vars(made)[_DECLARED]
+    own = vars(made)[_DECLARED]
+    declared = {"__annotations__": made.__annotations__, "__module__": made.__module__, "__doc__": made.__name__}
+    given = {name: value for name, value in own.values.items() if value is not MISSING}
+    alone = type(made.__name__, (), declared | given)
+    dataclass(init=False, repr=False, eq=False, kw_only=own.kw_only)(alone)
     found: dict[str, Field[Any]] = {}
-    for base in made.__mro__[:0:-1]:
+    for base in (*made.__mro__[:0:-1], alone):
         found |= getattr(base, _FIELDS, {})
-    found |= {name: standard_field(name, own.hints[name], value, own.kw_only) for name, value in own.values.items()}
-    setattr(made, _PARAMETERS, standard_parameters(own.frozen))
+    parameters = vars(alone)[_PARAMETERS]
+    parameters.frozen = own.frozen
+    setattr(made, _PARAMETERS, parameters)
     setattr(made, _FIELDS, found)
-    setattr(made, _MATCHED, tuple([f.name for f in found.values() if f.init and not f.kw_only]))
+    setattr(made, _MATCHED, tuple(f.name for f in fields(made) if f.init and not f.kw_only))
 
 
 def _pending(made: Callable[[], type[Any]], name: str) -> Callable[..., Any]:
@@ -227,12 +199,12 @@ class _Signature:
 
 def _compile(made: type[Any], name: str) -> Any:
     """Give *made* its method *name*, and return that."""
-    found = _members(made)
+    found = _fields(made)
     if name == "__init__":
         method = _init(made, found)
-        method.__annotations__ = {m.name: m.hint for m in found if m.given} | {"return": None}
+        method.__annotations__ = {f.name: f.type for f in found if f.init} | {"return": None}
     else:
-        compared = [m.name for m in found if m.compared]
+        compared = [f.name for f in found if f.compare]
         mine, others = (f"({''.join(f'{of}._{i}, ' for i in range(len(compared)))})" for of in ("self", "other"))
         method = _function(_TEXTS[name].format(mine=mine, others=others), compared, {})
     method.__qualname__ = f"{made.__qualname__}.{name}"
@@ -240,32 +212,33 @@ def _compile(made: type[Any], name: str) -> Any:
     return method
 
 
-def _init(made: Any, found: Sequence[_Member]) -> FunctionType:
+def _init(made: Any, found: Sequence[Field[Any]]) -> FunctionType:
     """Return a class's ``__init__``, in whose text fields are called by their numbers."""
-    by_name, given, body = any(m.kw_only for m in found), list[str](), list[str]()
+    by_name, given, body = any(f.kw_only for f in found), list[str](), list[str]()
     names, defaults = dict[str, Any](_MISSING=MISSING), dict[str, Any]()
     assignment = "self._{0} = {1}"
     if vars(made)[_DECLARED].frozen:
         # A slot's own setter takes half of the time of object.__setattr__, which looks the slot up.
         assignment = "_set_{0}(self, {1})"
-        names |= {f"_set_{i}": getattr(made, m.name).__set__ for i, m in enumerate(found)}
-    for i, m in enumerate(found):
-        has_factory = m.factory is not MISSING
+        names |= {f"_set_{i}": getattr(made, f.name).__set__ for i, f in enumerate(found)}
+    for i, f in enumerate(found):
+        has_factory = f.default_factory is not MISSING
+        default = names[f"_default_{i}"] = f.default_factory if has_factory else f.default
         value = f"_default_{i}()" if has_factory else f"_default_{i}"
-        if m.has_default:
-            names[f"_default_{i}"] = m.factory if has_factory else m.default
-        if m.given:
+        if f.init:
             value = f"{value} if _{i} is _MISSING else _{i}" if has_factory else f"_{i}"
             given.append(f"_{i}")
-            if m.has_default:
-                defaults[m.name] = MISSING if has_factory else m.default
-        elif not m.has_default:
+            if default is not MISSING:
+                defaults[f.name] = MISSING if has_factory else default
+            elif defaults and not by_name:
+                raise TypeError(f"the field {f.name!r} of {made.__qualname__} has no default, but one before it has")
+        elif default is MISSING:
             continue
         body.append(assignment.format(i, value))
     if hasattr(made, "__post_init__"):
         body.append("self.__post_init__()")
     text = f"def __init__({', '.join(['self', *['*'] * by_name, *given])}):\n    {'; '.join(body) or 'pass'}\n"
-    method = _function(text, [m.name for m in found], names)
+    method = _function(text, [f.name for f in found], names)
     if by_name:
         method.__kwdefaults__ = defaults
     else:

@@ -185,26 +185,6 @@ def test_fields_are_made_when_they_are_asked_for() -> None:
     assert OURS.__dataclass_params__.frozen
 
 
-def test_fields_are_what_the_standard_library_makes_of_them() -> None:
-    def declare(make: Any) -> type[Any]:
-        @make
-        class Told:
-            first: int
-            second: str = field(default="x", compare=False, repr=False, metadata={"unit": "s"})
-            third: list[int] = field(default_factory=list, kw_only=True)
-            fourth: int = field(default=3, init=False, hash=False)
-
-        return Told
-
-    ours, theirs = declare(frozen), declare(_standard)
-    parts = [s for s in fields(theirs)[0].__slots__ if s != "type"]
-    for f, wanted in zip(fields(ours), fields(theirs), strict=True):
-        assert [getattr(f, part) for part in parts] == [getattr(wanted, part) for part in parts]
-        assert f.type == wanted.type
-    assert ours.__match_args__ == theirs.__match_args__ == ("first", "second")
-    assert replace(ours(first=1, third=[2]), first=4).third == [2]
-
-
 def test_a_mutable_object_is_what_the_standard_one_is() -> None:
     @mutable(weak=True)
     class Node:

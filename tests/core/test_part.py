@@ -1,12 +1,11 @@
 """One module of a package, without the package."""
 
 import importlib
-import pkgutil
 import sys
 
 import pytest
 
-from clgraph.core.part import folder_of, import_part, modules_in
+from clgraph.core.part import folder_of, import_part
 
 
 @pytest.fixture
@@ -38,15 +37,3 @@ def test_a_part_that_fails_is_not_there_and_a_missing_one_says_what_to_install(p
         with pytest.raises(ImportError, match=f"there is no {name}: pip install {what}"):
             import_part(name)
     assert folder_of("no_package") is None
-
-
-def test_the_modules_of_a_package_are_found_without_those_that_are_none(package):
-    inner = package / "inner"
-    for path, name in ((inner, "__init__.py"), (inner, "deep.py"), (package, "notes.txt"), (package / "data", "x.py")):
-        path.mkdir(exist_ok=True)
-        (path / name).write_text("")
-    importlib.import_module("a_package.part")
-    assert (package / "__pycache__").is_dir() or sys.dont_write_bytecode
-    assert modules_in([str(package)]) == ["broken", "inner.deep", "part"]
-    walked = pkgutil.walk_packages([str(package)], "a_package.")
-    assert modules_in([str(package)]) == sorted(m.name.partition(".")[2] for m in walked if not m.ispkg)

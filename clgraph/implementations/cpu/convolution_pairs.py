@@ -103,7 +103,7 @@ def _packed(rank: int) -> Format:
     serves=replace(TILE, dtypes=frozenset({DType.F32, DType.BF16}), mixed=True, features=frozenset({"bf16", BFLOATS})),
 )
 class ConvPairs(Implementation[Convolution]):
-    """Pixels are rounded to bfloat16, channels side by side, and multiplied in register blocks of 6 by 64 channels."""
+    """Pixels are rounded to bfloat16, channels side by side, and multiplied in blocks of 6 or 32 by 64 channels."""
 
     @classmethod
     def limits(cls, q: Query[Convolution]) -> str | None:

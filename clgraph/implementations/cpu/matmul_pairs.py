@@ -102,11 +102,11 @@ def _row_seconds(q: Query[MatMul], p: StridedProduct) -> float:
     if (block := _block(q, p)).tiles_id < 0:
         return row_seconds(q, p) * _OVER / q.device.costs.bf16_products
     rows = min(block.rows, p.rows.size)
-    return tile_seconds(q.device, p.depth // 2, rows) / rows
+    return tile_seconds(q.device, -(-p.depth // 2), rows) / rows
 
 
 def _block(q: Query[MatMul], p: StridedProduct) -> PairBlock:
-    return pair_block(q.device, p.depth // 2 if p.depth % 2 == 0 else 1)
+    return pair_block(q.device, -(-p.depth // 2))
 
 
 def _padded(p: StridedProduct) -> int:
@@ -135,7 +135,7 @@ def _rounding_seconds(q: Query[MatMul], p: StridedProduct) -> float:
     ),
 )
 class MatMulPairs(Implementation[MatMul]):
-    """Rows are rounded to bfloat16, and multiplied by a packed matrix of it in register blocks of 6 by 64 columns."""
+    """Rows are rounded to bfloat16, and multiplied by a packed matrix of it in blocks of 6 or 32 by 64 columns."""
 
     @classmethod
     def limits(cls, q: Query[MatMul]) -> str | None:
