@@ -28,10 +28,15 @@ MOST = (2**31 - 1) // 256
 @primitive
 @frozen
 class ByteMean(Primitive):
-    """``y = scale / count * (the sum of x over axes - count * zero)``, floats of bytes.
+    """``y = scale / count * (the sum of x over axes - count * zero)``: the mean of the floats that bytes stand for.
+
+    Input: x of u8 or i8, any shape. Output: float32, the shape without the reduced axes, or with ones in their places.
+    The sum is exact, in int32: of at most ``MOST`` bytes a mean. Made by prepare_quantization; no model spells it.
 
     Attributes:
         first, last: The reduced axes: from *first* up to but not *last*.
+        scale, zero: Of the bytes, as DequantizeLinear has them.
+        keepdims: Whether the reduced axes stay, of size 1.
     """
 
     first: int
