@@ -41,6 +41,7 @@ def read_source(
 
         kept = None if cache_dir is None else cache_folder(cache_dir) / "compiled" / "schemas"
         source = load_onnx(source, fed=shapes or (), kept=kept)
+    source = source.plain()
     if images:
         from clgraph.compilation.preprocessing import preprocessed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -140,7 +140,13 @@ class Topology:
 
     def pruned(self) -> Topology:
         """Return it without the layers that no output needs."""
-        return replace(self, layers=self.needed())
+        return replace(self.plain(), layers=self.needed())
+
+    def plain(self) -> Topology:
+        """Return it as one of this class: a class derived from it may be made of other arguments."""
+        if type(self).__init__ is Topology.__init__:
+            return self
+        return Topology(**{x.name: getattr(self, x.name) for x in fields(self) if x.init})
 
     def with_shapes(self, shapes: Mapping[str, Sequence[Dimension]], *, anew: bool = False) -> Topology:
         """Return the same layers and constants with other shapes of some inputs; a dimension may stay open.
@@ -158,7 +164,7 @@ class Topology:
         declared_outputs = (
             {n: replace(s, shape=None) for n, s in self.declared.items()} if anew else dict(self.declared)
         )
-        return replace(self, inputs=inputs, declared=declared_outputs)
+        return replace(self.plain(), inputs=inputs, declared=declared_outputs)
 
     def shape_of(self, name: str, shapes: Mapping[str, Sequence[int]]) -> Shape:
         """Return the bound shape of input *name*; raises as :meth:`Signature.bound`."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import clgraph
 from clgraph.core.collector import PAUSED
 from clgraph.core.dtype import DType
 from clgraph.errors import InputError, ModelError, ShapeError, UnknownValueError, UnsupportedError
@@ -178,3 +179,25 @@ def test_the_size_of_an_input_that_is_taken_for_an_input_is_told_so() -> None:
     topology.output("y", topology.input("x", ("batch", 3)))
     with pytest.raises(InputError, match=r"it is a size of x f32 \[batch, 3\]: give the whole shape of 'x'"):
         topology.build({"batch": (2,)})
+
+
+class Twice(Topology):
+    """A topology with a constructor of its own, as users derive one."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        x = self.input("x", (size, "n"))
+        for name in ("a", "b"):
+            self.add(name, RELU, x)
+        self.add("c", ADD, "a", "b")
+        self.output("c")
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("shapes", [None, {"x": (2, 3)}], ids=["open", "given"])
+def test_a_derived_topology_is_compiled_as_one_of_the_base_class(shapes) -> None:
+    topology = Twice(2)
+    model = clgraph.compile(topology, shapes=shapes, device="pocl")
+    np.testing.assert_array_equal(model(np.array([[-1, 0, 2.5]] * 2, np.float32)), [[0, 0, 5]] * 2)
+    assert str(topology.pruned()) == str(topology)
+    assert type(topology.with_shapes({"x": (2, 5)})) is Topology
