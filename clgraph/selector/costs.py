@@ -46,7 +46,7 @@ class Rates:
         """Return the rates that JSON holds; raises ``KeyError``, ``TypeError``, ``ValueError`` where it holds none."""
         bandwidths = tuple((int(workers), float(rate)) for workers, rate in data["bandwidths"])
         pairs, fetching = float(data.get("bf16_products", _BF16_PRODUCTS)), float(data.get("fetching", 1.0))
-        cached, tiles = (float(data[name]) if name in data else None for name in ("cached", "amx_products"))
+        cached, tiles = (None if data.get(x) is None else float(data[x]) for x in ("cached", "amx_products"))
         return Rates(float(data["worker_flops"]), bandwidths, pairs, fetching, cached, tiles)
 
     def bandwidth(self, workers: int) -> float:
