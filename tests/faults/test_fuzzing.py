@@ -174,6 +174,9 @@ def test_results_that_differ_are_noticed() -> None:
 CRASHES = "import os, sys; sys.stdin.readline(); sys.stdin.readline(); print('{\"begins\": 0}', flush=True); os.abort()"
 HANGS = CRASHES.replace("os.abort()", "import time; time.sleep(60)")
 PEER_CRASHES = CRASHES.replace("os.abort()", 'print(\'{"phase": "onnxruntime"}\', flush=True); os.abort()')
+STARTS_SLOWLY = CRASHES.replace("print", "import time; time.sleep(1); print").replace(
+    "os.abort()", 'print(\'{"kind": "equal"}\', flush=True)'
+)
 NEVER_STARTS = "raise SystemExit(3)"
 
 
@@ -188,6 +191,9 @@ def test_children_that_crash_or_hang_are_noticed_and_ended() -> None:
         child = Child(of, ("-c", program))
         assert child.judge(0)["kind"] == kind
         assert child.process is None
+    child = Child(replace(plan, seconds=0.7), ("-c", STARTS_SLOWLY))
+    assert child.judge(0)["kind"] == "equal"
+    child.end()
     with pytest.raises(RuntimeError, match="status 3 before any case"):
         Child(plan, ("-c", NEVER_STARTS)).judge(0)
 

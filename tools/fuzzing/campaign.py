@@ -21,6 +21,9 @@ from tools.fuzzing.seeds import Seed
 
 ROOT = Path(__file__).resolve().parents[2]
 
+STARTING = 900.0
+"""Seconds until a child's first case at most: it may build kernel libraries, and with others on the machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -62,6 +65,7 @@ class Child:
     command: tuple[str, ...] = ("-m", "tools.fuzzing.worker")
     process: subprocess.Popen[bytes] | None = None
     pending: bytes = field(default=b"", init=False)
+    begun: bool = field(default=False, init=False)
 
     def judge(self, number: int) -> dict[str, Any]:
         """Return the outcome of case *number*.
@@ -70,7 +74,7 @@ class Child:
             RuntimeError: The child does not start.
         """
         process = self._running()
-        phase, began = "", False
+        phase = ""
         assert process.stdin is not None
         try:
             process.stdin.write(f"{number}\n".encode())
@@ -78,16 +82,17 @@ class Child:
             for message in self._messages(process):
                 if "kind" in message:
                     return message
-                began |= "begins" in message
+                self.begun |= "begins" in message
                 phase = message.get("phase", phase)
         except BrokenPipeError:
             pass
         except TimeoutError:
+            limit = self._limit
             self.end()
-            return _failed(number, "hung", phase, f"no result after {self.plan.seconds:.0f} s")
-        status = process.wait()
+            return _failed(number, "hung", phase, f"no result after {limit:.0f} s")
+        status, begun = process.wait(), self.begun
         self.end()
-        if not began:
+        if not begun:
             raise RuntimeError(f"the child ends with status {status} before any case: run {' '.join(self.command)}")
         return _failed(number, "crashed", phase, f"the process ended with status {status}")
 
@@ -99,7 +104,11 @@ class Child:
             for stream in (self.process.stdin, self.process.stdout):
                 if stream is not None:
                     stream.close()
-        self.process, self.pending = None, b""
+        self.process, self.pending, self.begun = None, b"", False
+
+    @property
+    def _limit(self) -> float:
+        return self.plan.seconds if self.begun else max(STARTING, self.plan.seconds)
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self.process is None or self.process.poll() is not None:
@@ -125,7 +134,7 @@ class Child:
                     line, _, self.pending = self.pending.partition(b"\n")
                     if line.startswith(b"{"):
                         yield json.loads(line)
-                if not selector.select(self.plan.seconds):
+                if not selector.select(self._limit):
                     raise TimeoutError
                 read = os.read(process.stdout.fileno(), 1 << 16)
                 if not read:
