@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -40,3 +44,32 @@ def test_the_top_level_holds_what_it_is_for() -> None:
         pytest.skip("what belongs to the repository is known to git, and this is a copy")
     kept = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     assert {name.partition("/")[0] for name in kept if name} == TOP | {"tests", "tools"}
+
+
+TRIED = {"model_explorer", "onnxruntime", "openvino"}
+"""What a user has installed where clgraph is to work with it: imported there only."""
+
+
+def _imported(source: str) -> set[str]:
+    """Return the first names of what *source* imports, wherever in it."""
+    nodes = list(ast.walk(ast.parse(source)))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return {name.split(".")[0] for name in plain | {str(n.module) for n in nodes if isinstance(n, ast.ImportFrom)}}
+
+
+def test_what_the_package_imports_is_declared() -> None:
+    """A package that another one happens to bring is not there in every version of that one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    asked = [*project["dependencies"], *(x for name in ("generate", "adapters", "serve", "ray") for x in extras[name])]
+    declared = {_distribution(re.split(r"[\[<>=;]", x)[0]) for x in asked}
+    modules = set.union(*(_imported(p.read_text(encoding="utf-8")) for p in (ROOT / "clgraph").rglob("*.py")))
+    foreign = modules - set(sys.stdlib_module_names) - {"clgraph"} - TRIED
+    assert {"numpy", "onnx", "click"} <= foreign
+    of = packages_distributions()
+    assert {m for m in foreign if declared.isdisjoint(map(_distribution, of.get(m, [m])))} == set()
+
+
+def _distribution(name: str) -> str:
+    """Return *name* as indices compare it."""
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()
