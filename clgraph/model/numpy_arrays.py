@@ -50,3 +50,15 @@ def _array_of(given: Any, what: str) -> Array:
         raise InputError(
             f"{what} is a {type(given).__name__}, which NumPy cannot convert to an array: {error}"
         ) from error
+
+
+def given_as(array: Array, dtype: Any = None, copy: bool | None = None) -> Array:
+    """Return *array* as ``__array__`` is to give it; NumPy before 2 knows no *copy* of ``None``.
+
+    Raises:
+        ValueError: *copy* is ``False`` and *dtype* another one.
+    """
+    given = array.astype(array.dtype if dtype is None else dtype, copy=copy is True)
+    if copy is False and given is not array:
+        raise ValueError(f"the array is {array.dtype}: as {given.dtype} a copy cannot be avoided")
+    return given

@@ -12,7 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.engines.opening import open_engines, options_of
 from clgraph.errors import InputError, UnsupportedError
 from clgraph.graph.primitive import Array
-from clgraph.model.numpy_arrays import UNREADABLE, check_mask, numpy_array
+from clgraph.model.numpy_arrays import UNREADABLE, check_mask, given_as, numpy_array
 from clgraph.network.tensors import empty
 from clgraph.runtime import callers_buffer
 from clgraph.runtime.at_exit import GATE
@@ -230,7 +230,7 @@ class Tensor:
         """Return it for ``np.asarray``; raises ``ValueError`` where *copy* is ``False`` and one is needed."""
         if copy is False and self._array is None:
             raise ValueError(f"the tensor lies in the memory of {self.device}: a copy cannot be avoided")
-        return np.array(self.numpy(), dtype, copy=copy if self._array is not None else None)
+        return given_as(self.numpy(), dtype, copy if self._array is not None else None)
 
     def __dlpack__(self, *, dl_device: tuple[int, int] | None = None, copy: bool | None = None, **options: Any) -> Any:
         """Return a DLPack capsule of where it lies: the host's memory, else OpenCL's, which NumPy does not read.
@@ -248,9 +248,9 @@ class Tensor:
             from clgraph.runtime import dlpack
 
             return dlpack.capsule(self._memory.handle, self._memory.start, self.shape, self.dtype)
-        if dl_device is not None:
-            options["dl_device"] = dl_device
-        return self.numpy().__dlpack__(copy=copy, **options)
+        asked = {"dl_device": dl_device, "copy": copy}  # NumPy before 2.1 knows neither
+        options |= {name: value for name, value in asked.items() if value is not None}
+        return self.numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's type and number of the device."""

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from clgraph.model.numpy_arrays import given_as
 from clgraph.model.tensor import Tensor
 from clgraph.onnxruntime.devices import OrtMemoryInfo, check_host
 from clgraph.onnxruntime.sparse import SparseTensor
@@ -130,7 +131,7 @@ class OrtValue:
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.array(self._array, dtype, copy=copy)
+        return given_as(self._array, dtype, copy)
 
     def shape(self) -> list[int]:
         """Return the sizes."""

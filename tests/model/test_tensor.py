@@ -12,6 +12,7 @@ import pytest
 import clgraph
 from clgraph.core.aligned import aligned
 from clgraph.errors import ClosedError, DeviceError, InputError
+from clgraph.model.numpy_arrays import given_as
 from clgraph.model.tensor import Tensor, new_tensor
 from clgraph.network.network import Network
 from clgraph.ops.convolution import Convolution
@@ -103,7 +104,24 @@ def test_np_asarray_obeys_dtype_and_copy() -> None:
     assert np.asarray(tensor, np.float32).dtype == np.float32
     assert np.shares_memory(np.asarray(tensor, copy=False), tensor.numpy())
     assert not np.shares_memory(np.array(tensor), tensor.numpy())
+    with pytest.raises(ValueError, match="the array is float64: as float32 a copy cannot be avoided"):
+        np.asarray(tensor, np.float32, copy=False)
     assert tensor.__dlpack_device__() == (1, 0)
+
+
+def test_versions_of_numpy_that_know_no_copy_are_asked_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Old(np.ndarray[tuple[int, ...], np.dtype[np.float32]]):
+        """Has the methods of NumPy 1.26."""
+
+        def __dlpack__(self, *, stream: None = None) -> Any:
+            return super().__dlpack__()
+
+    array = np.ones(3, np.float32).view(Old)
+    tensor = Tensor(np.zeros(3, np.float32), "host")
+    monkeypatch.setattr(type(tensor), "numpy", lambda _: array)
+    monkeypatch.setattr(np, "array", lambda *_, **__: pytest.fail("it takes no None as copy"))
+    assert given_as(array) is array
+    assert np.shares_memory(np.from_dlpack(tensor), array)
 
 
 def test_a_tensor_says_what_it_is() -> None:
