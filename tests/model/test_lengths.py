@@ -46,6 +46,16 @@ def test_a_layer_that_cannot_be_computed_is_named(monkeypatch):
         Lengths(t).values(feeds)
 
 
+def test_what_no_layer_makes_is_what_is_fed_or_a_constant():
+    t = Topology()
+    t.output("lengths", t.input("fed", ("batch",), np.int32))
+    t.output("total", t.constant("many", np.array([40])))
+    fed = np.array([3, 4], np.int32)
+    made = Lengths(t).values({"fed": fed})
+    assert made["lengths"] is fed
+    assert made["total"].tolist() == [40]
+
+
 @pytest.fixture
 def masked():
     """The sums of a mask, over tokens whose elements nobody reads, and the number of tokens that there are then."""

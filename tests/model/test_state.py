@@ -162,6 +162,7 @@ def test_branches_and_rollbacks_of_what_was_returned_stay_right(decoder):
         np.testing.assert_array_equal(array, was)
     step(two, 1)
     step([a[:, :, :8] for a in one], 3)
+    step([a[:, :, ::2] for a in one], 3)
     step([np.ascontiguousarray(a) for a in one], 4)
     for array, was in zip(one, kept, strict=True):
         np.testing.assert_array_equal(array, was)
