@@ -16,6 +16,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand, Repeat
 from clgraph.ops.fill import Fill
 from clgraph.ops.gather import Gather
+from clgraph.ops.gather_nd import GatherND
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Flatten, Reshape, Squeeze, Unsqueeze
@@ -144,6 +145,12 @@ LIKE_THE_REFERENCE = [
     (Triangle(reads=("k",)), [X, np.array(-1)]),
     (Triangle(upper=False), [X]),
     (CumulativeSum(exclusive=True), [X, {"axis": 1}]),
+    (GatherND(), [X[0], np.array([[[1, 2], [-1, 3]]])]),
+    (GatherND(), [X, np.array([[0], [-1]], np.int32)]),
+    (GatherND(), [X, np.array([[0, 99], [-99, 1]])]),
+    (GatherND(1), [X, np.zeros((len(X), 1), np.int64)]),
+    (Expand(reads=("shape",)), [X, np.array([1, *X.shape])]),
+    (Expand(reads=("shape",)), [X, np.array([1, 1])]),
     (ScatterND(), [X, np.array([[0, 1], [0, -1]]), -X[0, :2]]),
     (ScatterND("add"), [X, np.array([[0, 1], [0, 1]]), X[0, :2]]),
 ]
