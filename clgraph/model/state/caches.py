@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import numpy as np
 
@@ -114,7 +114,9 @@ class Caches:
         lease = Lease(self, flat, count)
         self._leases.add(lease)
         whole = np.asarray(lease)
-        found = {c.output: self._view(whole, c, count) for c in self.layout.caches}
+        views = [self._view(whole, c, count) for c in self.layout.caches]
+        lease.shown = [(c.input, ref(view)) for c, view in zip(self.layout.caches, views, strict=True)]
+        found = {c.output: view for c, view in zip(self.layout.caches, views, strict=True)}
         if self.layout.stacks:
             first = {c.output: c for c in self.layout.caches}
             found |= {s.output: self._view(whole, first[s.outputs[0]], count, len(PARTS)) for s in self.layout.stacks}
@@ -226,13 +228,20 @@ class Lease:
 
     Attributes:
         count: How many places its views show.
+        shown: These views, by the inputs that they are fed back to.
     """
 
     def __init__(self, caches: Caches, flat: Array, count: int) -> None:
         """Stand for *flat*, the memory of *caches*."""
         self.caches, self.count = caches, count
+        self.shown: list[tuple[str, ref[Array]]] = []
         self._memory = (caches.held, flat)
         self.__array_interface__: dict[str, Any] = flat.__array_interface__
+
+    def shows(self, arrays: Mapping[str, Array]) -> bool:
+        """Whether *arrays*, by the inputs' names, are what :attr:`caches` hold, because they are its own views."""
+        memory, _ = self._memory
+        return memory is self.caches.held and all(view() is arrays[name] for name, view in self.shown)
 
 
 def leased(array: Array) -> Lease | None:
