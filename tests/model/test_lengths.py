@@ -63,7 +63,7 @@ def masked():
     t = Topology()
     ids, mask = t.input("ids", ("batch", "new"), np.int64), t.input("mask", ("batch", "all"), np.int64)
     count = t.add("count", Gather(0), t.add("shape", ShapeOf(), ids), t.constant("one", np.array(1)))
-    t.output("sum", t.add("sum", Reduce("sum", (1,)), mask))
+    t.output("sum", t.add("sum", Reduce("l1", (1,)), mask))
     t.output("total", t.add("total", Eltwise("add"), count, t.constant("many", np.array(40))))
     return Lengths(t)
 
@@ -145,6 +145,12 @@ LIKE_THE_REFERENCE = [
     (Triangle(reads=("k",)), [X, np.array(-1)]),
     (Triangle(upper=False), [X]),
     (CumulativeSum(exclusive=True), [X, {"axis": 1}]),
+    (Reduce("sum", (-1,)), [X]),
+    (Reduce("sum", keepdims=False, reads=("axes",)), [X, {"axes": [1, -1]}]),
+    (Reduce("sum", reads=("axes",)), [X.astype(np.int32) << 27, {"axes": [1]}]),
+    (Reduce("sum", (0,)), [X > 3]),
+    (Reduce("sum", (0, 1, 2), keepdims=False), [X]),
+    (Reduce("sum"), [X]),
     (GatherND(), [X[0], np.array([[[1, 2], [-1, 3]]])]),
     (GatherND(), [X, np.array([[0], [-1]], np.int32)]),
     (GatherND(), [X, np.array([[0, 99], [-99, 1]])]),

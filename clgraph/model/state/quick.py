@@ -223,6 +223,20 @@ def _cumulative_sum(primitive: Any, known: Sequence[Array | None]) -> Quick | No
     return run
 
 
+def _reduce(primitive: Any, known: Sequence[Array | None]) -> Quick | None:
+    axes = ints(known[1]) if primitive.reads and known[1] is not None else primitive.axes
+    if primitive.function != "sum" or not axes or primitive.spatial:
+        return None
+
+    def run(x: Array, *_: Array) -> Array:
+        if x.dtype.kind not in "iu":
+            raise TypeError("only integers are summed so")
+        result: Array = np.add.reduce(x, axes, x.dtype, keepdims=primitive.keepdims)
+        return np.asarray(result)
+
+    return run
+
+
 def _gather_nd(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
     def run(x: Array, places: Array) -> Array:
         picked: Array = x[tuple([places[..., i] for i in range(places.shape[-1])])]
@@ -264,6 +278,7 @@ _MAKERS: Mapping[str, Callable[[Any, Sequence[Array | None]], Quick | None]] = {
     "concat": _concat,
     "triangle": _triangle,
     "cumulative_sum": _cumulative_sum,
+    "reduce": _reduce,
     "gather_nd": _gather_nd,
     "scatter_nd": _scatter_nd,
     "flatten": _by_reference,
