@@ -12,6 +12,7 @@ from clgraph.errors import FileError
 from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.mapping import outline
 from clgraph.frontend.protobuf import onnx
+from clgraph.frontend.weights import LFS_POINTER
 from clgraph.graph.primitive import Array
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto
@@ -108,6 +109,7 @@ def _read(path: Path) -> bytes:
 
 _NOT_ONNX = (
     (b"clgraph", "a saved model, which was compiled before (in Python, clgraph.load reads it)"),
+    (LFS_POINTER, "what stands for one in a repository of Git LFS: `git lfs pull` fetches it"),
     (b"{", "JSON, which is a model only where --dump-data wrote it (in Python, clgraph.load_dump reads that)"),
 )
 """How other files begin, and what they are."""

@@ -40,6 +40,8 @@ DTYPES: dict[int, DType] = {
     26: DType.I2,
 }
 
+LFS_POINTER = b"version https://git-lfs"
+"""How a file begins that stands for one in a repository of Git LFS."""
 
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 _FIELDS: dict[int, str] = {
@@ -153,7 +155,9 @@ def _external(tensor: onnx.TensorProto, what: str, folder: Path | None, wanted: 
     except (OSError, ValueError) as error:
         raise ModelError(f"{what} lies in {path}, which cannot be read: {error}") from error
     if offset < 0 or length < 0 or offset + length > size:
-        raise ModelError(f"{what} requires bytes {offset} to {offset + length} of {path}, which has {size}")
+        pointer = size < 1024 and path.read_bytes().startswith(LFS_POINTER)
+        more = " and stands for it in a repository of Git LFS: `git lfs pull` fetches it" if pointer else ""
+        raise ModelError(f"{what} requires bytes {offset} to {offset + length} of {path}, which has {size}{more}")
     if length == 0:
         return np.empty(0, np.uint8)
     try:

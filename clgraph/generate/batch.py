@@ -69,12 +69,8 @@ class _Batch:
         counts = np.array([len(row) for row in rows])
         ids, new = _padded(rows, self._padding)
         mask = self._masked(new, counts)
-        feeds = {feeding.ids: ids}
-        if feeding.mask is not None:
-            feeds[feeding.mask] = mask
-        if feeding.positions is not None:
-            own = np.arange(ids.shape[1]) if self._padding == "right" else np.maximum(new.cumsum(1) - 1, 0)
-            feeds[feeding.positions] = feeding.places(self._lengths[:, None] + own)
+        own = np.arange(ids.shape[1]) if self._padding == "right" else np.maximum(new.cumsum(1) - 1, 0)
+        feeds = feeding.feeds(ids, mask, self._lengths[:, None] + own)
         last = self._padding == "left" or ids.shape[1] == 1 or len(set(counts.tolist())) == 1
         logits = self._session.run(feeds, outputs=[feeding.logits], last=last)[feeding.logits]
         for i in self.waiting:

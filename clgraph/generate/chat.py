@@ -35,22 +35,14 @@ def chat_text(folder: Path, messages: Sequence[Message]) -> str:
     config = _config(folder)
     template = _template(folder, config)
     try:
-        from jinja2 import TemplateError
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
+        from clgraph.generate.templates import rendered
     except ImportError as error:
         raise OptionError("jinja2 is not installed: pip install 'clgraph-opencl[generate]'") from error
-
-    def raise_exception(message: str) -> None:
-        raise TemplateError(message)
-
-    # What Hugging Face's templates are written for; the sandbox, because a template comes with the model.
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    environment.globals["raise_exception"] = raise_exception
     tokens = {name: _token(config.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
     said = [{"role": m.role, "content": m.content} for m in messages]
     try:
-        return environment.from_string(template).render(messages=said, add_generation_prompt=True, **tokens)
-    except TemplateError as error:
+        return rendered(template, messages=said, add_generation_prompt=True, **tokens)
+    except Exception as error:  # a template divides, adds and indexes as it likes
         raise ModelError(f"the chat template of {folder} fails: {' '.join(str(error).split())}") from error
 
 
@@ -59,8 +51,8 @@ def _config(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read as JSON: {error}") from error
     return found if isinstance(found, dict) else {}
 
@@ -68,7 +60,10 @@ def _config(folder: Path) -> dict[str, Any]:
 def _template(folder: Path, config: dict[str, Any]) -> str:
     """Return the template: a file, a text of the tokenizer's settings, or that called ``default`` of several there."""
     if (folder / TEMPLATE).is_file():
-        return (folder / TEMPLATE).read_text(encoding="utf-8")
+        try:
+            return (folder / TEMPLATE).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{folder / TEMPLATE} cannot be read as text: {error}") from error
     found = config.get("chat_template")
     if isinstance(found, list):
         found = next((t.get("template") for t in found if isinstance(t, dict) and t.get("name") == "default"), None)

@@ -7,8 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.errors import UnsupportedError
+from clgraph.errors import ModelError, UnsupportedError
 from clgraph.generate.folder import Names
 from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Signature
@@ -27,6 +28,7 @@ class Feeding:
 
     Attributes:
         mask, positions: ``None`` where it has no such input.
+        types: Of the inputs above: exporters declare int64, or int32.
         kinds: How many positions a token has; those of vision have one in time, height and width, which are one for
             text. ``None`` where the input has no axis for them.
         pairs: Inputs for the cache, with the outputs that are fed to them in the next run.
@@ -37,21 +39,32 @@ class Feeding:
     mask: str | None
     positions: str | None
     kinds: int | None
+    types: Mapping[str, DType]
     logits: str
     pairs: Mapping[str, str]
     carried: Mapping[str, str]
 
-    def places(self, places: Array) -> Array:
-        """Return what the input of positions is fed for *places* ``[texts, tokens]``."""
-        return places if self.kinds is None else np.broadcast_to(places, (self.kinds, *places.shape))
+    def feeds(self, ids: Array, mask: Array, places: Array) -> dict[str, Array]:
+        """Return what the decoder is fed for *ids* at *places* ``[texts, tokens]``, and the *mask* of all tokens."""
+        if self.kinds is not None:
+            places = np.broadcast_to(places, (self.kinds, *places.shape))
+        given = {self.ids: ids}
+        if self.mask is not None:
+            given[self.mask] = mask
+        if self.positions is not None:
+            given[self.positions] = places
+        return {name: array.astype(self.types[name].numpy, copy=False) for name, array in given.items()}
 
 
 def feeding_of(model: Model, names: Names) -> Feeding:
     """Return how *model* is fed.
 
     Raises:
-        UnsupportedError: It has inputs besides tokens, mask, positions and cache, or lacks some.
+        ModelError: The names of a cache and of what becomes of it are not those of one cache of the model.
+        UnsupportedError: It has inputs besides tokens, mask, positions and cache, or lacks some, or its tokens or
+            logits have other axes.
     """
+    signatures = {s.name: s for s in (*model.inputs, *model.outputs)}
     shapes, outputs = {s.name: s.shape or () for s in model.inputs}, {s.name for s in model.outputs}
     found = {kind: _pairs(names, shapes, kind) for kind in (*CACHES, *CARRIED)}
     caches, carried = ({i: o for kind in kinds for i, o in found[kind].items()} for kinds in (CACHES, CARRIED))
@@ -66,6 +79,9 @@ def feeding_of(model: Model, names: Names) -> Feeding:
         )
     if odd := sorted(shapes.keys() - known):
         raise UnsupportedError(f"nothing is known about the decoder's input {odd[0]!r}: export it without")
+    _check_axes(signatures[names.input_ids], signatures[names.logits])
+    _check_pairs(model, caches)
+    fed = {name for name in (names.input_ids, names.attention_mask, names.position_ids) if name in shapes}
     positions = shapes.get(names.position_ids)
     kinds = positions[0] if positions is not None and len(positions) == 3 else None
     if isinstance(kinds, str):
@@ -75,6 +91,7 @@ def feeding_of(model: Model, names: Names) -> Feeding:
         names.attention_mask if names.attention_mask in shapes else None,
         names.position_ids if positions is not None else None,
         kinds,
+        {name: dtype for name in fed if (dtype := signatures[name].dtype) is not None},
         names.logits,
         caches | carried,
         carried,
@@ -86,6 +103,28 @@ def vocabulary_of(model: Model, feeding: Feeding) -> int | None:
     shapes = {s.name: s.shape for s in model.outputs}
     last = (shapes[feeding.logits] or (None,))[-1]
     return last if isinstance(last, int) else None
+
+
+def _check_axes(ids: Signature, logits: Signature) -> None:
+    """Raise ``UnsupportedError`` where *ids* are not any number of tokens of a text, or *logits* are none of each."""
+    for given, axes in ((ids, ("texts", "tokens")), (logits, ("texts", "tokens", "vocabulary"))):
+        if given.shape is not None and len(given.shape) != len(axes):
+            raise UnsupportedError(f"{given} is not [{', '.join(axes)}], as a decoder has it: export it so")
+    texts, tokens = ids.shape or (None, None)
+    if isinstance(tokens, int) or (isinstance(texts, int) and texts != 1):
+        what = "tokens" if isinstance(tokens, int) else "texts"
+        raise UnsupportedError(f"the input {ids} has a fixed number of {what}: export it with an open one")
+
+
+def _check_pairs(model: Model, caches: Mapping[str, str]) -> None:
+    """Raise ``ModelError`` where *caches* are not fed what the *model* makes of them."""
+    made = {pair.input: pair.output for pair in model.state}
+    if wrong := sorted(past for past, present in caches.items() if made.get(past, present) != present):
+        past = wrong[0]
+        raise ModelError(
+            f"the cache {past!r} becomes {made[past]!r} in the model, and {caches[past]!r} by the names in its folder: "
+            "correct these"
+        )
 
 
 def _ends(names: Names, kind: str) -> tuple[str, str]:
@@ -140,14 +179,9 @@ class Decoding:
 
     def logits(self) -> Array:
         """Read, and return the logits behind the last token, as :class:`Reader` has it."""
-        feeding, tokens = self._feeding, self._next
-        total = self.length + len(tokens)
-        feeds = {feeding.ids: np.array([tokens], np.int64)}
-        if feeding.mask is not None:
-            feeds[feeding.mask] = np.ones((1, total), np.int64)
-        if feeding.positions is not None:
-            feeds[feeding.positions] = feeding.places(np.arange(self.length, total)[None])
-        logits: Array = self._run(feeds)[0, -1].astype(np.float32, copy=False)
+        total = self.length + len(self._next)
+        ids, mask, places = np.array([self._next]), np.ones((1, total), np.int64), np.arange(self.length, total)[None]
+        logits: Array = self._run(self._feeding.feeds(ids, mask, places))[0, -1].astype(np.float32, copy=False)
         self.length = total
         return logits
 

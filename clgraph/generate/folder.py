@@ -99,8 +99,8 @@ class _Settings:
     def read(cls, path: Path) -> _Settings:
         """Return the content of *path*; raises ``ModelError`` where that is no JSON object."""
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            values = json.loads(path.read_text(encoding="utf-8-sig"))
+        except (OSError, ValueError, RecursionError) as error:
             raise ModelError(f"{path} cannot be read as JSON: {error}") from error
         if not isinstance(values, dict):
             raise ModelError(f"{path} holds no JSON object but {type(values).__name__}")
@@ -131,7 +131,10 @@ class _Settings:
     def number(self, name: str, default: float) -> float:
         """Return the number *name*."""
         found = self._get(name, (int, float), "a number")
-        return default if found is None else float(found)
+        try:
+            return default if found is None else float(found)
+        except OverflowError as error:
+            raise ModelError(f"{self.where}: {name} has {len(str(found))} digits, more than a number has") from error
 
     def text(self, name: str, default: str) -> str:
         """Return the text *name*."""

@@ -41,13 +41,17 @@ class Tokenizer:
         """Return the tokens of *text*; with *begin*, with what the tokenizer puts around texts.
 
         Raises:
-            InputError: The text has half a pair of surrogates, which bytes of another encoding become.
+            InputError: The text has half a pair of surrogates, which bytes of another encoding become, or what the
+                tokenizer has no token for.
         """
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise InputError(f"the prompt is not UTF-8 text, at character {error.start}") from error
-        ids: list[int] = self._made.encode(text, add_special_tokens=begin).ids
+        try:
+            ids: list[int] = self._made.encode(text, add_special_tokens=begin).ids
+        except Exception as error:  # tokenizers raises Exception itself
+            raise InputError(f"the tokenizer cannot read the prompt: {' '.join(str(error).split())}") from error
         return ids
 
     def decode(self, tokens: Sequence[int]) -> str:

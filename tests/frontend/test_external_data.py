@@ -69,5 +69,8 @@ def test_external_data_that_is_cut_or_without_a_folder_is_refused(tmp_path: Path
     with pytest.raises(ModelError, match="give the model's path"):
         load_onnx(path.read_bytes())
     (path.parent / "weights.bin").write_bytes(bytes(100))
-    with pytest.raises(ModelError, match="which has 100"):
+    with pytest.raises(ModelError, match=r"which has 100$"):
+        load_onnx(path)
+    (path.parent / "weights.bin").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    with pytest.raises(ModelError, match="`git lfs pull` fetches it"):
         load_onnx(path)

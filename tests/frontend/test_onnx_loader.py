@@ -215,6 +215,7 @@ def _bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
         "text": (b"hello world, this is not a model", "not an ONNX model"),
         "zeros": (bytes(64), "not an ONNX model"),
         "saved": (MAGIC + bytes(64), r"clgraph\.load reads"),
+        "pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "`git lfs pull` fetches it"),
         "dump": (b'{"pass": 1}', r"clgraph\.load_dump reads"),
     }
     found = {}
@@ -226,7 +227,7 @@ def _bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
     return found
 
 
-@pytest.mark.parametrize("case", ["empty", "cut", "text", "zeros", "saved", "dump", "missing", "folder"])
+@pytest.mark.parametrize("case", ["empty", "cut", "text", "zeros", "saved", "pointer", "dump", "missing", "folder"])
 def test_a_bad_file_is_one_model_error_in_one_line(case: str, tmp_path: Path) -> None:
     path, match = _bad_files(tmp_path)[case]
     with pytest.raises(ModelError, match=match) as caught:

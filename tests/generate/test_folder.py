@@ -39,6 +39,12 @@ def test_a_folder_of_optimum_says_how_its_model_is_used(tmp_path):
     assert (found.ends, found.options) == ({4, 5}, Options(temperature=1.0, max_tokens=9))
 
 
+def test_a_byte_order_mark_is_no_mistake(tmp_path):
+    write(tmp_path, "config.json", "\ufeff" + json.dumps({"bos_token_id": 1}))
+    write(tmp_path, "model.onnx", "")
+    assert read_folder(tmp_path).begin == 1
+
+
 def _searched(**options):
     return {"model": {"decoder": {}}, "search": options}
 
@@ -59,6 +65,8 @@ def _searched(**options):
         ("genai_config.json", _searched(top_k="a"), ModelError, "search: top_k is 'a', not an integer"),
         ("genai_config.json", _searched(top_k=True), ModelError, "search: top_k is True, not an integer"),
         ("genai_config.json", _searched(do_sample=1), ModelError, "do_sample is 1, not true or false"),
+        ("genai_config.json", "[" * 100_000, ModelError, "cannot be read as JSON: maximum recursion depth"),
+        ("genai_config.json", _searched(top_p=10**400), ModelError, "search: top_p has 401 digits, more than a number"),
         ("genai_config.json", _searched(top_p=2), ModelError, "search: top_p=2.0 is not above 0"),
         ("genai_config.json", {"model": {"eos_token_id": ["a"], "decoder": {}}}, ModelError, "is .* not a token's id"),
         ("genai_config.json", {"model": {"vision": {}}}, UnsupportedError, "has vision besides its decoder"),

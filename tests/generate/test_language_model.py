@@ -9,7 +9,7 @@ import pytest
 from onnx import numpy_helper
 
 import clgraph
-from clgraph.errors import GenerationError, InputError, OptionError, UnsupportedError
+from clgraph.errors import GenerationError, InputError, ModelError, OptionError, UnsupportedError
 from clgraph.generate import Options
 from tests.support.decoder_folder import tokenizer
 from tests.support.decoder_weights import Decoder
@@ -162,6 +162,33 @@ def test_a_tokenizer_of_another_model_is_named(folder, device):
     assert len(lm.generate([1, 5], SOME).tokens) == 5
 
 
+def test_a_tokenizer_without_a_token_for_the_prompt_is_an_error(folder, device):
+    from tokenizers import Tokenizer, models
+
+    path = folder(Decoder(layers=1, vocabulary=64))
+    Tokenizer(models.WordLevel({"heron": 5})).save(str(path / "tokenizer.json"))
+    with pytest.raises(InputError, match=r"the tokenizer cannot read the prompt: WordLevel error: Missing \[UNK\]"):
+        clgraph.generate.load(path, device).generate("clock", SOME)
+
+
+def test_tokens_masks_and_positions_may_be_int32(folder, device):
+    d = Decoder(export="optimum", layers=1, vocabulary=64)
+    path = folder(d)
+    prompts = [[1, 5, 6], [1, 9]]
+    want = clgraph.generate.load(path, device).generate_all(prompts, SOME)
+    model = decoder_model(d)
+    for given in model.graph.input[:3]:
+        for node in model.graph.node:
+            node.input[:] = [f"{name}_i64" if name == given.name else name for name in node.input]
+        cast = onnx.helper.make_node("Cast", [given.name], [f"{given.name}_i64"], to=onnx.TensorProto.INT64)
+        model.graph.node.insert(0, cast)
+        given.type.tensor_type.elem_type = onnx.TensorProto.INT32
+    assert {given.name for given in model.graph.input[:3]} == {"input_ids", "attention_mask", "position_ids"}
+    onnx.save(model, path / "model.onnx")
+    made = clgraph.generate.load(path, device).generate_all(prompts, SOME)
+    assert [m.tokens for m in made] == [m.tokens for m in want]
+
+
 def test_logits_that_are_no_numbers_are_an_error_and_the_model_stays_usable(folder, device):
     d = Decoder()
     path = folder(d)
@@ -199,6 +226,23 @@ def test_a_model_that_is_no_decoder_is_refused(folder, device):
         with pytest.raises(UnsupportedError, match=r"no input or output '(past|now)\.0'"):
             clgraph.generate.load(path, device)
     (path / "genai_config.json").write_text(config)
+    (path / "genai_config.json").write_text(config.replace("present.%d.key", "present.%d.value"))
+    with pytest.raises(ModelError, match=r"past_key_values.0.key' becomes 'present.0.key' .*, and 'present.0.value'"):
+        clgraph.generate.load(path, device)
+    (path / "genai_config.json").write_text(config)
+    for axes, message in (
+        (["n", 320], r"logits f32 \[n, 320\] is not \[texts, tokens, vocabulary\]"),
+        (["n"], r"input_ids i64 \[n\] is not \[texts, tokens\]"),
+        (["n", 16], r"input_ids i64 \[n, 16\] has a fixed number of tokens"),
+        ([2, "n"], r"input_ids i64 \[2, n\] has a fixed number of texts"),
+    ):
+        changed = onnx.ModelProto.FromString(model.SerializeToString())
+        given = changed.graph.output[0] if message.startswith("logits") else changed.graph.input[0]
+        kind = given.type.tensor_type.elem_type
+        given.CopyFrom(onnx.helper.make_tensor_value_info(given.name, kind, axes))
+        onnx.save(changed, path / "model.onnx")
+        with pytest.raises(UnsupportedError, match=message):
+            clgraph.generate.load(path, device)
     model.graph.input.append(onnx.helper.make_tensor_value_info("odd", onnx.TensorProto.FLOAT, [1]))
     onnx.save(model, path / "model.onnx")
     with pytest.raises(UnsupportedError, match="nothing is known about the decoder's input 'odd'"):

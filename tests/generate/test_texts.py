@@ -157,10 +157,33 @@ def test_a_chat_template_is_applied_from_any_of_its_places(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("template", "want"),
+    [
+        ("{% for m in messages %}{% if loop.last %}{% break %}{% endif %}{{ m.role }}{% endfor %}", "system"),
+        ("{% generation %}{{ messages[0].content }}{% endgeneration %}.", "<Hü>."),
+        ("{{ messages[0] | tojson }}", '{"role": "system", "content": "<Hü>"}'),
+        ("{{ strftime_now('%Y') | int > 2000 }}", "True"),
+        ("{{ bos_token }}{{ eos_token }}", ""),
+    ],
+)
+def test_chat_templates_have_what_they_have_at_hugging_face(tmp_path, template, want):
+    (tmp_path / "chat_template.jinja").write_text(template)
+    assert chat_text(tmp_path, [Message("system", "<Hü>"), Message("user", "Why?")]) == want
+
+
+def test_a_chat_template_that_is_no_text_is_an_error(tmp_path):
+    (tmp_path / "chat_template.jinja").write_bytes(b"\xff\xfe")
+    with pytest.raises(ModelError, match=r"chat_template.jinja cannot be read as text"):
+        chat_text(tmp_path, [Message("user", "Why?")])
+
+
+@pytest.mark.parametrize(
     ("template", "message"),
     [
         (None, "has no chat template"),
         ("{% if %}", "the chat template of .* fails"),
+        ("{{ 1 / 0 }}", "the chat template of .* fails: division by zero"),
+        ("{{ messages.append(1) }}", "the chat template of .* fails: access to .* is unsafe"),
         ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
         ("{{ messages.append(1) }}", "fails: .*unsafe"),
     ],

@@ -16,6 +16,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand, Repeat
 from clgraph.ops.fill import Fill
 from clgraph.ops.gather import Gather
+from clgraph.ops.gather_nd import GatherND
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Flatten, Reshape, Squeeze, Unsqueeze
@@ -46,13 +47,23 @@ def test_a_layer_that_cannot_be_computed_is_named(monkeypatch):
         Lengths(t).values(feeds)
 
 
+def test_what_no_layer_makes_is_what_is_fed_or_a_constant():
+    t = Topology()
+    t.output("lengths", t.input("fed", ("batch",), np.int32))
+    t.output("total", t.constant("many", np.array([40])))
+    fed = np.array([3, 4], np.int32)
+    made = Lengths(t).values({"fed": fed})
+    assert made["lengths"] is fed
+    assert made["total"].tolist() == [40]
+
+
 @pytest.fixture
 def masked():
     """The sums of a mask, over tokens whose elements nobody reads, and the number of tokens that there are then."""
     t = Topology()
     ids, mask = t.input("ids", ("batch", "new"), np.int64), t.input("mask", ("batch", "all"), np.int64)
     count = t.add("count", Gather(0), t.add("shape", ShapeOf(), ids), t.constant("one", np.array(1)))
-    t.output("sum", t.add("sum", Reduce("sum", (1,)), mask))
+    t.output("sum", t.add("sum", Reduce("l1", (1,)), mask))
     t.output("total", t.add("total", Eltwise("add"), count, t.constant("many", np.array(40))))
     return Lengths(t)
 
@@ -134,6 +145,18 @@ LIKE_THE_REFERENCE = [
     (Triangle(reads=("k",)), [X, np.array(-1)]),
     (Triangle(upper=False), [X]),
     (CumulativeSum(exclusive=True), [X, {"axis": 1}]),
+    (Reduce("sum", (-1,)), [X]),
+    (Reduce("sum", keepdims=False, reads=("axes",)), [X, {"axes": [1, -1]}]),
+    (Reduce("sum", reads=("axes",)), [X.astype(np.int32) << 27, {"axes": [1]}]),
+    (Reduce("sum", (0,)), [X > 3]),
+    (Reduce("sum", (0, 1, 2), keepdims=False), [X]),
+    (Reduce("sum"), [X]),
+    (GatherND(), [X[0], np.array([[[1, 2], [-1, 3]]])]),
+    (GatherND(), [X, np.array([[0], [-1]], np.int32)]),
+    (GatherND(), [X, np.array([[0, 99], [-99, 1]])]),
+    (GatherND(1), [X, np.zeros((len(X), 1), np.int64)]),
+    (Expand(reads=("shape",)), [X, np.array([1, *X.shape])]),
+    (Expand(reads=("shape",)), [X, np.array([1, 1])]),
     (ScatterND(), [X, np.array([[0, 1], [0, -1]]), -X[0, :2]]),
     (ScatterND("add"), [X, np.array([[0, 1], [0, 1]]), X[0, :2]]),
 ]

@@ -162,9 +162,21 @@ def test_branches_and_rollbacks_of_what_was_returned_stay_right(decoder):
         np.testing.assert_array_equal(array, was)
     step(two, 1)
     step([a[:, :, :8] for a in one], 3)
+    step([a[:, :, ::2] for a in one], 3)
     step([np.ascontiguousarray(a) for a in one], 4)
     for array, was in zip(one, kept, strict=True):
         np.testing.assert_array_equal(array, was)
+
+
+def test_what_was_returned_from_memory_that_grew_meanwhile_is_what_it_was(decoder, monkeypatch):
+    d, model, run = decoder
+    monkeypatch.setattr(memory, "LEAST_PLACES", 8)
+    monkeypatch.setattr(model._keeper, "_spare", None)
+    _, *start = fed_back(model)(decoder_feeds(d, np.array([PROMPT[:7]])))
+    feeds = [decoder_feeds(d, np.array([[5, 6]]), start), decoder_feeds(d, np.array([PROMPT[:3:-1]]))]
+    for given in (*feeds, feeds[0]):  # into other memory, where another text stands then
+        logits = fed_back(model)(given)[0]
+        np.testing.assert_allclose(logits, run(given)[0], rtol=1e-4, atol=1e-5)
 
 
 def test_what_is_fed_back_is_not_copied(decoder, monkeypatch):

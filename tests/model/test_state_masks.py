@@ -25,6 +25,16 @@ def test_masks_in_bfloat16_tell_what_is_hidden():
     assert hides_ahead(mask, 3, alone=True)
 
 
+def test_one_token_sees_what_is_before_it_where_its_mask_hides_nothing():
+    for mask, hidden in ((np.zeros((1, 1, 1, 4), np.float32), -np.inf), (np.ones((1, 4), np.bool_), False)):
+        assert hides_ahead(mask, 3)
+        assert hides_ahead(mask, 3, alone=True)
+        assert not hides_ahead(mask, 2)
+        mask[..., 1] = hidden
+        assert hides_ahead(mask, 3)
+        assert not hides_ahead(mask, 3, alone=True)
+
+
 @pytest.mark.parametrize("carried", [False, True])
 def test_masks_for_a_whole_prompt_or_for_one_token_run_prompts_at_once(carried, rng):
     """The first places of the mask hide what is ahead among the new tokens: behind others several have none.

@@ -36,6 +36,8 @@ def hides_ahead(bias: Array, past: int, *, alone: bool = False) -> bool:
     rows, keys = bias.shape[-2] if bias.ndim > 1 else 1, bias.shape[-1]
     if rows != keys - past:
         return False
+    if rows == 1:  # nothing is behind it
+        return not alone or hides_nothing(bias)
     ahead = np.arange(keys) > np.arange(rows)[:, None] + past
     hidden = ~bias if bias.dtype == np.bool_ else bias <= -largest(bias.dtype) / 2
     shown = hidden == ahead if bias.dtype == np.bool_ else np.where(ahead, hidden, bias == 0)

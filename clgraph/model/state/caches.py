@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import numpy as np
 
@@ -113,10 +113,14 @@ class Caches:
             return found | {s.output: np.stack([found[part] for part in s.outputs]) for s in self.layout.stacks}
         lease = Lease(self, flat, count)
         self._leases.add(lease)
-        whole, first = np.asarray(lease), {c.output: c for c in self.layout.caches}
-        found = {c.output: self._view(whole, c)[:, :, :count] for c in self.layout.caches}
-        stacks = {s.output: self._view(whole, first[s.outputs[0]], len(PARTS)) for s in self.layout.stacks}
-        return found | {name: view[..., :count, :] for name, view in stacks.items()}
+        whole = np.asarray(lease)
+        views = [self._view(whole, c, count) for c in self.layout.caches]
+        lease.shown = [(c.input, ref(view)) for c, view in zip(self.layout.caches, views, strict=True)]
+        found = {c.output: view for c, view in zip(self.layout.caches, views, strict=True)}
+        if self.layout.stacks:
+            first = {c.output: c for c in self.layout.caches}
+            found |= {s.output: self._view(whole, first[s.outputs[0]], count, len(PARTS)) for s in self.layout.stacks}
+        return found
 
     def read(self, cache: Cache, first: int, end: int) -> Array:
         """Return places *first* to *end* of one cache, perhaps as a view."""
@@ -128,16 +132,17 @@ class Caches:
         flat = self._flat()
         if flat is None:
             return False
-        start = flat.ctypes.data
+        start, dtype = flat.__array_interface__["data"][0], self.layout.dtype.numpy
         for cache in self.layout.caches:
             array = arrays[cache.input]
-            mine = self._view(flat, cache)
-            if array.dtype != flat.dtype or array.shape[:2] != mine.shape[:2] or array.shape[3] != cache.depth:
+            batch, heads, count, depth = array.shape
+            if array.dtype != dtype or (batch, heads, depth) != (self.batch, cache.heads, cache.depth):
                 return False
-            offset = self.batch * self.places * cache.at * flat.itemsize
-            if array.ctypes.data != start + offset or array.strides != mine.strides:
+            if count > self.filled or array.strides != self._strides(cache):
                 return False
-        return bool(array.shape[2] <= self.filled)
+            if array.__array_interface__["data"][0] != start + self._offset(cache):
+                return False
+        return True
 
     def lent(self, beyond: int = -1) -> bool:
         """Whether there are views of more than *beyond* places."""
@@ -152,29 +157,38 @@ class Caches:
         self._engine, self.places = engine, places
 
     def _flat(self) -> Array | None:
-        """Return the memory as elements, where the host can reach it."""
+        """Return the memory as bytes, where the host can reach it."""
         if isinstance(self._held, Memory):
-            array = self._held.array
-            return None if array is None else array.view(self.layout.dtype.numpy)
-        return self._held
+            return self._held.array
+        return None if self._held is None else self._held.view(np.uint8)
 
     def _host_view(self, cache: Cache) -> Array | None:
         flat = self._flat()
-        return None if flat is None else self._view(flat, cache)
+        return None if flat is None else self._view(flat, cache, self.places)
 
-    def _view(self, flat: Array, cache: Cache, stacked: int = 0) -> Array:
-        """Return *cache* in the memory *flat*: ``[batch][heads][places][depth]``, with as many as are *stacked*."""
-        shape = (self.batch, cache.heads, self.places, cache.depth)
-        start = self.batch * self.places * cache.at
-        end = start + self.batch * self.places * cache.each * max(1, stacked)
-        return flat[start:end].reshape((stacked, *shape) if stacked else shape)
+    def _view(self, flat: Array, cache: Cache, count: int, stacked: int = 0) -> Array:
+        """Return *count* places of *cache* in the bytes *flat*: ``[batch][heads][count][depth]``, of all *stacked*."""
+        strides = self._strides(cache)
+        before = (self.batch * strides[0],) if stacked else ()
+        shape = (*((stacked,) if stacked else ()), self.batch, cache.heads, count, cache.depth)
+        return np.ndarray(shape, self.layout.dtype.numpy, flat, self._offset(cache), (*before, *strides))
+
+    def _strides(self, cache: Cache) -> tuple[int, int, int, int]:
+        element = self.layout.dtype.itemsize
+        row = cache.depth * element
+        head = self.places * row
+        return cache.heads * head, head, row, element
+
+    def _offset(self, cache: Cache) -> int:
+        """Return the first byte of a cache."""
+        return self.batch * self.places * cache.at * self.layout.dtype.itemsize
 
     def _rows(self, cache: Cache) -> Iterable[tuple[tuple[int, int], int]]:
         """Yield text and head, and the byte offset of their first place."""
         row = self.places * cache.depth
-        start = self.batch * self.places * cache.at
+        start = self._offset(cache)
         for number in range(self.batch * cache.heads):
-            yield divmod(number, cache.heads), (start + number * row) * self.layout.dtype.itemsize
+            yield divmod(number, cache.heads), start + number * row * self.layout.dtype.itemsize
 
     def _copy_on_device(self, cache: Cache, other: Caches, count: int) -> None:
         assert self._engine is not None
@@ -214,13 +228,20 @@ class Lease:
 
     Attributes:
         count: How many places its views show.
+        shown: These views, by the inputs that they are fed back to.
     """
 
     def __init__(self, caches: Caches, flat: Array, count: int) -> None:
         """Stand for *flat*, the memory of *caches*."""
         self.caches, self.count = caches, count
+        self.shown: list[tuple[str, ref[Array]]] = []
         self._memory = (caches.held, flat)
         self.__array_interface__: dict[str, Any] = flat.__array_interface__
+
+    def shows(self, arrays: Mapping[str, Array]) -> bool:
+        """Whether *arrays*, by the inputs' names, are what :attr:`caches` hold, because they are its own views."""
+        memory, _ = self._memory
+        return memory is self.caches.held and all(view() is arrays[name] for name, view in self.shown)
 
 
 def leased(array: Array) -> Lease | None:

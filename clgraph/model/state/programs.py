@@ -84,16 +84,18 @@ class Programs:
         batch, count = caches.batch, self.parts.count(feeds)
         values = self.parts.host_values(feeds, batch, past)
         first = self.parts.first_places(values, batch, past, count)
-        if first.min() < 0 or first.max() > caches.filled:
-            what = f"the first new token stands at place {first.tolist()}, behind {caches.filled} tokens of the caches"
+        places = first.tolist()
+        least, most = min(places), max(places)
+        if least < 0 or most > caches.filled:
+            what = f"the first new token stands at place {places}, behind {caches.filled} tokens of the caches"
             raise InputError(f"{what}: the lengths or masks that are fed are those of another text")
-        total = int(first.max()) + count
+        total = most + count
         if odd := [shape for b in self.parts.biases if (shape := values[b.value].shape)[-1:] not in ((1,), (total,))]:
             raise InputError(
                 f"what is fed as a mask, or added to scores, is {list(odd[0])}: it needs a column for each of the "
                 f"{total} tokens, the new ones included"
             )
-        caches.keep(int(first.max()))
+        caches.keep(most)
         found: dict[str, list[Array]] = {name: [] for name in wanted}
         carried = carried or {}
         ends = set(carried.values())
@@ -114,7 +116,7 @@ class Programs:
             found = {name: [self.pieces.last_of(name, results[name], pieces[-1])] for name in wanted}
         caches.filled = total
         results = {name: self.pieces.joined(name, parts, targets.get(name)) for name, parts in found.items()}
-        return Appended(results, int(first.min()), total)
+        return Appended(results, least, total)
 
     def _device(self, values: Mapping[str, Array], past: int) -> Topology:
         """Return the topology for biases of these *values*."""

@@ -109,6 +109,8 @@ def _expand(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
         more = len(wanted) - x.ndim
         own = [1] * more + list(x.shape)
         wanted = [1] * -more + wanted
+        if all(n in (1, d) for d, n in zip(own, wanted, strict=True)):
+            return x.reshape(own)
         made = np.empty([n if d == 1 else d for d, n in zip(own, wanted, strict=True)], x.dtype)
         if any(n not in (1, d) for d, n in zip(made.shape, wanted, strict=True)):
             raise ValueError("shapes do not broadcast")
@@ -178,6 +180,8 @@ def _reorder(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
     def run(x: Array) -> Array:
         if x.dtype == dtype:
             return x
+        if dtype == np.bool_ and x.dtype.kind in "iu":
+            return np.not_equal(x, 0)
         result: Array = primitive.reference(x)[0]
         return result
 
@@ -219,6 +223,28 @@ def _cumulative_sum(primitive: Any, known: Sequence[Array | None]) -> Quick | No
     return run
 
 
+def _reduce(primitive: Any, known: Sequence[Array | None]) -> Quick | None:
+    axes = ints(known[1]) if primitive.reads and known[1] is not None else primitive.axes
+    if primitive.function != "sum" or not axes or primitive.spatial:
+        return None
+
+    def run(x: Array, *_: Array) -> Array:
+        if x.dtype.kind not in "iu":
+            raise TypeError("only integers are summed so")
+        result: Array = np.add.reduce(x, axes, x.dtype, keepdims=primitive.keepdims)
+        return np.asarray(result)
+
+    return run
+
+
+def _gather_nd(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
+    def run(x: Array, places: Array) -> Array:
+        picked: Array = x[tuple([places[..., i] for i in range(places.shape[-1])])]
+        return picked
+
+    return run if not primitive.batch else None
+
+
 def _scatter_nd(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
     def run(x: Array, places: Array, updates: Array) -> Array:
         made = x.copy()
@@ -252,6 +278,8 @@ _MAKERS: Mapping[str, Callable[[Any, Sequence[Array | None]], Quick | None]] = {
     "concat": _concat,
     "triangle": _triangle,
     "cumulative_sum": _cumulative_sum,
+    "reduce": _reduce,
+    "gather_nd": _gather_nd,
     "scatter_nd": _scatter_nd,
     "flatten": _by_reference,
     "squeeze": _by_reference,

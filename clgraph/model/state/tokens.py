@@ -28,7 +28,7 @@ _FEW = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 _APART = frozenset({"cached_attention", "reshape", "transpose", "reorder", "expand", "where", "identity"})
 """Kinds that keep tokens apart whatever their attributes are; elementwise ones do so too."""
 
-_ALONG_AXES = frozenset({"reduce", "softmax", "slice", "concat", "split", "gather", "layer_normalization"})
+_ALONG_AXES = frozenset({"reduce", "softmax", "slice", "concat", "split", "gather", "layer_normalization", "rotation"})
 """Kinds that keep them apart where none of their axes is the tokens' one."""
 
 

@@ -51,7 +51,7 @@ def _of(*kinds: str) -> Callable[[Rule], Rule]:
     return register
 
 
-@_of("activation", "eltwise", "is_special", "reorder", "trigonometry", "where")
+@_of("activation", "eltwise", "is_special", "reorder", "rotation", "trigonometry", "where")
 def _broadcast(_: Any, inputs: Sequence[Shape], out: Shape, cut: Sequence[bool]) -> bool:
     return all(len(s) == len(out) if c else len(s) < len(out) or s[0] == 1 for s, c in zip(inputs, cut, strict=True))
 

@@ -33,6 +33,7 @@ from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.resize import Resize
+from clgraph.ops.rotation import Rotation
 from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.space import Shuffle
@@ -128,9 +129,11 @@ KEPT = {
     "a scale a channel": (Quantize(axis=1), (6, 4), (4,)),
     "scales of blocks": (Quantize(axis=1, block=2), (6, 4), (6, 2)),
     "places": (GridSample(), (6, 2, 4, 4), (6, 3, 3, 2)),
+    "angles for all": (Rotation(), (6, 2, 8), (1, 2, 4), (1, 2, 4)),
+    "angles of each entry": (Rotation(), (6, 2, 8), (6, 2, 3), (6, 2, 3)),
     "attention": (Attention(), (6, 2, 3, 4), (6, 2, 4, 5), (6, 2, 5, 4), (1, 1, 3, 5)),
 }
-INPUTS = {"concat": 2, "matrices": 2, "places": 2, "attention": 3, "scales of blocks": 2}
+INPUTS = {"angles of each entry": 3, "concat": 2, "matrices": 2, "places": 2, "attention": 3, "scales of blocks": 2}
 """How many of the shapes are inputs; the first alone where nothing is said."""
 
 
@@ -183,6 +186,7 @@ MIXED = {
     "scales of blocks of entries": (Quantize(axis=0, block=2), (6, 4), (3, 4)),
     "scales of blocks that are known": (Quantize(axis=1, block=2), (6, 4), (6, 2)),
     "places for all": (GridSample(), (6, 2, 4, 4), (1, 3, 3, 2)),
+    "known angles of each entry": (Rotation(), (6, 2, 8), (6, 2, 4), (6, 2, 4)),
     "keys of all entries": (Attention(), (6, 4), (4, 6), (6, 4)),
 }
 
