@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from clgraph.errors import ClgraphError, InputError
@@ -158,21 +157,40 @@ class InferenceSession(Session):
             Fail: Shapes do not fit, or the run was terminated.
             RuntimeException: It failed otherwise.
         """
-        if run_options is None and self._trace is None and (not output_names or output_names == self._names):
-            try:
-                found = self._model.run_quickly(input_feed)
-            except ClgraphError:
-                with statuses():
-                    raise
-            if found is not None:
-                return [found[name] for name in self._names]
-        names = self._wanted(output_names)
+        found = self._quickly(output_names, input_feed, run_options)
+        if found is None:
+            found = self._traced(self._wanted(output_names), self._given(input_feed, run_options), run_options)
+        return found
+
+    def _quickly(
+        self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], options: RunOptions | None
+    ) -> list[Any] | None:
+        """Return all results of *feeds* that are just like those of the run before; else ``None``."""
+        if options is not None or self._trace is not None or (output_names and output_names != self._names):
+            return None
+        try:
+            found = self._model.run_quickly(feeds)
+        except ClgraphError:
+            with statuses():
+                raise
+        return None if found is None else [found[name] for name in self._names]
+
+    def _traced(self, names: Sequence[str], given: Mapping[str, Any], options: RunOptions | None) -> list[Any]:
+        """Return the results in the order of *names*, and note in the trace, if there is one, what takes how long."""
         start = time.monotonic_ns()
-        results = self._run(names, input_feed, run_options)
+        results = self._run(names, given, options)
         if self._trace is not None:
             self._trace.note("model_run", "Session", start)
-            self._trace.profile(self._model, self._feeds.taken(input_feed), self._assigned())
+            self._trace.profile(self._model_for(given), given, self._assigned())
         return [results[name] for name in names]
+
+    def _given(self, feeds: Mapping[str, Any], options: RunOptions | None) -> dict[str, Any]:
+        """Return *feeds* and those of adapters as the model takes them."""
+        _check_options(options)
+        if options is not None and options.adapted:
+            self._feeds.check_names(feeds)
+            feeds = {**feeds, **options.adapted}
+        return self._feeds.taken(feeds)
 
     def _wanted(self, output_names: Sequence[str] | None) -> list[str]:
         if not output_names:
@@ -192,16 +210,11 @@ class InferenceSession(Session):
     def _run(
         self,
         names: Sequence[str],
-        feeds: Mapping[str, Any],
+        given: Mapping[str, Any],
         options: RunOptions | None,
         places: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Return the results by name, those with *places* in them."""
-        _check_options(options)
-        if options is not None and options.adapted:
-            self._feeds.check_names(feeds)
-            feeds = {**feeds, **options.adapted}
-        given = self._feeds.taken(feeds)
         cancellation: Cancellation | None = None if options is None else options.cancellation
         outputs: Any = None if names == self._names else list(dict.fromkeys(names))
         if places:
@@ -235,18 +248,21 @@ class InferenceSession(Session):
             RefusedError: A feed is nothing that an array can be made of. Other errors go to the callback.
             MismatchError: An argument is of another type.
         """
-        with suppress(StatusError):
-            self._wanted(output_names)
-            self._feeds.taken(input_feed)
+        refused, names, given = "", self._names, dict[str, Any]()
+        try:
+            names, given = self._wanted(output_names), self._given(input_feed, run_options)
+        except StatusError as error:
+            refused = error.message
         if not callable(callback):
             raise MismatchError(f"callback is a function, not {type(callback).__name__}")
-        _check_options(run_options)
 
         def call() -> None:
+            results, problem = list[Any](), refused
             try:
-                results, problem = self.run(output_names, input_feed, run_options), ""
+                if not refused:
+                    results = self._quickly(names, given, run_options) or self._traced(names, given, run_options)
             except ClgraphError as error:
-                results, problem = [], error.message if isinstance(error, StatusError) else str(error)
+                problem = error.message if isinstance(error, StatusError) else str(error)
             callback(results, user_data, problem)
 
         self._queue.submit(call)
@@ -290,7 +306,7 @@ class InferenceSession(Session):
                 raise InvalidArgument("At least one output should be requested.")
             names = self._wanted(list(iobinding.places))
             places = {name: v.numpy() for name, v in iobinding.places.items() if v is not None}
-            results = self._run(names, iobinding.inputs, run_options, places)
+            results = self._run(names, self._given(iobinding.inputs, run_options), run_options, places)
         iobinding.keep([iobinding.places.get(name) or OrtValue(results[name]) for name in names])
 
     def get_inputs(self) -> list[NodeArg]:
