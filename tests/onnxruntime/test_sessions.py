@@ -327,11 +327,17 @@ def test_terminate_ends_a_run_and_can_be_taken_back() -> None:
 
 
 def test_what_is_fed_over_an_initialiser_is_traced(tmp_path: Path) -> None:
+    clip = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+    clip (float[4] x, float[4] w, float high) => (float[4] y) <float[4] w = {0, 0, 0, 0}, float high = {1}> {
+        sum = Add (x, w)
+        y = Clip (sum, , high)
+    }""")
     options = ours.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "trace")
-    own = ours.InferenceSession(overridable().SerializeToString(), options, providers=HOST)
+    own = ours.InferenceSession(clip.SerializeToString(), options, providers=HOST)
     x, w = np.arange(4, dtype=np.float32), np.full(4, 7, np.float32)
-    np.testing.assert_array_equal(own.run(None, {"x": x, "w": w})[0], (x + w).reshape(2, 2))
+    np.testing.assert_array_equal(own.run(None, {"x": x, "w": w})[0], np.ones(4))
+    np.testing.assert_array_equal(own.run(None, {"x": x, "high": np.float32(2)})[0], [0, 1, 2, 2])
     assert "Node" in Path(own.end_profiling()).read_text()
 
 
