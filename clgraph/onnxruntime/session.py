@@ -11,15 +11,13 @@ from clgraph.errors import ClgraphError, InputError
 from clgraph.model.model import Model
 from clgraph.model.run_queue import RunQueue
 from clgraph.network.cancelling import Cancellation
-from clgraph.onnxruntime.base import Session
 from clgraph.onnxruntime.binding import IOBinding
-from clgraph.onnxruntime.described import ModelMetadata, NodeArg, OrtEpAssignedSubgraph, assigned, output_args
+from clgraph.onnxruntime.described_session import DescribedSession
 from clgraph.onnxruntime.feeds import Feeds
 from clgraph.onnxruntime.forked import FORKING, HOST, elsewhere, made
-from clgraph.onnxruntime.hardware import OrtEpDevice, device_of
 from clgraph.onnxruntime.loading import checked_source, recipe_of
 from clgraph.onnxruntime.notes import log, say_once
-from clgraph.onnxruntime.options import ASSIGNMENT, NO_CPU, SessionOptions
+from clgraph.onnxruntime.options import NO_CPU, SessionOptions
 from clgraph.onnxruntime.profiling import Trace
 from clgraph.onnxruntime.providers import Provided, check_known, provided, provided_or_cpu
 from clgraph.onnxruntime.run_options import RunOptions
@@ -33,10 +31,8 @@ Callback = Callable[[list[Any], Any, str], object]
 """Takes the results, what the caller has given for it, and an error's text, empty where there is none."""
 
 
-class InferenceSession(Session):
+class InferenceSession(DescribedSession):
     """A model, compiled for a device. Calls from several threads are served one after the other."""
-
-    _model: Model
 
     def __init__(
         self,
@@ -123,20 +119,12 @@ class InferenceSession(Session):
         if self._options.asks_for(NO_CPU) and self._model.device.kind in ("cpu", HOST):
             raise Fail(f"the session would run on {self._model.device.name}, and its options refuse CPUs ({NO_CPU})")
         self._describe()
+        self._feeds = Feeds(self._model.inputs, self._overridable)
+        self._names = list(self._model.output_names)
+        self._others: dict[frozenset[str], Model] = {}
         log.info("session for %s, compiled in %.0f ms", ", ".join(asked.options), (time.monotonic_ns() - start) / 1e6)
         if self._trace is not None:
             self._trace.note("session_initialization", "Session", start)
-
-    def _describe(self) -> None:
-        model = self._model
-        # Before version 4 of the format every initialiser was an input, too, and could not be fed.
-        self._overridable = model.overridable if model.about.ir_version > 3 else ()
-        self._feeds = Feeds(model.inputs, self._overridable)
-        self._input_args = [NodeArg.of(s) for s in model.inputs]
-        self._output_args: list[NodeArg] = []
-        self._overridable_args = [NodeArg.of(s) for s in self._overridable]
-        self._names = list(model.output_names)
-        self._others: dict[frozenset[str], Model] = {}
 
     def run(
         self,
@@ -309,53 +297,6 @@ class InferenceSession(Session):
             results = self._run(names, self._given(iobinding.inputs, run_options), run_options, places)
         iobinding.keep([iobinding.places.get(name) or OrtValue(results[name]) for name in names])
 
-    def get_inputs(self) -> list[NodeArg]:
-        """Return the inputs that have to be fed."""
-        return list(self._input_args)
-
-    def get_outputs(self) -> list[NodeArg]:
-        """Return the outputs."""
-        if not self._output_args:
-            self._output_args = output_args(self._model, self._source)
-        return list(self._output_args)
-
-    def get_overridable_initializers(self) -> list[NodeArg]:
-        """Return the inputs that the model has values for."""
-        return list(self._overridable_args)
-
-    def get_input_epdevices(self) -> list[OrtEpDevice]:
-        """Return the device that the session runs on, once an input."""
-        return device_of(next(iter(self._provided.options)), self._model.device.name) * len(self._input_args)
-
-    def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
-        """Return the nodes of the model's graph under the provider in use, if the options ask for them.
-
-        Raises:
-            Fail: The entry ``session.record_ep_graph_assignment_info`` of their configuration is not ``"1"``.
-        """
-        if not self._options.asks_for(ASSIGNMENT):
-            raise Fail(f'session configuration {ASSIGNMENT} must be "1" to tell which provider has which nodes')
-        return [self._assigned()]
-
-    def _assigned(self) -> OrtEpAssignedSubgraph:
-        return assigned(next(iter(self._provided.options)), self._source)
-
-    def get_modelmeta(self) -> ModelMetadata:
-        """Return what the model's file says of itself."""
-        return ModelMetadata.of(self._model)
-
-    def get_session_options(self) -> SessionOptions:
-        """Return the options."""
-        return self._options
-
-    def get_providers(self) -> list[str]:
-        """Return the names of the providers in use."""
-        return list(self._provided.options)
-
-    def get_provider_options(self) -> dict[str, dict[str, str]]:
-        """Return the options of each provider in use."""
-        return {name: dict(options) for name, options in self._provided.options.items()}
-
     def create_ortvalue_from_shape_and_type(
         self,
         shape: Sequence[int],
@@ -378,11 +319,6 @@ class InferenceSession(Session):
         """
         self._trace, closing, self._closing = None, self._closing, None
         return "" if closing is None else str(closing())
-
-    @property
-    def model(self) -> Model:
-        """The compiled model."""
-        return self._model
 
 
 def _check_options(options: object) -> None:
