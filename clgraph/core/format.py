@@ -81,23 +81,3 @@ def feature_blocked(rank: int, size: int = 16) -> Format:
 def channels_last(rank: int) -> Format:
     """Return byxf (rank 4) and its relatives: axis 1 innermost."""
     return Format((0, *range(2, rank), 1))
-
-
-def parse_format(text: str) -> Format:
-    """Return the format that prints as *text*; raises ``OptionError`` for text that no format prints as.
-
-    Inverse of ``str`` for formats with axis letters of rank 1 to 5.
-    """
-    if text == "scalar":
-        return Format(())
-    blocks = re.findall(r"_([a-z])sv(\d+)", text)
-    order = re.sub(r"(?:_[a-z]sv\d+)+$", "", text).replace("s_", "").replace("_", "")
-    order = order[:-1] if order.endswith("s") else order
-    letters = next((v for v in (axis_letters(r) for r in range(9)) if sorted(v) == sorted(order)), None)
-    if letters is not None:
-        result = Format(
-            tuple(letters.index(c) for c in order), tuple((letters.index(c), int(n)) for c, n in blocks if c in letters)
-        )
-        if str(result) == text:
-            return result
-    raise OptionError(f"{text!r} is not a memory format; examples: bfyx, byxf, b_fs_yx_fsv16")

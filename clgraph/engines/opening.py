@@ -184,7 +184,7 @@ def placement_of(options: Settings) -> dict[str, Any]:
     return {
         "placement": tuple((pattern, find_device(to).info.name) for pattern, to in options.placement),
         "fallback": tuple(find_device(name).info.name for name in options.placement_fallback),
-        "free": tuple(find_device(name).info.name for name in _several(options.device)),
+        "free": tuple(find_device(name).info.name for name in several(options.device)),
     }
 
 
@@ -223,10 +223,11 @@ def _classes(options: Settings, wanted: Collection[Device]) -> dict[str, str]:
 
 def _names(options: Settings) -> list[str]:
     """Return the names of the devices that *options* ask for, the default one first."""
-    return [*_several(options.device), *(to for _, to in options.placement), *options.placement_fallback]
+    return [*several(options.device), *(to for _, to in options.placement), *options.placement_fallback]
 
 
-def _several(device: str) -> list[str]:
+def several(device: str) -> list[str]:
+    """Return the devices that the option *device* names."""
     return [name.strip() for name in device.split(",") if name.strip()] or ["auto"]
 
 

@@ -123,9 +123,7 @@ class Running(Remembering):
         if given and isinstance(given[0], dict | Mapping):
             given, (outputs,) = given[:1], (*given[1:], outputs)[:1]
         feeds = arranged(given, named, self._fed)
-        overridable = self.topology.overridable
-        if overridable and (overridden := feeds.keys() & overridable.keys()):
-            other = self._overriding(frozenset(overridden))
+        if (other := self._taking(feeds)) is not self:
             return other.run(feeds, outputs=outputs, tensors=tensors, timeout=timeout, cancellation=cancellation)
         arrays = self._arrays(feeds)
         foreign = {} if outputs is None else foreign_places(outputs)
@@ -172,8 +170,12 @@ class Running(Remembering):
             return None
         return latest, network.quick
 
-    def _overriding(self, names: frozenset[str]) -> Running:
-        """Return the model that is fed the inputs *names*, for which the topology has values."""
+    def _taking(self, feeds: Mapping[str, Any]) -> Running:
+        """Return the model that takes *feeds*: this one, or that which is fed what the topology has values for."""
+        overridable = self.topology.overridable
+        names = frozenset(feeds.keys() & overridable.keys()) if overridable else None
+        if not names:
+            return self
         self._check_open()
         with self._lock:
             if names not in self._others:
@@ -201,7 +203,10 @@ class Running(Remembering):
             DeviceError: The driver refuses it.
             ClosedError: The model was closed.
         """
-        arrays = self._arrays(arranged(given, named, self._fed))
+        feeds = arranged(given, named, self._fed)
+        if (other := self._taking(feeds)) is not self:
+            return other.enqueue(feeds, outputs=outputs, wait_for=wait_for)
+        arrays = self._arrays(feeds)
         with self._lock:
             return enqueue_network(self._network(arrays), arrays, outputs, wait_for)
 
@@ -233,12 +238,18 @@ class Running(Remembering):
 
     def profile(self, feeds: Mapping[str, Any]) -> Profile:
         """Run once with the clock on each node; raises as :meth:`run`."""
+        return self._taking(feeds)._profile(feeds)
+
+    def watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
+        """Run once, node by node, with *watcher* told what each reads and makes; returns and raises as :meth:`run`."""
+        return self._taking(feeds)._watch(feeds, watcher)
+
+    def _profile(self, feeds: Mapping[str, Any]) -> Profile:
         arrays = self._host_arrays(feeds)
         with self._lock:
             return self._network(arrays).profile(arrays)
 
-    def watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
-        """Run once, node by node, with *watcher* told what each reads and makes; returns and raises as :meth:`run`."""
+    def _watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
         arrays = self._host_arrays(feeds)
         with self._lock:
             return self._network(arrays).watch(arrays, watcher)

@@ -5,22 +5,19 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from clgraph.errors import ClgraphError, InputError
 from clgraph.model.model import Model
 from clgraph.model.run_queue import RunQueue
 from clgraph.network.cancelling import Cancellation
-from clgraph.onnxruntime.base import Session
 from clgraph.onnxruntime.binding import IOBinding
-from clgraph.onnxruntime.described import ModelMetadata, NodeArg, OrtEpAssignedSubgraph, assigned, output_args
+from clgraph.onnxruntime.described_session import DescribedSession
 from clgraph.onnxruntime.feeds import Feeds
 from clgraph.onnxruntime.forked import FORKING, HOST, elsewhere, made
-from clgraph.onnxruntime.hardware import OrtEpDevice, device_of
 from clgraph.onnxruntime.loading import checked_source, recipe_of
 from clgraph.onnxruntime.notes import log, say_once
-from clgraph.onnxruntime.options import ASSIGNMENT, NO_CPU, SessionOptions
+from clgraph.onnxruntime.options import NO_CPU, SessionOptions
 from clgraph.onnxruntime.profiling import Trace
 from clgraph.onnxruntime.providers import Provided, check_known, provided, provided_or_cpu
 from clgraph.onnxruntime.run_options import RunOptions
@@ -34,10 +31,8 @@ Callback = Callable[[list[Any], Any, str], object]
 """Takes the results, what the caller has given for it, and an error's text, empty where there is none."""
 
 
-class InferenceSession(Session):
+class InferenceSession(DescribedSession):
     """A model, compiled for a device. Calls from several threads are served one after the other."""
-
-    _model: Model
 
     def __init__(
         self,
@@ -124,20 +119,12 @@ class InferenceSession(Session):
         if self._options.asks_for(NO_CPU) and self._model.device.kind in ("cpu", HOST):
             raise Fail(f"the session would run on {self._model.device.name}, and its options refuse CPUs ({NO_CPU})")
         self._describe()
+        self._feeds = Feeds(self._model.inputs, self._overridable)
+        self._names = list(self._model.output_names)
+        self._others: dict[frozenset[str], Model] = {}
         log.info("session for %s, compiled in %.0f ms", ", ".join(asked.options), (time.monotonic_ns() - start) / 1e6)
         if self._trace is not None:
             self._trace.note("session_initialization", "Session", start)
-
-    def _describe(self) -> None:
-        model = self._model
-        # Before version 4 of the format every initialiser was an input, too, and could not be fed.
-        self._overridable = model.overridable if model.about.ir_version > 3 else ()
-        self._feeds = Feeds(model.inputs, self._overridable)
-        self._input_args = [NodeArg.of(s) for s in model.inputs]
-        self._output_args: list[NodeArg] = []
-        self._overridable_args = [NodeArg.of(s) for s in self._overridable]
-        self._names = list(model.output_names)
-        self._others: dict[frozenset[str], Model] = {}
 
     def run(
         self,
@@ -158,21 +145,40 @@ class InferenceSession(Session):
             Fail: Shapes do not fit, or the run was terminated.
             RuntimeException: It failed otherwise.
         """
-        if run_options is None and self._trace is None and (not output_names or output_names == self._names):
-            try:
-                found = self._model.run_quickly(input_feed)
-            except ClgraphError:
-                with statuses():
-                    raise
-            if found is not None:
-                return [found[name] for name in self._names]
-        names = self._wanted(output_names)
+        found = self._quickly(output_names, input_feed, run_options)
+        if found is None:
+            found = self._traced(self._wanted(output_names), self._given(input_feed, run_options), run_options)
+        return found
+
+    def _quickly(
+        self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], options: RunOptions | None
+    ) -> list[Any] | None:
+        """Return all results of *feeds* that are just like those of the run before; else ``None``."""
+        if options is not None or self._trace is not None or (output_names and output_names != self._names):
+            return None
+        try:
+            found = self._model.run_quickly(feeds)
+        except ClgraphError:
+            with statuses():
+                raise
+        return None if found is None else [found[name] for name in self._names]
+
+    def _traced(self, names: Sequence[str], given: Mapping[str, Any], options: RunOptions | None) -> list[Any]:
+        """Return the results in the order of *names*, and note in the trace, if there is one, what takes how long."""
         start = time.monotonic_ns()
-        results = self._run(names, input_feed, run_options)
+        results = self._run(names, given, options)
         if self._trace is not None:
             self._trace.note("model_run", "Session", start)
-            self._trace.profile(self._model, self._feeds.taken(input_feed), self._assigned())
+            self._trace.profile(self._model_for(given), given, self._assigned())
         return [results[name] for name in names]
+
+    def _given(self, feeds: Mapping[str, Any], options: RunOptions | None) -> dict[str, Any]:
+        """Return *feeds* and those of adapters as the model takes them."""
+        _check_options(options)
+        if options is not None and options.adapted:
+            self._feeds.check_names(feeds)
+            feeds = {**feeds, **options.adapted}
+        return self._feeds.taken(feeds)
 
     def _wanted(self, output_names: Sequence[str] | None) -> list[str]:
         if not output_names:
@@ -192,16 +198,11 @@ class InferenceSession(Session):
     def _run(
         self,
         names: Sequence[str],
-        feeds: Mapping[str, Any],
+        given: Mapping[str, Any],
         options: RunOptions | None,
         places: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Return the results by name, those with *places* in them."""
-        _check_options(options)
-        if options is not None and options.adapted:
-            self._feeds.check_names(feeds)
-            feeds = {**feeds, **options.adapted}
-        given = self._feeds.taken(feeds)
         cancellation: Cancellation | None = None if options is None else options.cancellation
         outputs: Any = None if names == self._names else list(dict.fromkeys(names))
         if places:
@@ -235,18 +236,21 @@ class InferenceSession(Session):
             RefusedError: A feed is nothing that an array can be made of. Other errors go to the callback.
             MismatchError: An argument is of another type.
         """
-        with suppress(StatusError):
-            self._wanted(output_names)
-            self._feeds.taken(input_feed)
+        refused, names, given = "", self._names, dict[str, Any]()
+        try:
+            names, given = self._wanted(output_names), self._given(input_feed, run_options)
+        except StatusError as error:
+            refused = error.message
         if not callable(callback):
             raise MismatchError(f"callback is a function, not {type(callback).__name__}")
-        _check_options(run_options)
 
         def call() -> None:
+            results, problem = list[Any](), refused
             try:
-                results, problem = self.run(output_names, input_feed, run_options), ""
+                if not refused:
+                    results = self._quickly(names, given, run_options) or self._traced(names, given, run_options)
             except ClgraphError as error:
-                results, problem = [], error.message if isinstance(error, StatusError) else str(error)
+                problem = error.message if isinstance(error, StatusError) else str(error)
             callback(results, user_data, problem)
 
         self._queue.submit(call)
@@ -290,55 +294,8 @@ class InferenceSession(Session):
                 raise InvalidArgument("At least one output should be requested.")
             names = self._wanted(list(iobinding.places))
             places = {name: v.numpy() for name, v in iobinding.places.items() if v is not None}
-            results = self._run(names, iobinding.inputs, run_options, places)
+            results = self._run(names, self._given(iobinding.inputs, run_options), run_options, places)
         iobinding.keep([iobinding.places.get(name) or OrtValue(results[name]) for name in names])
-
-    def get_inputs(self) -> list[NodeArg]:
-        """Return the inputs that have to be fed."""
-        return list(self._input_args)
-
-    def get_outputs(self) -> list[NodeArg]:
-        """Return the outputs."""
-        if not self._output_args:
-            self._output_args = output_args(self._model, self._source)
-        return list(self._output_args)
-
-    def get_overridable_initializers(self) -> list[NodeArg]:
-        """Return the inputs that the model has values for."""
-        return list(self._overridable_args)
-
-    def get_input_epdevices(self) -> list[OrtEpDevice]:
-        """Return the device that the session runs on, once an input."""
-        return device_of(next(iter(self._provided.options)), self._model.device.name) * len(self._input_args)
-
-    def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
-        """Return the nodes of the model's graph under the provider in use, if the options ask for them.
-
-        Raises:
-            Fail: The entry ``session.record_ep_graph_assignment_info`` of their configuration is not ``"1"``.
-        """
-        if not self._options.asks_for(ASSIGNMENT):
-            raise Fail(f'session configuration {ASSIGNMENT} must be "1" to tell which provider has which nodes')
-        return [self._assigned()]
-
-    def _assigned(self) -> OrtEpAssignedSubgraph:
-        return assigned(next(iter(self._provided.options)), self._source)
-
-    def get_modelmeta(self) -> ModelMetadata:
-        """Return what the model's file says of itself."""
-        return ModelMetadata.of(self._model)
-
-    def get_session_options(self) -> SessionOptions:
-        """Return the options."""
-        return self._options
-
-    def get_providers(self) -> list[str]:
-        """Return the names of the providers in use."""
-        return list(self._provided.options)
-
-    def get_provider_options(self) -> dict[str, dict[str, str]]:
-        """Return the options of each provider in use."""
-        return {name: dict(options) for name, options in self._provided.options.items()}
 
     def create_ortvalue_from_shape_and_type(
         self,
@@ -362,11 +319,6 @@ class InferenceSession(Session):
         """
         self._trace, closing, self._closing = None, self._closing, None
         return "" if closing is None else str(closing())
-
-    @property
-    def model(self) -> Model:
-        """The compiled model."""
-        return self._model
 
 
 def _check_options(options: object) -> None:

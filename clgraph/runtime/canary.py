@@ -91,17 +91,19 @@ class Subject:
 def decide(subject: Subject, records: Sequence[InstructionSet], folder: Path) -> Decision:
     """Return the first of *records* for which the device computes rightly; warns of each that it passes over.
 
+    A record with optional features is tried without each of them before the next one is.
+
     Args:
         folder: Of the verdicts; one that cannot be written costs a trial in every process.
     """
     notes: list[str] = []
-    for record in records:
+    for record in chain.from_iterable(record.attempts for record in records):
         found = verdict(subject, record, folder)
         if not found.why:
             for note in notes:
-                warnings.warn(f"{subject.device}: {note}; {record.name} is used", stacklevel=2)
+                warnings.warn(f"{subject.device}: {note}; {record.label} is used", stacklevel=2)
             return Decision(record, rates=found.rates, notes=tuple(notes))
-        notes.append(f"instruction set {record.name} is not used: {found.why}")
+        notes.append(f"instruction set {record.label} is not used: {found.why}")
     return Decision(records[-1], refusal="; ".join(notes), notes=tuple(notes))
 
 

@@ -83,8 +83,21 @@ class InstructionSet:
     @property
     def identity(self) -> str:
         """Text that is different for records that compile to different code."""
-        further = "".join(f" {name}" for name, _ in self.optional if name in self.features)
-        return f"{self.name} {self.cpu} {self.built_in} {self.simd}{further}"
+        return " ".join([f"{self.name} {self.cpu} {self.built_in} {self.simd}", *self._further])
+
+    @property
+    def label(self) -> str:
+        """The name with the optional features that are there."""
+        return f"{self.name} with {' and '.join(self._further)}" if self._further else self.name
+
+    @property
+    def attempts(self) -> tuple[InstructionSet, ...]:
+        """The record, and the same without each of its optional features."""
+        return (self, *(replace(self, features=self.features - {name}) for name in self._further))
+
+    @property
+    def _further(self) -> list[str]:
+        return [name for name, _ in self.optional if name in self.features]
 
     def on(self, flags: frozenset[str]) -> InstructionSet:
         """Return the record with the optional features of a CPU with *flags*."""

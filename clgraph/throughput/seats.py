@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clgraph.core.frozen import frozen
+from clgraph.engines.opening import several
 from clgraph.errors import OptionError
 from clgraph.runtime.device import find_device
 
@@ -23,7 +24,7 @@ class Seat:
 
 def default_streams(device: str, threads: int | None) -> int:
     """Return the number of streams where nobody has said or measured anything: one a core, two a GPU."""
-    return sum(_threads(name, threads) or _OTHERS.get(find_device(name).info.kind, 1) for name in _several(device))
+    return sum(_threads(name, threads) or _OTHERS.get(find_device(name).info.kind, 1) for name in several(device))
 
 
 def seats(device: str, threads: int | None, streams: int) -> list[Seat]:
@@ -38,7 +39,7 @@ def seats(device: str, threads: int | None, streams: int) -> list[Seat]:
     """
     if not isinstance(streams, int) or streams < 1:
         raise OptionError(f"streams={streams!r} is not a number of streams")
-    devices, found = _several(device), []
+    devices, found = several(device), []
     for number in range(streams):
         name = devices[number % len(devices)]
         have, sharing = _threads(name, threads), len(range(number % len(devices), streams, len(devices)))

@@ -24,6 +24,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.transpose import Transpose
+from tests.support.family_models import numbers
 from tests.support.graphs import FLOAT, graph
 from tests.support.members import compare, random_members
 from tests.support.open_branches import random_branching_model
@@ -64,10 +65,6 @@ class Placed(Composite):
         places = np.zeros(c.layout(c.inputs[0]).shape[2:], np.float32)
         self.made.append(places.nbytes)
         return (c.add(Eltwise("add"), c.inputs[0], c.constant(places)),)
-
-
-def numbers(*shape: int) -> np.ndarray:
-    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
 
 
 def picking(limit: bool) -> Topology:

@@ -14,7 +14,7 @@ import pytest
 from onnx import helper
 
 from clgraph.compilation.sources import read_source
-from tests.support.family_models import SOURCES, tally_of
+from tests.support.family_models import SOURCES, numbers, tally_of
 from tests.support.graphs import FLOAT
 from tests.support.halves import in_float16
 from tests.support.members import Tally, compare, random_members
@@ -26,10 +26,6 @@ pytestmark = pytest.mark.opencl
 
 node = helper.make_node
 CLASSES = pytest.mark.parametrize("device_class", ["cpu", "gpu"])
-
-
-def numbers(*shape: int) -> np.ndarray:
-    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
 
 
 def both_ways(

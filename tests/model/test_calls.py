@@ -13,7 +13,6 @@ from onnx import TensorProto, helper
 
 import clgraph
 from clgraph.errors import InputError, UnsupportedError
-from tests.support.models import small_model
 from tests.support.ort_models import identity, two_inputs
 
 A, B = np.array([1, 2, 3], np.float32), np.array([10, 20, 30], np.float32)
@@ -179,7 +178,11 @@ def test_overridable_initialisers_are_fed_or_not(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found(x, w=w), (x + w).reshape(2, 2))
         np.testing.assert_array_equal(found(x, s=np.array([4, 1])), (x + 2).reshape(4, 1))
         np.testing.assert_array_equal(found(x), (x + 2).reshape(2, 2))
-    small_model()
+        assert found.profile({"x": x, "w": w}).commands
+        told: dict[Any, Any] = {}
+        watcher = types.SimpleNamespace(before=told.setdefault, after=told.setdefault)
+        np.testing.assert_array_equal(found.watch({"x": x, "w": w}, watcher)["y"], (x + w).reshape(2, 2))
+        assert told
 
 
 def test_a_value_that_decided_what_was_compiled_is_fed_only_to_a_model_that_is_compiled_for_it() -> None:

@@ -304,6 +304,18 @@ def test_an_asynchronous_run_tells_its_callback() -> None:
         own.run_async(None, {}, callback, None)
 
 
+def test_feeds_of_an_asynchronous_run_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = ours.InferenceSession(identity(), providers=HOST)
+    taken, told, done = own._feeds.taken, list[Any](), threading.Event()
+    looked: list[Any] = []
+    monkeypatch.setattr(own._feeds, "taken", lambda feeds: looked.append(feeds) or taken(feeds))
+    feeds = {"x": [[1, 2, 3]]}
+    own.run_async(None, feeds, lambda results, *_: (told.append(results), done.set()), None)
+    assert done.wait(30)
+    np.testing.assert_array_equal(told[0][0], feeds["x"])
+    assert looked == [feeds]
+
+
 def test_terminate_ends_a_run_and_can_be_taken_back() -> None:
     own = ours.InferenceSession(identity(), providers=HOST)
     options, feeds = ours.RunOptions(), {"x": np.ones((1, 3), np.float32)}
@@ -312,6 +324,21 @@ def test_terminate_ends_a_run_and_can_be_taken_back() -> None:
         own.run(None, feeds, options)
     options.terminate = False
     assert len(own.run(None, feeds, options)) == 1
+
+
+def test_what_is_fed_over_an_initialiser_is_traced(tmp_path: Path) -> None:
+    clip = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+    clip (float[4] x, float[4] w, float high) => (float[4] y) <float[4] w = {0, 0, 0, 0}, float high = {1}> {
+        sum = Add (x, w)
+        y = Clip (sum, , high)
+    }""")
+    options = ours.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "trace")
+    own = ours.InferenceSession(clip.SerializeToString(), options, providers=HOST)
+    x, w = np.arange(4, dtype=np.float32), np.full(4, 7, np.float32)
+    np.testing.assert_array_equal(own.run(None, {"x": x, "w": w})[0], np.ones(4))
+    np.testing.assert_array_equal(own.run(None, {"x": x, "high": np.float32(2)})[0], [0, 1, 2, 2])
+    assert "Node" in Path(own.end_profiling()).read_text()
 
 
 @pytest.mark.opencl

@@ -38,16 +38,11 @@ from clgraph.ops.trigonometry import Trigonometric
 from clgraph.selector.choose import candidates
 from clgraph.selector.query import Query
 from tests.ops.test_attention import natural_size
-from tests.support.check_op import check_op
+from tests.support.check_op import check_op, magnitude
 
 TYPES = pytest.mark.parametrize("dtype", [DType.BF16, DType.F64], ids=str)
 POSITIVE = {0: lambda rng, shape: rng.uniform(0.25, 4, shape)}
 WINDOW = ((1, 1), (1, 1), ((1, 1), (1, 1)))
-
-
-def magnitude(primitive):
-    """Return the scale of sums of products: the reference of absolute values."""
-    return lambda *arrays: primitive.reference(*map(np.abs, arrays))[0]
 
 
 @pytest.mark.opencl

@@ -9,7 +9,7 @@ from clgraph.errors import ShapeError
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from tests.support.check_op import check_op
+from tests.support.check_op import check_op, magnitude
 from tests.support.onnx_case import agree
 
 SHAPES = [
@@ -55,16 +55,12 @@ DEVICE_SHAPES = [
 ]
 
 
-def _scale(primitive):
-    return lambda *arrays: primitive.reference(*map(np.abs, arrays))[0]
-
-
 @pytest.mark.opencl
 @pytest.mark.parametrize("shapes", DEVICE_SHAPES)
 @pytest.mark.parametrize("constant", [(), (1,)])
 def test_every_implementation_is_within_the_bound_of_its_sum(shapes, constant, engine):
     # A sum of K products rounds K times.
-    check_op(engine, MatMul(), *shapes, ulps=shapes[0][-1] + 1, scale=_scale(MatMul()), constant=constant)
+    check_op(engine, MatMul(), *shapes, ulps=shapes[0][-1] + 1, scale=magnitude(MatMul()), constant=constant)
 
 
 @pytest.mark.opencl
@@ -73,9 +69,9 @@ def test_transposed_inputs_bias_and_fused_operations(transposed, engine):
     primitive = MatMul(*transposed)
     a, b = ((19, 37) if transposed[0] else (37, 19)), ((45, 19) if transposed[1] else (19, 45))
     fused = [(Activation("relu"), [], 0), (Eltwise("mul"), [(37, 1)], 0)]
-    scale = lambda a, b, c, m: _scale(primitive)(a, b, c) * np.abs(m)  # noqa: E731
+    scale = lambda a, b, c, m: magnitude(primitive)(a, b, c) * np.abs(m)  # noqa: E731
     check_op(engine, primitive, a, b, (45,), ulps=19 + 2 + 1, scale=scale, fused=fused)
-    check_op(engine, primitive, a, b, (37, 1), ulps=19 + 2, scale=_scale(primitive), dtype=DType.F16)
+    check_op(engine, primitive, a, b, (37, 1), ulps=19 + 2, scale=magnitude(primitive), dtype=DType.F16)
 
 
 @pytest.mark.opencl
@@ -93,7 +89,7 @@ def test_long_sums_are_sums_of_shorter_ones(rows, constant, engine):
             (rows, k),
             right,
             ulps=1024 + k / 1024,
-            scale=_scale(primitive),
+            scale=magnitude(primitive),
             constant=constant,
             draw={0: small, 1: ones},
             families=["normal"],

@@ -8,16 +8,12 @@ from onnx.reference import ReferenceEvaluator
 
 from clgraph.errors import ShapeError
 from clgraph.frontend.onnx_loader import load_onnx
-from tests.support.drawing import Call, Draw
+from tests.support.drawing import Call, Draw, normal
 from tests.support.onnx_case import agree, one_node, onnxruntime_outputs, reference_outputs
 
 F = np.float32
 BATCH, HEADS, SHARED, SIZE = 2, 4, 2, 16
 OPSETS = pytest.mark.parametrize("opset", [23, 24])
-
-
-def normal(rng, *shape):
-    return rng.standard_normal(shape).astype(F)
 
 
 def inputs(rng, tokens, keys=None, *, past=0, mask=None, lengths=None, flat=False, width=SIZE):

@@ -180,6 +180,23 @@ def test_the_widest_record_that_computes_rightly_is_taken_and_the_others_are_tol
     assert asked == ["avx512", "avx2", "sse2"], "each was tried once"
 
 
+@pytest.mark.parametrize("bad", ["amx_bf16", "vbmi"])
+def test_an_optional_feature_whose_trial_fails_is_left_out_alone(bad, tmp_path, monkeypatch):
+    def run(module, work, cpu_seconds):
+        features = work["record"]["features"]
+        return Outcome(why="it crashed (SIGILL)", died=True) if bad in features else Outcome(GOOD)
+
+    monkeypatch.setattr(child, "run", run)
+    wide = named("avx512_bf16").on(frozenset({"amx_bf16", "avx512vbmi"}))
+    with pytest.warns(UserWarning, match="is not used") as told:
+        decided = decide(SUBJECT, (wide, AVX512), tmp_path)
+    assert decided.record == replace(wide, features=wide.features - {bad})
+    message = str(told[0].message)
+    assert "avx512_bf16 with amx_bf16 and vbmi is not used: a trial of it failed: it crashed (SIGILL)" in message
+    other = {"amx_bf16": "vbmi", "vbmi": "amx_bf16"}[bad]
+    assert message.endswith(f"; avx512_bf16 with {other} is used")
+
+
 def test_where_none_computes_rightly_the_device_is_refused_in_one_sentence(children, tmp_path):
     children[0]["sse2"] = Outcome(why="it took more than 240 s of CPU time", died=True)
     decided = decide(SUBJECT, (SSE2,), tmp_path)

@@ -360,3 +360,8 @@ def _compare(what: str, got: Array, want: Array, dtype: DType, limit: Any, size:
         )
     sized = np.isfinite(size) & (unit * size > 0)
     return float((error[sized] / (unit * size[sized])).max()) if sized.any() else 0.0
+
+
+def magnitude(primitive: Primitive) -> Callable[..., Array]:
+    """Return the scale of sums of products: the reference of absolute values."""
+    return lambda *arrays: primitive.reference(*map(np.abs, arrays))[0]

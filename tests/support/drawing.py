@@ -68,3 +68,8 @@ class Draw:
     def scale(self) -> Array:
         """Return a scale of 8-bit integers."""
         return np.asarray(self.rng.uniform(0.01, 0.1), F)
+
+
+def normal(rng: np.random.Generator, *shape: int) -> Array:
+    """Return normal numbers of a shape."""
+    return rng.standard_normal(shape).astype(F)

@@ -153,3 +153,8 @@ def tally_of(
         if groups and (found := random_members(topology, groups, feeds, members, seed + i)):
             total.add(compare(name, topology, found, device, config))
     return total
+
+
+def numbers(*shape: int) -> np.ndarray:
+    """Return normal numbers, the same for each rank."""
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.graph.check import check
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Milestone, Program
@@ -101,3 +102,30 @@ def _reach(program: Program, passes: Sequence[Pass]) -> Sequence[Pass]:
         before: list[Pass] = [Partition()] if needed >= Milestone.PLACED else []
         return [*before, *passes]
     return passes
+
+
+def fused_into(program: Program) -> dict[str, list[str]]:
+    """Return what is fused into each node, by name."""
+    return {n.name: [f"{f.where} {f.primitive}" for f in n.fused] for n in program}
+
+
+def kinds(program: Program) -> list[str]:
+    """Return the kind of each node."""
+    return [n.primitive.kind for n in program]
+
+
+def names(program: Program) -> list[str]:
+    """Return the name of each node."""
+    return [n.name for n in program]
+
+
+def element_types(program: Program) -> dict[str, DType]:
+    """Return the element type of each node's first result, by name."""
+    return {n.name: n.output.layout.dtype for n in program}
+
+
+def grouped(net: Net, name: str, x: str, channels: int, out: int, groups: int, kernel: int = 1, **more: str) -> str:
+    """Add a convolution in groups with pads that keep the size, its weights and bias."""
+    pad = ((kernel // 2, kernel // 2),) * 2
+    w = net.data(f"{name}_w", out, channels // groups, kernel, kernel)
+    return net.add(name, Convolution((1, 1), (1, 1), pad, groups), x, w, net.data(f"{name}_b", out), **more)

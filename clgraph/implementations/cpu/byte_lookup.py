@@ -13,7 +13,7 @@ from clgraph.implementations.cpu.byte_moves import (
     looked_up,
     rows_refusal,
 )
-from clgraph.implementations.cpu.byte_products import BYTE_TILE
+from clgraph.implementations.cpu.byte_operands import BYTE_TILE
 from clgraph.ops.byte_lookup import BYTES, ByteLookup
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan

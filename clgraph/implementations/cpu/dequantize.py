@@ -14,7 +14,7 @@ from clgraph.implementations.cpu.byte_moves import (
     in_rows,
     rows_refusal,
 )
-from clgraph.implementations.cpu.byte_products import BYTE_TILE
+from clgraph.implementations.cpu.byte_operands import BYTE_TILE
 from clgraph.implementations.cpu.element_functions import FUNCTIONS, Computation
 from clgraph.implementations.cpu.element_types import FLOAT
 from clgraph.implementations.cpu.elements import ELEMENTS

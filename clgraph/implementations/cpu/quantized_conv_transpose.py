@@ -12,16 +12,9 @@ from clgraph.core.format import Format, feature_blocked
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import operand_proposals, square
 from clgraph.implementations.cpu.byte_ends import end_of, lookup_of, packed_operands
-from clgraph.implementations.cpu.byte_products import (
-    BYTE_TILE,
-    FLOAT_SCRATCH,
-    ConvBytesDesc,
-    byte_sizes,
-    packed_weights,
-    parameters_refusal,
-    products,
-    products_seconds,
-)
+from clgraph.implementations.cpu.byte_operands import BYTE_TILE, packed_weights, parameters_refusal
+from clgraph.implementations.cpu.byte_products import FLOAT_SCRATCH, ConvBytesDesc, products
+from clgraph.implementations.cpu.byte_sizes import byte_sizes, products_seconds
 from clgraph.implementations.cpu.fused_operations import operand_pitches, post_refusal
 from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, blocked_refusal, planes
 from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose, one_element

@@ -9,16 +9,15 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.byte_ends import end_of, packed_operands
-from clgraph.implementations.cpu.byte_products import (
+from clgraph.implementations.cpu.byte_operands import (
     BYTE_CONVOLUTION,
     byte_formats,
-    byte_sizes,
     packed_parameters,
     packed_weights,
     parameters_refusal,
-    products,
-    products_seconds,
 )
+from clgraph.implementations.cpu.byte_products import products
+from clgraph.implementations.cpu.byte_sizes import byte_sizes, products_seconds
 from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES, blocked_refusal
 from clgraph.ops.quantized_convolution import TERMS, QuantizedConvolution

@@ -21,7 +21,7 @@ from clgraph.implementations.cpu.byte_end_fields import (
     four_times,
 )
 from clgraph.implementations.cpu.byte_ends import end_of, listed_of, operand_refs, packed_operands, written
-from clgraph.implementations.cpu.byte_products import (
+from clgraph.implementations.cpu.byte_operands import (
     BYTE_CONVOLUTION,
     byte_formats,
     packed_parameters,

@@ -8,15 +8,9 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.byte_ends import end_of
-from clgraph.implementations.cpu.byte_products import (
-    BYTE_TILE,
-    byte_sizes,
-    packed_parameters,
-    packed_weights,
-    parameters_refusal,
-    products,
-    products_seconds,
-)
+from clgraph.implementations.cpu.byte_operands import BYTE_TILE, packed_parameters, packed_weights, parameters_refusal
+from clgraph.implementations.cpu.byte_products import products
+from clgraph.implementations.cpu.byte_sizes import byte_sizes, products_seconds
 from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.quantized_convolution import TERMS

@@ -14,7 +14,7 @@ from clgraph.implementations.cpu.byte_moves import (
     in_rows,
     rows_refusal,
 )
-from clgraph.implementations.cpu.byte_products import BYTE_TILE
+from clgraph.implementations.cpu.byte_operands import BYTE_TILE
 from clgraph.ops.static_quantize import StaticQuantize
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan

@@ -10,7 +10,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.cpu.byte_products import BYTE_TILE
+from clgraph.implementations.cpu.byte_operands import BYTE_TILE
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.quantized_convolution import QuantizedConvolutionBytes
 from clgraph.implementations.cpu.quantized_convolution_depthwise import QuantizedDepthwise

@@ -189,14 +189,14 @@ class StagedModel(Model):
             for model in self._models():
                 model.close()
 
-    def profile(self, feeds: Mapping[str, Any]) -> Profile:
+    def _profile(self, feeds: Mapping[str, Any]) -> Profile:
         """Run once with the clock on each node and on each stage that the host computes; raises as :meth:`run`."""
         arrays = self._host_arrays(feeds)
         clock = StageClock(time.perf_counter())
         self._run(arrays, clock)
         return Profile(tuple(clock.commands), time.perf_counter() - clock.begin)
 
-    def watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
+    def _watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
         """Run once; *watcher* is told of the nodes of compiled stages. Returns and raises as :meth:`run`."""
         results = self._run(self._host_arrays(feeds), watcher)
         return {name: array_of(result) for name, result in results.items()}

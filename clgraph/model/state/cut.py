@@ -6,31 +6,24 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from clgraph.core.dtype import DType
-from clgraph.core.frozen import frozen
-from clgraph.errors import ClgraphError
-from clgraph.graph.composite import Composite
 from clgraph.graph.layer import Layer
-from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
+from clgraph.model.state.axes import batch_axes, open_pasts, token_axes
 from clgraph.model.state.casts import uncast
+from clgraph.model.state.cut_topologies import Read, device, host
 from clgraph.model.state.doubles import merged
+from clgraph.model.state.keeping import NoStateError, fed_past, slots
 from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.masks import with_biases
 from clgraph.model.state.near import with_one_batch
 from clgraph.model.state.pairs import Cache, CacheLayout, Stack, StatePair
-from clgraph.model.state.parts import BIAS, LENGTHS, PLACES, STATE, Bias, Parts
+from clgraph.model.state.parts import BIAS, Bias, Parts
 from clgraph.model.state.presents import PRESENT, foretold
 from clgraph.model.state.sizes import sized
 from clgraph.model.state.spelled import gathered
 from clgraph.model.state.stacked import apart
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
-
-
-class NoStateError(ClgraphError):
-    """Nothing in the topology is a state; the message says why."""
 
 
 def cut(topology: Topology) -> Parts:
@@ -47,15 +40,6 @@ def cut(topology: Topology) -> Parts:
     return _Cut(merged(foretold(with_biases(gathered(sized(topology))))), stacks).parts()
 
 
-@frozen
-class _Read:
-    """What the device reads: inputs of the model that are *kept*, values of the host, and biases by their values."""
-
-    kept: tuple[str, ...]
-    crossing: tuple[str, ...]
-    biases: Mapping[str, Bias]
-
-
 @dataclass
 class _Cut:
     topology: Topology
@@ -68,7 +52,7 @@ class _Cut:
         for layer in top.layers:
             for name in layer.inputs:
                 self._readers.setdefault(name, []).append(layer)
-        attentions = [x for x in top.layers if isinstance(x.primitive, KeepsKeys) and self._past(x)]
+        attentions = [x for x in top.layers if isinstance(x.primitive, KeepsKeys) and fed_past(top, x)]
         if not attentions:
             raise NoStateError("no attention reads past keys and values that are inputs of the model")
         caches = self._caches(attentions)
@@ -76,18 +60,11 @@ class _Cut:
         computed, shapes_read = self._lengths(growing, caches)
         return self._assembled(attentions, caches, growing, computed, shapes_read)
 
-    def _past(self, layer: Layer) -> dict[str, str]:
-        """Return the inputs of the model that are the past keys and values of *layer*, by their names in its slots."""
-        assert isinstance(layer.primitive, KeepsKeys)
-        slots = zip(layer.primitive.slots(), layer.inputs, strict=True)
-        found = {name: x for name, x in slots if name in PAST and x in self.topology.inputs}
-        return found if len(found) == len(PAST) and len(layer.outputs) > 2 else {}
-
     def _caches(self, attentions: Sequence[Layer]) -> CacheLayout:
         results, found, at = {value: name for name, value in self.topology.outputs}, [], 0
         dtype: DType | None = None
         for layer in attentions:
-            past = self._past(layer)
+            past = fed_past(self.topology, layer)
             for name, present in zip((past["past_key"], past["past_value"]), layer.outputs[1:3], strict=True):
                 signature = self.topology.inputs[name]
                 shape = signature.shape or ()
@@ -112,7 +89,7 @@ class _Cut:
     def _pairs(self, layer: Layer, pasts: Mapping[str, Cache]) -> Iterable[StatePair]:
         """Yield what is fed back to an attention, by the names that the model has."""
         wholes = {part: s for s in self.stacks for part in s.inputs}
-        for name in self._past(layer).values():
+        for name in fed_past(self.topology, layer).values():
             pair = wholes.get(name, pasts[name])
             yield StatePair(pair.input, pair.output, grows=True, reader=f"{layer.primitive.kind} {layer.name!r}")
 
@@ -130,9 +107,7 @@ class _Cut:
         needed = outputs - {name for layer in attentions for name in layer.outputs[1:3]}
         for layer in reversed(top.layers):
             if layer in attentions:
-                assert isinstance(layer.primitive, KeepsKeys)
-                slots = zip(layer.primitive.slots(), layer.inputs, strict=True)
-                needed |= {name for slot, name in slots if slot not in ("told", "bias", *PAST)}
+                needed |= {name for slot, name in slots(layer) if slot not in ("told", "bias", *PAST)}
             elif needed & set(layer.outputs):
                 needed |= set(layer.inputs)
         free = [name for name in top.inputs if name not in pasts and not name.startswith(PRESENT)]
@@ -144,8 +119,7 @@ class _Cut:
         """Return the inputs ``[batch, N]`` of numbers that are added to scores, and whose N is no other input's."""
         inputs = self.topology.inputs
         batch = (inputs[caches.caches[0].input].shape or (None,))[0]
-        slots = [(slot, name) for x in attentions for slot, name in zip(_slots(x), x.inputs, strict=True)]
-        read = {name for slot, name in slots if slot in ("told", "bias")}
+        read = {name for x in attentions for slot, name in slots(x) if slot in ("told", "bias")}
         for layer in reversed(self.topology.layers):
             if read & set(layer.outputs) and not layer.primitive.shapes_only:
                 read |= set(layer.inputs)
@@ -167,7 +141,7 @@ class _Cut:
         told = {*growing, *(name for name in top.inputs if name.startswith(PRESENT))}
         computed, pure, near = set(told), {*top.constants, *told}, {*top.inputs, *top.constants}
         for layer in top.layers:
-            if isinstance(layer.primitive, KeepsKeys) and self._past(layer):
+            if isinstance(layer.primitive, KeepsKeys) and fed_past(top, layer):
                 continue
             if not layer.primitive.data_dependent and near.issuperset(layer.inputs):
                 near |= set(layer.outputs)
@@ -190,7 +164,7 @@ class _Cut:
         pasts = {c.input: c for c in caches.caches}
         fed = {n: s for n, s in top.inputs.items() if n not in pasts and not n.startswith(PRESENT)}
         kept = {name: s for name, s in fed.items() if name not in growing}
-        if odd := self._open_pasts(kept, caches):
+        if odd := open_pasts(top, kept, caches):
             raise NoStateError(f"input {odd[0]!r} is as long as the pasts, and is no cache that an attention reads")
         mine = [x for x in top.layers if not set(x.outputs) <= computed]
         if odd := [x.name for x in mine if x.primitive.data_dependent and not pure.issuperset(x.inputs)]:
@@ -200,24 +174,23 @@ class _Cut:
         crossing = {n for x in mine if x not in attentions for n in x.inputs if n in computed}
         biases, told = dict[str, Bias](), list[tuple[str, ...]]()
         for layer in attentions:
-            slots = list(zip(_slots(layer), layer.inputs, strict=True))
-            biases |= {n: Bias(n, f"{BIAS}{n}") for slot, n in slots if slot == "bias"}
-            crossing |= {n for slot, n in slots if slot not in ("bias", "told", *PAST) and n in computed}
-            told.append(tuple(n for slot, n in slots if slot == "told"))
+            biases |= {n: Bias(n, f"{BIAS}{n}") for slot, n in slots(layer) if slot == "bias"}
+            crossing |= {n for slot, n in slots(layer) if slot not in ("bias", "told", *PAST) and n in computed}
+            told.append(tuple(n for slot, n in slots(layer) if slot == "told"))
         if odd := [n for n in (*biases, *(n for names in told for n in names)) if n not in pure]:
             raise NoStateError(f"{odd[0]!r}, which an attention is masked by, is computed of other inputs than lengths")
         if len(set(told)) > 1 or len({type(x.primitive) for x in attentions}) > 1:
             raise NoStateError("the attentions have different lengths")
         if bad := [name for name, value in top.outputs if value in computed]:
             raise NoStateError(f"output {bad[0]!r} is computed of lengths alone")
-        read = _Read(tuple(kept), tuple(sorted(crossing)), biases)
+        read = Read(tuple(kept), tuple(sorted(crossing)), biases)
         wanted = (*read.crossing, *biases, *(told[0]))
         first = attentions[0].primitive
         assert isinstance(first, KeepsKeys)
         return Parts(
-            self._device(mine, attentions, caches, read, plain=False),
-            self._device(mine, attentions, caches, read, plain=True) if biases else None,
-            Lengths(self._host(tuple(dict.fromkeys(wanted)))),
+            device(top, mine, attentions, caches, read, plain=False),
+            device(top, mine, attentions, caches, read, plain=True) if biases else None,
+            Lengths(host(top, tuple(dict.fromkeys(wanted)))),
             caches,
             tuple(dict.fromkeys(pair for x in attentions for pair in self._pairs(x, pasts))),
             read.crossing,
@@ -225,130 +198,10 @@ class _Cut:
             told[0],
             tuple(n for n in top.inputs if n in growing),
             tuple(n for n in top.inputs if n in self._loose),
-            batch := self._batch_axes(kept, caches),
-            self._token_axes(kept, batch, attentions[0]),
+            batch := batch_axes(top, kept, caches),
+            token_axes(top, kept, batch, attentions[0]),
             {n: s.shape for n, s in fed.items() if s.shape is not None},
             {n: s.dtype for n, s in fed.items() if s.dtype is not None},
             first,
             any(x.primitive.looks_ahead for x in attentions if isinstance(x.primitive, KeepsKeys)),
         )
-
-    def _device(
-        self, layers: Sequence[Layer], attentions: Sequence[Layer], caches: CacheLayout, read: _Read, *, plain: bool
-    ) -> Topology:
-        """Return *layers* with the *attentions* over caches, of which *plain* ones read no bias."""
-        top, made = self.topology, Topology(op_types=self.topology.op_types, label="state")
-        pasts = {c.input: c for c in caches.caches}
-        for name in read.kept:
-            s = top.inputs[name]
-            made.input(name, s.shape, s.host_type or s.dtype)
-        for name in read.crossing:
-            made.input(name, None, None)
-        made.input(LENGTHS, (None,), np.int32)
-        if any("places" in self._over(x, 0, 0, plain=plain)[1] and "places" not in _slots(x) for x in attentions):
-            made.input(PLACES, (None, None), np.int64)
-        made.input(STATE, (1,), caches.dtype)
-        for bias in () if plain else read.biases.values():
-            made.input(bias.input, None, np.float32)
-        for name, array in top.constants.items():
-            made.constant(name, array)
-        for layer in layers:
-            primitive, inputs, outputs = layer.primitive, layer.inputs, layer.outputs
-            if layer in attentions:
-                key, value = (pasts[self._past(layer)[name]] for name in PAST)
-                primitive, names = self._over(layer, key.at, value.at, plain=plain)
-                given = dict(zip(_slots(layer), layer.inputs, strict=True)) | {"lengths": LENGTHS, "state": STATE}
-                if "bias" in given:
-                    given["bias"] = read.biases[given["bias"]].input
-                given.setdefault("places", PLACES)
-                inputs, outputs = tuple(given[n] for n in names), layer.outputs[:1]
-            origin, annotation = layer.origin, layer.annotation
-            made.add(layer.name, primitive, *inputs, outputs=outputs, origin=origin, annotation=annotation)
-        presents = {c.output for c in caches.caches}
-        for name, value_name in top.outputs:
-            if name not in presents:
-                made.output(name, value_name)
-        return made
-
-    def _over(self, layer: Layer, keys_at: int, values_at: int, *, plain: bool) -> tuple[Composite, Sequence[str]]:
-        assert isinstance(layer.primitive, KeepsKeys)
-        found = layer.primitive.over_caches(keys_at, values_at, plain=plain)
-        if found is None:
-            raise NoStateError(f"attention {layer.name!r} ({layer.primitive}) does not run over caches")
-        return found
-
-    def _host(self, wanted: Sequence[str]) -> Topology:
-        """Return the layers that make the values *wanted*."""
-        top, needed, layers = self.topology, set(wanted), list[Layer]()
-        for layer in reversed(top.layers):
-            if needed & set(layer.outputs):
-                layers.insert(0, layer)
-                needed |= set(layer.inputs)
-        host = Topology(label="lengths")
-        for name, s in top.inputs.items():
-            if name in needed:
-                host.input(name, s.shape, s.host_type or s.dtype)
-        for name, array in top.constants.items():
-            if name in needed:
-                host.constant(name, array)
-        for x in layers:
-            host.add(x.name, x.primitive, *x.inputs, outputs=x.outputs, origin=x.origin)
-        for name in wanted:
-            host.output(name)
-        return host
-
-    def _batch_axes(self, kept: Iterable[str], caches: CacheLayout) -> dict[str, int]:
-        """Return the batch's axis in inputs that do not grow: that of the caches' name for it, else the first of many.
-
-        Inputs of one axis of another name have none.
-        """
-        batch, found = (self.topology.inputs[caches.caches[0].input].shape or (None,))[0], dict[str, int]()
-        for name in kept:
-            shape = self.topology.inputs[name].shape
-            if shape is None:
-                raise NoStateError(f"the shape of input {name!r} is not declared")
-            if batch is not None and batch in shape:
-                found[name] = shape.index(batch)
-            elif len(shape) > 1:
-                found[name] = 0
-        return found
-
-    def _open_pasts(self, kept: Mapping[str, Signature], caches: CacheLayout) -> list[str]:
-        """Return the inputs that are as long as the pasts by the name of that size, and are no caches."""
-        shapes = [self.topology.inputs[cache.input].shape or () for cache in caches.caches]
-        pasts = {shape[2] for shape in shapes if isinstance(shape[2], str)}
-        return [name for name, s in kept.items() if len(s.shape or ()) == 4 and (s.shape or ())[2] in pasts]
-
-    def _token_axes(
-        self, kept: Iterable[str], batch: Mapping[str, int], attention: Layer
-    ) -> dict[str, tuple[int, ...]]:
-        """Return the axes of the inputs that do not grow, but for the batch's, that have the new tokens' size.
-
-        They are open, and of no other name than those in front of the first *attention*: behind it, what an encoder
-        made is of another length.
-        """
-        shapes = {name: self.topology.inputs[name].shape or () for name in kept}
-        near = self._in_front(attention)
-        names = {d for name, shape in shapes.items() if name in near for d in shape}
-        return {
-            name: tuple(
-                i
-                for i, d in enumerate(shape)
-                if not isinstance(d, int) and i != batch.get(name) and (d is None or d in names or name in near)
-            )
-            for name, shape in shapes.items()
-        }
-
-    def _in_front(self, attention: Layer) -> set[str]:
-        """Return the values that the queries and new keys of *attention* are made of."""
-        slots = zip(_slots(attention), attention.inputs, strict=True)
-        needed = {name for slot, name in slots if slot not in ("bias", "told", *PAST)}
-        for layer in reversed(self.topology.layers):
-            if needed & set(layer.outputs):
-                needed |= set(layer.inputs)
-        return needed
-
-
-def _slots(layer: Layer) -> Sequence[str]:
-    assert isinstance(layer.primitive, KeepsKeys)
-    return layer.primitive.slots()

@@ -14,7 +14,8 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisations import Specialisation, Specialisations
 from clgraph.model.state.caches import Caches, leased
-from clgraph.model.state.cut import NoStateError, cut
+from clgraph.model.state.cut import cut
+from clgraph.model.state.keeping import NoStateError
 from clgraph.model.state.pairs import Cache
 from clgraph.model.state.parts import Parts
 from clgraph.model.state.programs import Appended, Programs

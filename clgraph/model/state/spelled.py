@@ -31,6 +31,15 @@ _MOVES = frozenset({"reshape", "unsqueeze", "squeeze", "expand", "transpose", "i
 _HIDDEN = -1e4
 """Scores below that count for nothing."""
 
+_CLOSE, _CLOSE_HALVES = 1e-4, 2e-2
+"""How near mixtures of normal numbers are to each other where two ways to make them mean the same: of absolute and of
+relative size, in float32 and wider types, and in narrower ones.
+
+Scores are below 8, and come out of a dozen roundings of either sign: sqrt(12) * 8 * 2**-11 = 1.4e-2 of float16; of
+float32 2e-6, and sqrt(512) * 8 * 2**-24 = 1.1e-5 by a sum over depth 512. Another scale, mask or order of heads moves
+mixtures by tenths. What is refused for its roundings runs as it is spelled out.
+"""
+
 _NONE = np.empty(0)
 
 
@@ -295,7 +304,7 @@ class _Matcher:
             got = self._made_of(s.layers, feeds, s)
         except ClgraphError:
             return False
-        close = 1e-4 if want.dtype == np.float32 else 2e-2
+        close = _CLOSE if want.dtype.itemsize >= 4 else _CLOSE_HALVES
         return want.shape == got.shape and bool(
             np.allclose(want.astype(np.float32), got.astype(np.float32), close, close)
         )

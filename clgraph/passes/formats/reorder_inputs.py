@@ -15,7 +15,7 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Milestone, Program
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.formats.format_search import Factor, Solution, factor_of, minimise
+from clgraph.passes.factor_graph import Edges, Factor, Solution
 from clgraph.passes.memory.sharing import sharing_proposals
 from clgraph.passes.rewriting import apart, mover
 from clgraph.passes.selection import Proposal, proposals
@@ -30,7 +30,7 @@ class ReorderInputs(Pass):
 
     The time of a program is that of its nodes in their formats plus that of the reorders between them; a reorder is
     paid once for all readers that prefer the same format. The minimum is exact on chains, trees and other narrow graphs
-    (see ``format_search``). Graph inputs come and graph outputs leave in plain formats; constants keep theirs until
+    (see ``factor_graph``). Graph inputs come and graph outputs leave in plain formats; constants keep theirs until
     post_optimize_weights. Each node keeps the implementation it was costed with as its provisional choice, which
     prepare_padding asks for halos. ``Program.notes`` has the estimate, for all workers of a device, whatever threads
     the user asks for. Counts the reorders inserted.
@@ -81,11 +81,11 @@ class _Problem:
         """Return the proposal of each node, by ``index``."""
         sizes = [len(o) for o in self.options.values()]
         factors = [Factor((i,), np.array([p.seconds for p in o])) for i, o in enumerate(self.options.values())]
-        start = [0] * len(sizes)
+        edges: Edges[Format] = Edges(sizes, [0] * len(sizes), factors)
         for value in self.program.values:
             if value.constant is None:
-                self._add_value(value, sizes, factors, start)
-        return minimise(sizes, factors, start)
+                self._add_value(value, edges)
+        return edges.minimise()
 
     def preferences(self, node: Node, slot: int) -> list[Format]:
         """Return the format that each option of *node* prefers for input *slot*."""
@@ -112,7 +112,7 @@ class _Problem:
         except UnsupportedError:
             return float("inf")
 
-    def _add_value(self, value: Value, sizes: list[int], factors: list[Factor], start: list[int]) -> None:
+    def _add_value(self, value: Value, edges: Edges[Format]) -> None:
         """Add the cost of the reorders behind *value*."""
         made, readers = self.makes(value), list(value.uses)
         needs = [(self.index.get(n), self.preferences(n, slot)) for n, slot in readers]
@@ -124,19 +124,7 @@ class _Problem:
         producer = None if value.producer is None else self.index.get(value.producer)
         device = self.context.device(mover(value, readers[0][0])) if readers else self.context.default
         price = {(m, f): self.cost(value, m, f, device) for m in dict.fromkeys(made) for f in formats}
-        if len(needs) == 1:
-            (reader, wanted) = needs[0]
-            table = np.array([[price[m, w] for w in wanted] for m in made])
-            factors.append(factor_of(producer, reader, table))
-            return
-        sets, variable = range(1, 1 << len(formats)), len(sizes)
-        sizes.append(len(sets))
-        start.append(len(sets) - 1)
-        table = np.array([[sum(price[m, f] for i, f in enumerate(formats) if s >> i & 1) for s in sets] for m in made])
-        factors.append(factor_of(producer, variable, table))
-        for reader, wanted in needs:
-            has = [[0.0 if s >> formats.index(w) & 1 else float("inf") for s in sets] for w in wanted]
-            factors.append(factor_of(reader, variable, np.array(has)))
+        edges.add(producer, made, needs, price, formats)
 
 
 def _desired(node: Node, device: DeviceInfo, offered: list[Proposal]) -> list[Proposal]:

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from heapq import heappop, heappush
 
-import numpy as np
-
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Node, Value
@@ -20,7 +18,7 @@ from clgraph.graph.permute import Axes, between, compose, held, identity, invers
 from clgraph.graph.primitive import Permuted
 from clgraph.graph.program import Program
 from clgraph.ops.transpose import Transpose
-from clgraph.passes.formats.format_search import Factor, factor_of, minimise
+from clgraph.passes.factor_graph import Edges
 from clgraph.passes.rewriting import apart
 
 EACH = 1 << 12
@@ -98,14 +96,13 @@ class TransposeSearch:
         """Return how to compute every node."""
         index = {node: i for i, node in enumerate(self.options)}
         sizes = [len(found) for found in self.options.values()]
-        factors: list[Factor] = []
-        start = [0] * len(sizes)
+        edges: Edges[Axes | None] = Edges(sizes, [0] * len(sizes), [])
         for root in self._reached():
             needs = self.needs(root)
             open_ends: list[Sequence[object]] = [self.made(root), *(self.wanted(root, *need) for need in needs)]
             if any(len(orders) > 1 for orders in open_ends):
-                self._add_value(root, needs, index, sizes, factors, start)
-        solution = minimise(sizes, factors, start)
+                self._add_value(root, needs, index, edges)
+        solution = edges.minimise()
         return {node: found[solution.values[index[node]]] for node, found in self.options.items()}
 
     def left(self, chosen: Mapping[Node, Permuted]) -> tuple[int, int]:
@@ -221,34 +218,16 @@ class TransposeSearch:
         beside += [reader for v in node.outputs for reader in v.readers]
         return any(apart((node, other)) is not None for other in beside)
 
-    def _add_value(
-        self,
-        root: Value,
-        needs: list[Need],
-        index: dict[Node, int],
-        sizes: list[int],
-        factors: list[Factor],
-        start: list[int],
-    ) -> None:
+    def _add_value(self, root: Value, needs: list[Need], index: dict[Node, int], edges: Edges[Axes | None]) -> None:
         """Add the cost of the transposes behind *root*: one for each order that is wanted and not made."""
         made = self.made(root)
-        wants = [(reader, self.wanted(root, reader, slot, axes)) for reader, slot, axes in needs]
+        wants = [
+            (None if reader is None else index.get(reader), self.wanted(root, reader, slot, axes))
+            for reader, slot, axes in needs
+        ]
         orders = list(dict.fromkeys(w for _, wanted in wants for w in wanted))
         producer = index.get(root.producer) if root.producer is not None else None
-        price = {(m, w): _price(root.layout, m, w) for m in made for w in orders}
-        if len(wants) == 1:
-            reader, wanted = wants[0]
-            table = np.array([[price[m, w] for w in wanted] for m in made])
-            factors.append(factor_of(producer, None if reader is None else index.get(reader), table))
-            return
-        sets, variable = range(1, 1 << len(orders)), len(sizes)
-        sizes.append(len(sets))
-        start.append(len(sets) - 1)
-        table = np.array([[sum(price[m, w] for i, w in enumerate(orders) if s >> i & 1) for s in sets] for m in made])
-        factors.append(factor_of(producer, variable, table))
-        for reader, wanted in wants:
-            has = [[0.0 if s >> orders.index(w) & 1 else float("inf") for s in sets] for w in wanted]
-            factors.append(factor_of(None if reader is None else index.get(reader), variable, np.array(has)))
+        edges.add(producer, made, wants, {(m, w): _price(root.layout, m, w) for m in made for w in orders}, orders)
 
 
 def as_it_is(node: Node) -> Permuted:

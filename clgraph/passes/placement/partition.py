@@ -19,7 +19,7 @@ from clgraph.graph.topology import Topology
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.transfer import Transfer, transfer_seconds
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.formats.format_search import Factor, minimise
+from clgraph.passes.factor_graph import Factor, minimise
 from clgraph.passes.placement.filling import fill
 from clgraph.passes.selection import proposals, unserved
 from clgraph.selector.implementation import IMPLEMENTATIONS

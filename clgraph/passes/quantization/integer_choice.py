@@ -18,7 +18,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.on_steps import OnSteps
 from clgraph.ops.static_quantize import StaticQuantize
 from clgraph.passes.base import Context
-from clgraph.passes.formats.format_search import Factor, minimise
+from clgraph.passes.factor_graph import Factor, minimise
 from clgraph.passes.quantization.byte_makers import Makers, byte_makers, rounds, spread_roundings
 from clgraph.passes.quantization.integer_products import (
     BANDWIDTH,

@@ -8,14 +8,10 @@ from clgraph.implementations.gpu.local_tiles import LocalTile
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from tests.support.check_op import check_op
+from tests.support.check_op import check_op, magnitude
 from tests.support.combinations import in_both_types
 
 NAME = "matmul.gpu_vectors"
-
-
-def _scale(primitive):
-    return lambda *arrays: primitive.reference(*map(np.abs, arrays))[0]
 
 
 @pytest.mark.opencl
@@ -35,7 +31,7 @@ def test_products_are_within_the_bound_of_their_sum(a, b, by_column, dtype, gpu_
     primitive = MatMul(transpose_b=by_column)
     b = (*b[:-2], b[-1], b[-2]) if by_column else b
     # A sum of K products rounds K times.
-    found = check_op(gpu_engine, primitive, a, b, ulps=a[-1] + 1, scale=_scale(primitive), dtype=dtype, only=[NAME])
+    found = check_op(gpu_engine, primitive, a, b, ulps=a[-1] + 1, scale=magnitude(primitive), dtype=dtype, only=[NAME])
     assert NAME in found
 
 
@@ -44,7 +40,7 @@ def test_products_are_within_the_bound_of_their_sum(a, b, by_column, dtype, gpu_
 def test_bias_and_fused_operations(bias, gpu_engine):
     primitive = MatMul()
     fused = [(Activation("relu"), [], 0), (Eltwise("mul"), [(37, 1)], 0), (Eltwise("add"), [(44,)], 1)]
-    scale = lambda a, b, c, m, s: _scale(primitive)(a, b, c) * np.abs(m) + np.abs(s)  # noqa: E731
+    scale = lambda a, b, c, m, s: magnitude(primitive)(a, b, c) * np.abs(m) + np.abs(s)  # noqa: E731
     shapes = ((37, 20), (20, 44), bias)
     check_op(gpu_engine, primitive, *shapes, ulps=20 + 3 + 1, scale=scale, fused=fused, only=[NAME])
 
@@ -56,4 +52,4 @@ def test_bias_and_fused_operations(bias, gpu_engine):
 def test_every_tile_makes_the_sums(sizes, by_column, gpu_engine, monkeypatch):
     monkeypatch.setattr(module, "_tile", lambda q: LocalTile(*sizes, 1e-6))
     primitive, b = MatMul(transpose_b=by_column), (132, 20) if by_column else (20, 132)
-    check_op(gpu_engine, primitive, (130, 20), b, ulps=21, scale=_scale(primitive), only=[NAME])
+    check_op(gpu_engine, primitive, (130, 20), b, ulps=21, scale=magnitude(primitive), only=[NAME])

@@ -9,6 +9,7 @@ import pytest
 
 from clgraph.errors import ModelError, ShapeError, UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
+from tests.support.drawing import normal
 from tests.support.onnx_case import agree, one_node
 
 F, INT = np.float32, np.int32
@@ -24,10 +25,6 @@ MASKS = {
     "rows": (np.arange(50).reshape(2, 5, 5) % 3 > 0).astype(INT),
     "nothing": np.zeros((2, 5), INT),
 }
-
-
-def normal(rng, *shape):
-    return rng.standard_normal(shape).astype(F)
 
 
 @pytest.mark.parametrize("mask", MASKS)

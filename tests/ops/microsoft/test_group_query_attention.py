@@ -7,6 +7,7 @@ import pytest
 
 from clgraph.errors import ShapeError, UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
+from tests.support.drawing import normal
 from tests.support.onnx_case import agree, one_node, onnxruntime_outputs, reference_outputs
 
 F, INT = np.float32, np.int32
@@ -24,10 +25,6 @@ OPTIONS = {
     "interleaved": {"do_rotary": 1, "rotary_interleaved": 1},
     "smooth": {"smooth_softmax": 1},
 }
-
-
-def normal(rng, *shape):
-    return rng.standard_normal(shape).astype(F)
 
 
 def inputs(rng, batch, tokens, past, last, *, packed=False, rotates=False):

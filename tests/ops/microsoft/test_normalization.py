@@ -7,15 +7,12 @@ import pytest
 
 from clgraph.errors import ShapeError
 from clgraph.frontend.onnx_loader import load_onnx
+from tests.support.drawing import normal
 from tests.support.onnx_case import agree, one_node, reference_outputs
 from tests.support.rounding import bounds, unfolded
 
 F, INT = np.float32, np.int32
 MICROSOFT = {"opset": 12, "domain": "com.microsoft"}
-
-
-def normal(rng, *shape):
-    return rng.standard_normal(shape).astype(F)
 
 
 @pytest.mark.parametrize("opset", [9, 12, 16])

@@ -9,6 +9,7 @@ import pytest
 
 from clgraph.errors import UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
+from tests.support.drawing import normal
 from tests.support.onnx_case import agree, one_node, reference_outputs
 
 F = np.float32
@@ -32,10 +33,6 @@ FUSED_GEMM = {
     "Softsign": {},
     "ThresholdedRelu": {"alpha": 0.5},
 }
-
-
-def normal(rng, *shape):
-    return rng.standard_normal(shape).astype(F)
 
 
 def run(op_type, inputs, **more):

@@ -19,7 +19,7 @@ from clgraph.passes.placement.partition import Partition
 from clgraph.passes.verify_numbers import VerifyNumbers
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
-from tests.support.programs import ADD, MUL, RELU, Net, run
+from tests.support.programs import ADD, MUL, RELU, Net, element_types, run
 
 HALF = Context({"gpu": DeviceInfo("gpu", "gpu", simd=1)}, precision="f16")
 
@@ -33,16 +33,12 @@ def _net() -> Net:
     return net
 
 
-def _types(program) -> dict[str, DType]:
-    return {node.name: node.output.layout.dtype for node in program}
-
-
 def test_everything_between_inputs_and_outputs_becomes_half() -> None:
     program = _net().program("c", "b")
     run(program, ConvertPrecision(), context=HALF)
     assert [v.layout.dtype for v in program.inputs] == [DType.F32]
     assert [v.layout.dtype for _, v in program.outputs] == [DType.F32] * 2
-    assert _types(program) == {
+    assert element_types(program) == {
         "a/reorder": DType.F16,
         "a": DType.F16,
         "b": DType.F16,
@@ -59,7 +55,7 @@ def test_a_result_made_of_a_result_alone_is_made_of_its_float32() -> None:
     net.add("d", RELU, "c")
     program = net.program("c", "d")
     run(program, ConvertPrecision(), context=HALF)
-    types = _types(program)
+    types = element_types(program)
     assert (types["c"], types["d"]) == (DType.F16, DType.F32)
     assert [name for name in types if "reorder" in name] == ["a/reorder", "c/reorder"]
     assert "d: what it reads and makes are results in float32" in program.notes["convert_precision"]
@@ -68,7 +64,7 @@ def test_a_result_made_of_a_result_alone_is_made_of_its_float32() -> None:
     other.add("d", RELU, "c")
     program = other.program("d")
     run(program, ConvertPrecision(), context=HALF)
-    assert _types(program)["d"] == DType.F16
+    assert element_types(program)["d"] == DType.F16
 
 
 @pytest.mark.parametrize("context", [Context(), Context(precision="auto")])
@@ -84,7 +80,7 @@ def test_kept_nodes_stay_single_and_each_value_is_cast_once() -> None:
     net.add("d", RELU, "c")
     program = net.program("d")
     run(program, ConvertPrecision(), context=replace(HALF, keep_f32=frozenset({"b*", "c"})))
-    kept = _types(program)
+    kept = element_types(program)
     assert (kept["a"], kept["b"], kept["c"], kept["d"]) == (DType.F16, DType.F32, DType.F32, DType.F16)
     # x, a for b and c together, c for d, the result.
     assert sum("reorder" in name for name in kept) == 4
@@ -105,7 +101,7 @@ def test_a_node_whose_constant_is_out_of_range_stays_single(value: float, held: 
     net.add("y", MUL, net.input("x", (4,)), net.number("k", value))
     program = net.program("y")
     ConvertPrecision().run(program, HALF)
-    assert (_types(program)["y"] == DType.F16) == held
+    assert (element_types(program)["y"] == DType.F16) == held
 
 
 def test_auto_is_half_on_the_gpu_alone_and_halves_cross() -> None:
@@ -129,7 +125,7 @@ def test_what_becomes_an_integer_stays_single() -> None:
     net.add("whole", Reorder(DType.I32), "b")
     program = net.program("whole", "c")
     ConvertPrecision().run(program, HALF)
-    assert (_types(program)["b"], _types(program)["c"]) == (DType.F32, DType.F16)
+    assert (element_types(program)["b"], element_types(program)["c"]) == (DType.F32, DType.F16)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
@@ -140,7 +136,7 @@ def test_auto_on_a_gpu_leaves_functions_of_a_wide_range_in_single() -> None:
     net.add("r", RELU, "p")
     program = net.program("r")
     run(program, ConvertPrecision(), context=Context({"gpu:0": DeviceInfo("gpu:0", "gpu")}, precision="auto"))
-    kept = _types(program)
+    kept = element_types(program)
     assert [kept[n] for n in "acepr"] == [DType.F16, DType.F16, DType.F32, DType.F32, DType.F16]
 
 
@@ -148,7 +144,7 @@ def test_a_node_that_nothing_serves_in_half_stays_single() -> None:
     program = _net().program("c")
     context = replace(HALF, denied=frozenset(n for n in IMPLEMENTATIONS if n.startswith("activation.")))
     ConvertPrecision().run(program, context)
-    assert _types(program)["b"] == DType.F32
+    assert element_types(program)["b"] == DType.F32
     assert "b: no kernel serves it in float16" in program.notes["convert_precision"]
 
 
@@ -162,7 +158,7 @@ def test_on_a_cpu_products_alone_read_halves() -> None:
     net.data("v", 20, 20)
     net.add("c", MatMul(), "b", "v")
     program = run(net.program("c"), ConvertPrecision(), context=Context(precision="f16", keep_f32=frozenset({"c"})))
-    assert set(_types(program).values()) == {DType.F32}
+    assert set(element_types(program).values()) == {DType.F32}
     assert [program[n].inputs[1].layout.dtype for n in "abc"] == [DType.F16, DType.F32, DType.F32]
     assert program.notes["convert_precision"] == "0 nodes store float16; 1 products on CPUs read matrices of float16"
 

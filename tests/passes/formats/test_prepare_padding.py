@@ -8,17 +8,13 @@ from clgraph.passes.formats.prepare_padding import PreparePadding
 from clgraph.passes.selection import select
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, implements
 from clgraph.selector.query import Query
-from tests.support.programs import RELU, Net, compile_all, run_until
+from tests.support.programs import RELU, Net, compile_all, kinds, run_until
 
 FUSING = ("prepare_primitive_fusing", "fuse_pre_operations")
 
 
 def _padded(program) -> dict[str, tuple]:
     return {v.name: v.layout.halo for v in program.values if v.layout.halo}
-
-
-def _kinds(program) -> list[str]:
-    return [n.primitive.kind for n in program]
 
 
 def _halo(top: int, bottom: int) -> tuple:
@@ -31,7 +27,7 @@ def test_the_producer_writes_the_widest_halo_of_its_readers() -> None:
     c, b, d = net.conv("c", h, 16, 16, kernel=4), net.conv("b", h, 16, 16, kernel=3), net.conv("d", h, 16, 16)
     program = run_until(net.program(b, c, d), PreparePadding.name)
     assert program["a"].output.layout.halo == _halo(2, 1)
-    assert _kinds(program).count("reorder") == 4
+    assert kinds(program).count("reorder") == 4
     assert program["d"].inputs[0] is program["a"].output
 
 

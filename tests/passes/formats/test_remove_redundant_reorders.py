@@ -8,7 +8,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context
 from clgraph.passes.formats.remove_redundant_reorders import RemoveRedundantReorders
 from clgraph.selector.implementation import IMPLEMENTATIONS
-from tests.support.programs import RELU, Net, run
+from tests.support.programs import RELU, Net, kinds, run
 
 BLOCKED, LAST = Reorder(DType.F32, feature_blocked(4)), Reorder(DType.F32, channels_last(4))
 PLAIN = Reorder(DType.F32)
@@ -25,14 +25,10 @@ def rigid():
     return Net()
 
 
-def _kinds(program) -> list[str]:
-    return [n.primitive.kind for n in program]
-
-
 def test_a_reorder_to_the_layout_there_is_vanishes(rigid: Net) -> None:
     net = rigid
     net.add("y", RELU, net.add("r", PLAIN, net.add("h", RELU, net.input("x", (1, 16, 4, 4)))))
-    assert _kinds(run(net.program("y"), RemoveRedundantReorders())) == ["activation", "activation"]
+    assert kinds(run(net.program("y"), RemoveRedundantReorders())) == ["activation", "activation"]
 
 
 def test_a_chain_shrinks_to_nothing_or_to_one(rigid: Net) -> None:
@@ -40,14 +36,14 @@ def test_a_chain_shrinks_to_nothing_or_to_one(rigid: Net) -> None:
     x = net.input("x", (1, 16, 4, 4))
     there = net.add("there", BLOCKED, net.add("h", RELU, x))
     net.add("y", RELU, net.add("back", PLAIN, net.add("on", LAST, there)))
-    assert _kinds(run(net.program("y"), RemoveRedundantReorders())) == ["activation", "activation"]
+    assert kinds(run(net.program("y"), RemoveRedundantReorders())) == ["activation", "activation"]
 
 
 def test_a_chain_over_another_element_type_stays(rigid: Net) -> None:
     net = rigid
     x = net.input("x", (1, 16, 4, 4))
     net.add("y", RELU, net.add("wide", PLAIN, net.add("whole", Reorder(DType.I32), net.add("h", RELU, x))))
-    assert _kinds(run(net.program("y"), RemoveRedundantReorders())).count("reorder") == 2
+    assert kinds(run(net.program("y"), RemoveRedundantReorders())).count("reorder") == 2
 
 
 @pytest.mark.parametrize("annotations", [("null", "null"), ("null", "other")])
@@ -59,7 +55,7 @@ def test_siblings_merge_unless_their_annotations_differ(rigid: Net, annotations:
     net.conv("b", second, 16, 16)
     only_blocked = Context(denied=frozenset({"convolution.slow"}))
     program = run(net.program("a", "b"), RemoveRedundantReorders(), context=only_blocked)
-    assert _kinds(program).count("reorder") == len(set(annotations))
+    assert kinds(program).count("reorder") == len(set(annotations))
 
 
 def test_a_producer_that_can_writes_the_layout_itself() -> None:
@@ -73,7 +69,7 @@ def test_a_producer_that_can_writes_the_layout_itself() -> None:
     net.conv("b", net.add("r", BLOCKED, net.add("e", RELU, h)), 16, 16)
     only_blocked = Context(denied=frozenset({"convolution.slow"}))
     program = run(net.program("b"), RemoveRedundantReorders(), context=only_blocked)
-    assert _kinds(program) == ["convolution", "activation", "convolution"]
+    assert kinds(program) == ["convolution", "activation", "convolution"]
     assert str(program["e"].output.layout) == "f32:b_fs_yx_fsv16:1x16x4x4"
 
 
@@ -84,7 +80,7 @@ def test_readers_that_can_read_the_input_as_it_is() -> None:
     net.add("y", RELU, there)
     net.add("z", RELU, there)
     program = run(net.program("y", "z"), RemoveRedundantReorders())
-    assert _kinds(program) == ["convolution", "activation", "activation"]
+    assert kinds(program) == ["convolution", "activation", "activation"]
 
 
 def test_a_reorder_between_input_and_output_stays() -> None:

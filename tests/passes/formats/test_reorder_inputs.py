@@ -6,7 +6,7 @@ from clgraph.ops.softmax import Softmax
 from clgraph.passes.base import Context
 from clgraph.passes.formats.reorder_inputs import ReorderInputs
 from clgraph.passes.placement.partition import Partition
-from tests.support.programs import ADD, RELU, Net, lines, run
+from tests.support.programs import ADD, RELU, Net, kinds, lines, run
 
 BLOCKED = "b_fs_yx_fsv16"
 
@@ -15,16 +15,12 @@ def _formats(program) -> dict[str, str]:
     return {n.output.name: str(n.output.layout.format) for n in program}
 
 
-def _kinds(program) -> list[str]:
-    return [n.primitive.kind for n in program]
-
-
 def test_a_chain_of_convolutions_is_blocked_between_two_reorders() -> None:
     net = Net()
     h = net.conv("a", net.input("x", (1, 16, 12, 12)), 16, 32, kernel=3)
     net.conv("b", net.add("relu", RELU, h), 32, 32)
     program = run(net.program("b"), ReorderInputs())
-    assert _kinds(program) == ["reorder", "convolution", "activation", "convolution", "reorder"]
+    assert kinds(program) == ["reorder", "convolution", "activation", "convolution", "reorder"]
     assert list(_formats(program).values()) == [BLOCKED] * 4 + ["bfyx"]
     assert program.outputs[0][1].layout.is_dense_plain
     assert "reorders: 2, writing" in program.notes["reorder_inputs"]
@@ -34,7 +30,7 @@ def test_a_chain_of_convolutions_is_blocked_between_two_reorders() -> None:
 def test_one_small_convolution_is_not_worth_its_reorders() -> None:
     net = Net()
     net.conv("a", net.add("soft", Softmax((1,)), net.input("x", (1, 1, 40, 40))), 1, 1)
-    assert _kinds(run(net.program("a"), ReorderInputs())) == ["softmax", "convolution"]
+    assert kinds(run(net.program("a"), ReorderInputs())) == ["softmax", "convolution"]
 
 
 def test_readers_that_want_the_same_share_one_reorder() -> None:
@@ -56,7 +52,7 @@ def test_a_residual_block_stays_blocked_all_through() -> None:
     for i in range(4):
         h = net.add(f"sum{i}", ADD, net.conv(f"b{i}", net.conv(f"a{i}", h, 16, 16, kernel=3), 16, 16), h)
     program = run(net.program(h), ReorderInputs())
-    assert _kinds(program).count("reorder") == 2
+    assert kinds(program).count("reorder") == 2
 
 
 def test_a_concat_of_whole_blocks_costs_nothing_in_blocks_and_of_others_is_plain() -> None:

@@ -18,13 +18,9 @@ from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context
 from clgraph.passes.formats.widen_floats import WidenFloats
 from clgraph.selector.query import DeviceInfo
-from tests.support.programs import ADD, RELU, Net, run
+from tests.support.programs import ADD, RELU, Net, element_types, run
 
 NARROW = ((np.float16, DType.F16), (ml_dtypes.bfloat16, DType.BF16))
-
-
-def types(program) -> dict[str, DType]:
-    return {node.name: node.output.layout.dtype for node in program}
 
 
 @pytest.mark.parametrize(("numpy", "dtype"), NARROW)
@@ -36,7 +32,12 @@ def test_nodes_compute_in_float32_between_inputs_and_outputs_that_stay(numpy, dt
     net.add("product", MatMul(), x, "w", "b")
     net.add("y", RELU, "product")
     program = run(net.program("y"), WidenFloats())
-    assert types(program) == {"product/reorder": DType.F32, "product": DType.F32, "y": DType.F32, "y/reorder": dtype}
+    assert element_types(program) == {
+        "product/reorder": DType.F32,
+        "product": DType.F32,
+        "y": DType.F32,
+        "y/reorder": dtype,
+    }
     product = program["product"]
     assert [v.layout.dtype for v in product.inputs] == [DType.F32, dtype, DType.F32]
     assert product.inputs[1].constant is not None
@@ -53,7 +54,7 @@ def test_moved_weights_and_rows_of_large_tables_stay_narrow() -> None:
     net.add("y", MatMul(), "picked", "turned")
     program = net.program("y")
     WidenFloats().run(program, Context())
-    found = types(program)
+    found = element_types(program)
     assert (found["picked"], found["turned"], found["y"]) == (DType.F16, DType.F16, DType.F32)
     assert program["y"].inputs[1] is program["turned"].output
     assert program["y"].inputs[0].layout.dtype == DType.F32
@@ -70,7 +71,7 @@ def test_what_only_moves_from_inputs_to_results_stays_narrow() -> None:
     net.add("y", RELU, "read")
     net.input("places", (3, 2), DType.I64)
     net.add("added", ScatterElements(1, "add"), cache, "places", new)
-    found = types(run(net.program("turned", "mixed", "y", "added"), WidenFloats()))
+    found = element_types(run(net.program("turned", "mixed", "y", "added"), WidenFloats()))
     assert {name for name, dtype in found.items() if dtype == DType.F16 and "/" not in name} == {"joined", "turned"}
 
 
@@ -97,7 +98,7 @@ def test_casts_vanish_but_those_that_round_on_purpose() -> None:
     net.add("y", Reorder(DType.F32), "rounded")
     program = run(net.program("y"), WidenFloats())
     assert [n.name for n in program] == ["a", "b", "rounded", "y"]
-    assert types(program)["rounded"] == DType.F16
+    assert element_types(program)["rounded"] == DType.F16
 
 
 def test_what_becomes_an_integer_is_rounded_before() -> None:
@@ -106,7 +107,7 @@ def test_what_becomes_an_integer_is_rounded_before() -> None:
     net.add("y", Reorder(DType.I32), "a")
     program = run(net.program("y"), WidenFloats())
     assert program["y"].inputs[0].layout.dtype == DType.F16
-    assert types(program)["a"] == DType.F32
+    assert element_types(program)["a"] == DType.F32
 
 
 def test_what_is_asked_whether_it_is_infinite_is_rounded_before() -> None:
@@ -115,7 +116,7 @@ def test_what_is_asked_whether_it_is_infinite_is_rounded_before() -> None:
     net.add("y", IsSpecial(positive=True), "a")
     net.add("z", IsSpecial(nan=True), "x")
     program = run(net.program("y", "z"), WidenFloats())
-    assert types(program)["a"] == DType.F32
+    assert element_types(program)["a"] == DType.F32
     assert [program[name].inputs[0].layout.dtype for name in ("y", "z")] == [DType.F16] * 2
 
 
@@ -128,7 +129,7 @@ def test_what_nothing_serves_in_float32_stays() -> None:
     denied = frozenset({"activation.rows", "activation.fsv16"})
     forced = Context(denied=denied | {"activation.slow", "activation.any", "activation.elements"})
     assert WidenFloats().run(program, forced) == 0
-    assert set(types(program).values()) == {DType.F16}
+    assert set(element_types(program).values()) == {DType.F16}
 
 
 @pytest.mark.parametrize("beside", [{}, {"null": DeviceInfo()}])

@@ -12,13 +12,7 @@ from clgraph.passes.fusing.absorb_channel_shuffles import AbsorbChannelShuffles
 from clgraph.passes.fusing.merge_groups import MergeGroups
 from clgraph.passes.fusing.prepare_primitive_fusing import PreparePrimitiveFusing
 from clgraph.passes.reference import random_feeds, run_reference
-from tests.support.programs import RELU, Net, lines, run
-
-
-def grouped(net: Net, name: str, x: str, channels: int, out: int, groups: int, kernel: int = 1, **more) -> str:
-    pad = ((kernel // 2, kernel // 2),) * 2
-    w = net.data(f"{name}_w", out, channels // groups, kernel, kernel)
-    return net.add(name, Convolution((1, 1), (1, 1), pad, groups), x, w, net.data(f"{name}_b", out), **more)
+from tests.support.programs import RELU, Net, grouped, lines, run
 
 
 def shuffle(net: Net, x: str, groups: int, channels: int, side: int = 6, **more) -> str:

@@ -15,7 +15,7 @@ from clgraph.passes.fusing.fuse_bottlenecks import FuseBottlenecks
 from clgraph.passes.fusing.prepare_primitive_fusing import PreparePrimitiveFusing
 from clgraph.passes.placement.remove_layering_annotations import RemoveLayeringAnnotations
 from clgraph.selector.query import DeviceInfo
-from tests.support.programs import ADD, MUL, RELU, Net, lines, run
+from tests.support.programs import ADD, MUL, RELU, Net, lines, names, run
 
 RELU6 = Activation("clip", 0.0, 6.0)
 
@@ -37,10 +37,6 @@ def _block(side: int = 112, channels: int = 16, hidden: int = 96, *, stride=2, g
         net.add("gated", MUL, "filtered", net.input("g", (1, hidden, 1, 1)))
     net.conv("project", "gated" if gate else "filtered", hidden, 24)
     return net
-
-
-def _names(program) -> list[str]:
-    return [n.name for n in program]
 
 
 def _notes(program) -> str:
@@ -78,7 +74,7 @@ def test_the_text_before_and_after() -> None:
 
 def test_a_gate_between_leaves_the_projection_out() -> None:
     program = run(_block(gate=True).program("project"), FuseBottlenecks(), PreparePrimitiveFusing())
-    assert _names(program) == ["depthwise", "project"]
+    assert names(program) == ["depthwise", "project"]
     first = program["depthwise"].primitive
     assert isinstance(first, Bottleneck)
     assert (first.expands, first.projects, first.filtered) == (True, False, ())
@@ -108,7 +104,7 @@ def test_several_activations_in_a_row_come_along() -> None:
 def test_small_maps_stay_as_they_are_with_the_estimates_as_the_reason() -> None:
     net = _block(7, 160, 960, stride=1)
     program = run(net.program("project"), FuseBottlenecks(), PreparePrimitiveFusing())
-    assert _names(program) == ["expand", "depthwise", "project"]
+    assert names(program) == ["expand", "depthwise", "project"]
     assert "expand, expanded, depthwise, filtered, project: no bottleneck: it would take" in _notes(program)
 
 
@@ -138,7 +134,7 @@ def test_a_denied_implementation_and_a_forced_kernel_keep_the_convolutions_apart
         (Context(forced={"depthwise": "convolution.ref"}), "a kernel is forced on depthwise"),
     ):
         program = run(_block().program("project"), FuseBottlenecks(), PreparePrimitiveFusing(), context=context)
-        assert _names(program) == ["expand", "depthwise", "project"]
+        assert names(program) == ["expand", "depthwise", "project"]
         assert reason in _notes(program)
 
 

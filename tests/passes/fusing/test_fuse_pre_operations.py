@@ -9,12 +9,7 @@ from clgraph.ops.resize import Resize
 from clgraph.ops.softmax import Softmax
 from clgraph.passes.fusing.fuse_pre_operations import FusePreOperations
 from clgraph.passes.fusing.prepare_primitive_fusing import PreparePrimitiveFusing
-from tests.support.programs import ADD, MUL, RELU, Net, lines, run
-
-
-def _shape(program) -> dict[str, list[str]]:
-    """Return what is fused into each node, by name."""
-    return {n.name: [f"{f.where} {f.primitive}" for f in n.fused] for n in program}
+from tests.support.programs import ADD, MUL, RELU, Net, fused_into, lines, run
 
 
 def _fused(net: Net, *outputs: str):
@@ -56,7 +51,7 @@ def test_scale_shift_and_activation_behind_a_concat_go_in_front_of_the_convoluti
     net.conv("y", net.add("relu", RELU, shifted), 32, 8)
     net.add("second", RELU, joined)
     program = _fused(net, "y", "second")
-    assert _shape(program)["y"] == [
+    assert fused_into(program)["y"] == [
         "pre eltwise(function=mul)",
         "pre eltwise(function=add)",
         "pre activation(function=relu)",
@@ -71,7 +66,7 @@ def test_a_gate_computed_at_run_time_may_go_in_front_whichever_operand_it_is(fir
     gate = net.conv("gate", net.add("mean", Reduce("mean", (2, 3)), h), 16, 16)
     net.conv("y", net.add("gated", Eltwise("sub"), *((h, gate) if first == "tensor" else (gate, h))), 16, 8)
     program = _fused(net, "y")
-    assert _shape(program)["y"] == ["pre eltwise(function=sub)"]
+    assert fused_into(program)["y"] == ["pre eltwise(function=sub)"]
     assert program["y"].fused[0].slot == (0 if first == "tensor" else 1)
     assert program["y"].inputs[0] is program["h"].output
     assert program["y"].inputs[2] is program["gate"].output
@@ -85,7 +80,7 @@ def test_what_several_nodes_read_stays_and_says_so() -> None:
     net.conv("y", scaled, 32, 8)
     net.conv("z", scaled, 32, 8)
     program = _fused(net, "y", "z")
-    assert "scaled" in _shape(program)
+    assert "scaled" in fused_into(program)
     assert program.notes["fuse_pre_operations"] == "scaled: in front of nothing: 2 nodes read its result"
     behind = "scaled: not behind joined: the parts of joined can lie in one buffer, and it runs nothing then"
     assert behind in program.notes["prepare_primitive_fusing"]

@@ -6,7 +6,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.pooling import Pooling
 from clgraph.passes.fusing.hoist_activations import HoistActivations
 from clgraph.passes.fusing.prepare_primitive_fusing import PreparePrimitiveFusing
-from tests.support.programs import RELU, Net, lines, run
+from tests.support.programs import RELU, Net, lines, names, run
 
 
 @pytest.fixture(autouse=True)
@@ -19,10 +19,6 @@ def _joined(net: Net) -> str:
     x = net.input("x", (1, 16, 8, 8))
     pooled = net.add("pool", Pooling("average", (3, 3), (1, 1), (1, 1), ((1, 1), (1, 1))), x)
     return net.concat("joined", net.conv("conv", x, 16, 24), pooled)
-
-
-def _names(program) -> list[str]:
-    return [n.name for n in program]
 
 
 def test_an_activation_moves_to_each_input() -> None:
@@ -49,7 +45,7 @@ def test_activations_behind_a_concat_end_in_what_makes_its_inputs() -> None:
     net = Net()
     net.add("tanh", Activation("tanh"), net.add("relu", RELU, _joined(net)))
     program = run(net.program("tanh"), HoistActivations(), PreparePrimitiveFusing())
-    assert sorted(_names(program)) == ["conv", "joined", "pool"]
+    assert sorted(names(program)) == ["conv", "joined", "pool"]
     for name in ("conv", "pool"):
         assert [f.primitive.function for f in program[name].fused] == ["relu", "tanh"]
     assert [name for name, _ in program.outputs] == ["tanh"]
@@ -73,5 +69,5 @@ def test_different_annotations_keep_the_activation() -> None:
     joined = net.concat("joined", *(net.conv(c, x, 16, 16, annotation=c) for c in ("a", "b")))
     net.add("relu", RELU, joined, annotation="c")
     program = run(net.program("relu"), HoistActivations(), PreparePrimitiveFusing())
-    assert "relu" in _names(program)
+    assert "relu" in names(program)
     assert "differ" in program.notes["hoist_activations"]

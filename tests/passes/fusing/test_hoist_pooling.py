@@ -9,7 +9,7 @@ from clgraph.ops.pooling import Pooling
 from clgraph.passes.fusing.fold_into_weights import FoldIntoWeights
 from clgraph.passes.fusing.hoist_pooling import HoistPooling
 from clgraph.passes.placement.remove_layering_annotations import RemoveLayeringAnnotations
-from tests.support.programs import ADD, MUL, RELU, Net, lines, run
+from tests.support.programs import ADD, MUL, RELU, Net, lines, names, run
 
 HALF = Pooling("average", (2, 2), (2, 2), (1, 1), ((0, 0), (0, 0)))
 
@@ -19,10 +19,6 @@ def _transition(pool: Pooling = HALF, kernel: int = 1, stride: int = 1, **pooled
     net.conv("conv", net.input("x", (1, 6, 8, 8)), 6, 4, kernel=kernel, stride=stride)
     net.add("pool", pool, "conv", **pooled)
     return net
-
-
-def _names(program) -> list[str]:
-    return [n.name for n in program]
 
 
 def test_an_average_moves_in_front_of_the_points_it_follows() -> None:
@@ -61,11 +57,11 @@ def test_constant_scales_and_shifts_between_come_along_and_are_folded_with_those
         "pooling",
         "eltwise",
     ]
-    assert _names(run(program, HoistPooling())) == ["pool", "conv", "scaled", "shifted", "y"]
+    assert names(run(program, HoistPooling())) == ["pool", "conv", "scaled", "shifted", "y"]
     assert [v.name for _, v in program.outputs] == ["y"]
     assert program["scaled"].output.layout.shape == (1, 4, 4, 4)
     program = run(net.build(), HoistPooling(), FoldIntoWeights())
-    assert _names(program) == ["pool", "conv"]
+    assert names(program) == ["pool", "conv"]
     c = {n: a.astype(np.float64) for n, a in net.constants.items()}
     expected = c["conv_w"] * (c["s"] * c["t"]).reshape(4, 1, 1, 1)
     np.testing.assert_array_equal(program["conv"].inputs[1].constant, expected.astype(np.float32))
@@ -84,7 +80,7 @@ def test_an_operand_that_is_no_constant_a_channel_keeps_them_apart() -> None:
 
 def test_padding_that_is_not_counted_stays_outside_of_every_average() -> None:
     program = _transition(replace(HALF, kernel=(3, 3), pads=((1, 1), (1, 1)))).program("pool")
-    assert _names(run(program, HoistPooling())) == ["pool", "conv"]
+    assert names(run(program, HoistPooling())) == ["pool", "conv"]
 
 
 @pytest.mark.parametrize(
@@ -97,27 +93,27 @@ def test_padding_that_is_not_counted_stays_outside_of_every_average() -> None:
 )
 def test_what_would_change_the_result_or_cost_more_is_refused_in_words(given, reason) -> None:
     program = run(_transition(**given).program("pool"), HoistPooling())
-    assert _names(program) == ["conv", "pool"]
+    assert names(program) == ["conv", "pool"]
     assert f"pool: not in front of conv: {reason}" in program.notes["hoist_pooling"]
 
 
 @pytest.mark.parametrize("pool", [replace(HALF, function="max"), HALF])
 def test_a_maximum_and_wider_windows_stay_where_they_are(pool) -> None:
     program = run(_transition(pool, kernel=3 if pool is HALF else 1).program("pool"), HoistPooling())
-    assert _names(program) == ["conv", "pool"]
+    assert names(program) == ["conv", "pool"]
 
 
 def test_an_activation_between_keeps_them_apart() -> None:
     net = Net()
     net.add("relu", RELU, net.conv("conv", net.input("x", (1, 6, 8, 8)), 6, 4))
     net.add("pool", HALF, "relu")
-    assert _names(run(net.program("pool"), HoistPooling())) == ["conv", "relu", "pool"]
+    assert names(run(net.program("pool"), HoistPooling())) == ["conv", "relu", "pool"]
 
 
 def test_a_convolution_that_is_read_elsewhere_keeps_its_place() -> None:
     net = _transition()
     program = run(net.program("pool", "conv"), HoistPooling())
-    assert _names(program) == ["conv", "pool"]
+    assert names(program) == ["conv", "pool"]
     assert "conv is an output of the graph" in program.notes["hoist_pooling"]
 
 
@@ -127,5 +123,5 @@ def test_different_annotations_keep_them_apart_until_they_are_retired() -> None:
         net.conv("conv", net.input("x", (1, 6, 8, 8)), 6, 4, annotation="a")
         net.add("pool", HALF, "conv", annotation="b")
         program = run(net.program("pool"), *passes, HoistPooling())
-        assert _names(program) == (["pool", "conv"] if passes else ["conv", "pool"])
+        assert names(program) == (["pool", "conv"] if passes else ["conv", "pool"])
         assert ("a and b differ" in program.notes["hoist_pooling"]) == (not passes)

@@ -6,13 +6,7 @@ import pytest
 from clgraph.ops.convolution import Convolution
 from clgraph.passes.fusing.convolution_groups import spread_weights
 from clgraph.passes.fusing.merge_groups import MergeGroups
-from tests.support.programs import Net, lines, run
-
-
-def grouped(net: Net, name: str, x: str, channels: int, out: int, groups: int, kernel: int = 1, **more) -> str:
-    pad = ((kernel // 2, kernel // 2),) * 2
-    w = net.data(f"{name}_w", out, channels // groups, kernel, kernel)
-    return net.add(name, Convolution((1, 1), (1, 1), pad, groups), x, w, net.data(f"{name}_b", out), **more)
+from tests.support.programs import Net, grouped, lines, run
 
 
 def fused(net: Net, *outputs: str):

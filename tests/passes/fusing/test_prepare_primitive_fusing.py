@@ -11,7 +11,7 @@ from clgraph.passes.fusing.gain import MOST_FUSED
 from clgraph.passes.fusing.prepare_primitive_fusing import PreparePrimitiveFusing
 from clgraph.passes.placement.remove_layering_annotations import RemoveLayeringAnnotations
 from clgraph.selector.implementation import IMPLEMENTATIONS
-from tests.support.programs import ADD, MUL, RELU, Net, run
+from tests.support.programs import ADD, MUL, RELU, Net, fused_into, run
 
 SWISH = Activation("swish", 1.0)
 
@@ -20,16 +20,11 @@ def _fused(net: Net, *outputs: str):
     return run(net.program(*outputs), PreparePrimitiveFusing())
 
 
-def _shape(program) -> dict[str, list[str]]:
-    """Return what is fused into each node, by name."""
-    return {n.name: [f"{f.where} {f.primitive}" for f in n.fused] for n in program}
-
-
 def test_a_constant_that_varies_along_the_image_is_fused_behind() -> None:
     net = Net()
     conv = net.conv("conv", net.input("x", (1, 3, 6, 6)), 3, 5)
     net.add("y", MUL, conv, net.data("s", 6, 6))
-    assert _shape(_fused(net, "y")) == {"conv": ["post eltwise(function=mul)"]}
+    assert fused_into(_fused(net, "y")) == {"conv": ["post eltwise(function=mul)"]}
 
 
 def test_a_chain_of_activations_and_sums_follows_its_convolution() -> None:
@@ -39,7 +34,7 @@ def test_a_chain_of_activations_and_sums_follows_its_convolution() -> None:
     second = net.conv("second", net.add("relu", RELU, first), 5, 5)
     net.add("out", SWISH, net.add("sum", ADD, second, "relu"))
     program = _fused(net, "out")
-    assert _shape(program) == {
+    assert fused_into(program) == {
         "first": ["post activation(function=relu)"],
         "second": ["post eltwise(function=add)", "post activation(function=swish, alpha=1)"],
     }
@@ -51,7 +46,7 @@ def test_of_two_producers_the_later_one_takes_the_sum() -> None:
     x = net.input("x", (1, 3, 6, 6))
     net.add("sum", ADD, net.conv("late", x, 3, 5), net.conv("early", x, 3, 5))
     program = _fused(net, "sum")
-    assert _shape(program) == {"late": [], "early": ["post eltwise(function=add)"]}
+    assert fused_into(program) == {"late": [], "early": ["post eltwise(function=add)"]}
     assert program["early"].fused[0].slot == 1
 
 
@@ -69,7 +64,7 @@ def test_what_would_close_a_cycle_over_a_long_path_is_refused_in_words() -> None
         far = net.add(f"p{i}", Split(1, (3,)), far, outputs=(f"p{i}",))
     net.add("sum", ADD, conv, far)
     program = _fused(net, "sum", "p29")
-    assert _shape(program)["conv"] == []
+    assert fused_into(program)["conv"] == []
     note = program.notes["prepare_primitive_fusing"]
     assert "sum: not behind conv: conv is also read by p0" in note
     assert "sum: not behind p29: p29 is an output of the graph" in note
@@ -80,7 +75,7 @@ def test_a_sum_of_a_result_and_itself_is_not_fused_behind_it() -> None:
     conv = net.conv("conv", net.input("x", (1, 3, 6, 6)), 3, 3)
     net.add("sum", ADD, conv, conv)
     program = _fused(net, "sum")
-    assert _shape(program) == {"conv": [], "sum": []}
+    assert fused_into(program) == {"conv": [], "sum": []}
     assert "sum reads conv twice" in program.notes["prepare_primitive_fusing"]
 
 
@@ -102,7 +97,7 @@ def test_a_result_that_is_read_elsewhere_is_not_fused_away(reason: str) -> None:
     if reason == "reader":
         net.conv("other", conv, 5, 5)
     program = _fused(net, "relu", "conv" if reason == "output" else "other")
-    assert _shape(program)["conv"] == []
+    assert fused_into(program)["conv"] == []
     wanted = "conv is an output of the graph" if reason == "output" else "conv is also read by other"
     assert f"relu: not behind conv: {wanted}" in program.notes["prepare_primitive_fusing"]
 
@@ -112,7 +107,7 @@ def test_an_operand_that_widens_the_result_is_refused() -> None:
     conv = net.conv("conv", net.input("x", (1, 3, 1, 1)), 3, 5)
     net.add("y", ADD, conv, net.data("c", 1, 5, 4, 4))
     program = _fused(net, "y")
-    assert _shape(program) == {"conv": [], "y": []}
+    assert fused_into(program) == {"conv": [], "y": []}
     assert "is not yet the full result" in program.notes["prepare_primitive_fusing"]
 
 
@@ -123,7 +118,7 @@ def test_a_small_gate_multiplies_the_large_tensor_not_the_reverse() -> None:
     gate = net.conv("gate", net.add("mean", Reduce("mean", (2, 3)), x), 3, 5)
     net.add("y", MUL, large, gate)
     program = run(net.program("y"), PreparePrimitiveFusing())
-    assert _shape(program) == {"mean": [], "gate": [], "large": ["post eltwise(function=mul)"]}
+    assert fused_into(program) == {"mean": [], "gate": [], "large": ["post eltwise(function=mul)"]}
 
 
 def test_annotations_bind_until_they_are_retired() -> None:

@@ -6,12 +6,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.matmul import MatMul
 from clgraph.passes.fusing.prepare_primitive_fusing import PreparePrimitiveFusing
 from clgraph.passes.fusing.sink_scales import SinkScales
-from tests.support.programs import RELU, Net, lines, run
-
-
-def _shape(program) -> dict[str, list[str]]:
-    """Return what is fused into each node, by name."""
-    return {n.name: [f"{f.where} {f.primitive}" for f in n.fused] for n in program}
+from tests.support.programs import RELU, Net, fused_into, lines, run
 
 
 def _fused(net: Net, *outputs: str):
@@ -40,7 +35,7 @@ def test_a_factor_of_an_operand_follows_the_matrix_product() -> None:
     net.add("y", MatMul(), factor, net.add("other", Activation("linear", 0.5), net.input("b", (2, 4, 5))))
     program = _fused(net, "y")
     assert len(program) == 1
-    assert sorted(_shape(program)["y"]) == [
+    assert sorted(fused_into(program)["y"]) == [
         "post activation(function=linear, alpha=0.25)",
         "post activation(function=linear, alpha=0.5)",
     ]
@@ -52,4 +47,4 @@ def test_a_shift_or_a_factor_that_is_read_elsewhere_stays_in_front(case: str) ->
     factor = net.add("factor", Activation("linear", 0.25, float(case == "shift")), net.input("a", (2, 3, 4)))
     net.add("y", MatMul(), factor, net.input("b", (2, 4, 5)))
     net.add("z", RELU, factor if case == "reader" else "b")
-    assert "post" not in str(_shape(_fused(net, "y", "z"))["y"])
+    assert "post" not in str(fused_into(_fused(net, "y", "z"))["y"])

@@ -12,7 +12,7 @@ from clgraph.passes.base import Context
 from clgraph.passes.placement.insert_transfers import InsertTransfers
 from clgraph.passes.placement.partition import Partition
 from clgraph.selector.query import DeviceInfo
-from tests.support.programs import ADD, RELU, Net, run
+from tests.support.programs import ADD, RELU, Net, names, run
 
 A, B, C = DeviceInfo("a"), DeviceInfo("b"), DeviceInfo("c")
 
@@ -21,10 +21,6 @@ def _run(net: Net, *outputs: str, **where: str):
     rules = tuple((name, placement) for name, placement in where.items())
     context = Context(devices={d.name: d for d in (A, B, C)}, placement=rules)
     return run(net.program(*outputs), Partition(), InsertTransfers(), context=context)
-
-
-def _names(program) -> list[str]:
-    return [n.name for n in program]
 
 
 def test_a_value_is_copied_once_for_each_device_that_reads_it() -> None:
@@ -46,7 +42,7 @@ def test_a_program_on_one_device_stays_as_it_is() -> None:
     net.add("y", RELU, net.add("h", RELU, net.input("x", (2, 8))))
     before = str(net.program("y"))
     program = _run(net, "y")
-    assert _names(program) == ["h", "y"]
+    assert names(program) == ["h", "y"]
     assert "insert_transfers" not in program.notes
     assert before
 
@@ -56,7 +52,7 @@ def test_an_input_lives_with_its_first_reader_and_is_copied_before_anything_runs
     x = net.input("x", (2, 8))
     net.add("joined", Concat(1), net.add("left", RELU, x), net.add("right", RELU, x))
     program = _run(net, "joined", right="b")
-    assert _names(program) == ["right/transfer", "left", "right", "joined/transfer", "joined"]
+    assert names(program) == ["right/transfer", "left", "right", "joined/transfer", "joined"]
 
 
 def test_branches_on_two_devices_are_both_begun_before_one_is_waited_for() -> None:
@@ -66,7 +62,7 @@ def test_branches_on_two_devices_are_both_begun_before_one_is_waited_for() -> No
     near = net.add("near2", RELU, net.add("near1", RELU, x))
     net.add("y", ADD, near, far)
     program = _run(net, "y", far1="b", far2="b")
-    assert _names(program) == ["far1", "far2", "near1", "near2", "y/transfer", "y"]
+    assert names(program) == ["far1", "far2", "near1", "near2", "y/transfer", "y"]
 
 
 def test_what_another_device_waits_for_is_handed_over_before_the_own_work_goes_on() -> None:
@@ -75,7 +71,7 @@ def test_what_another_device_waits_for_is_handed_over_before_the_own_work_goes_o
     net.add("y", RELU, net.add("near", RELU, stem))
     net.add("z", RELU, stem)
     program = _run(net, "y", "z", z="b")
-    assert _names(program) == ["stem", "z/transfer", "near", "y", "z"]
+    assert names(program) == ["stem", "z/transfer", "near", "y", "z"]
 
 
 def test_the_order_is_topological_on_random_graphs() -> None:

@@ -10,7 +10,7 @@ from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.passes.base import Context
 from clgraph.passes.quantization.compute_twice import ComputeTwice
 from clgraph.selector.query import DeviceInfo
-from tests.support.programs import ADD, Net, run_until
+from tests.support.programs import ADD, Net, kinds, run_until
 
 CPU = Context({"null": DeviceInfo(kind="cpu", features=frozenset({"byte_pairs", "vnni"}))})
 
@@ -34,14 +34,10 @@ def _run(function="relu", outputs=96, side=56, results=("q", "s")):
     return run_until(net.program(*results), ComputeTwice.name, CPU)
 
 
-def _kinds(program):
-    return [n.primitive.kind for n in program]
-
-
 @pytest.mark.parametrize("function", ["relu", "clip"])
 def test_a_convolution_is_computed_for_its_range_and_for_its_bytes(function):
     program = _run(function)
-    assert "quantize" not in _kinds(program)
+    assert "quantize" not in kinds(program)
     assert [f.primitive.kind for f in program["conv"].fused] == ["eltwise", "activation", "quantize"]
     assert program["conv"].output.layout.dtype == DType.U8
     (extremes,) = (n for n in program if n.primitive.kind == "sum_extremes")
@@ -60,4 +56,4 @@ def test_a_convolution_is_computed_for_its_range_and_for_its_bytes(function):
     ids=["it falls and rises", "it falls, then rises", "floats are read", "small"],
 )
 def test_what_is_no_gain_or_no_extreme_of_sums_is_computed_once(why):
-    assert "sum_extremes" not in _kinds(_run(**why))
+    assert "sum_extremes" not in kinds(_run(**why))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
-from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.concat import Concat
@@ -26,7 +25,7 @@ from clgraph.ops.resize import Resize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.passes.base import Context
 from clgraph.selector.query import DeviceInfo
-from tests.support.programs import ADD, RELU, Net, compile_all, run_until
+from tests.support.programs import ADD, RELU, Net, compile_all, kinds, run_until
 
 GPU = DeviceInfo(
     kind="gpu",
@@ -90,10 +89,6 @@ def residual(dtype: DType = DType.U8) -> Quantised:
         x = net.rounded(net.add(f"{block}_relu", RELU, net.add(f"{block}_sum", ADD, x, y)))
     net.add("end", Activation("sigmoid"), x)
     return net
-
-
-def kinds(program: Program) -> list[str]:
-    return [n.primitive.kind for n in program]
 
 
 @pytest.mark.parametrize("dtype", [DType.U8, DType.I8])

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import frozen, mutable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Table = NDArray[np.float64]
+
+F = TypeVar("F")
 
 LIMIT = 1 << 12
 """Entries of the largest table that elimination may make."""
@@ -49,6 +51,54 @@ def factor_of(first: int | None, second: int | None, table: Table) -> Factor:
     if first is None:
         return Factor(() if second is None else (second,), table[0])
     return Factor((first,), table[:, 0]) if second is None else Factor((first, second), table)
+
+
+@mutable
+class Edges(Generic[F]):
+    """Variables with the values of a first solution, and costs between them, of values that have forms of kind F.
+
+    Attributes:
+        sizes: How many values each variable has.
+        start: A first solution.
+    """
+
+    sizes: list[int]
+    start: list[int]
+    factors: list[Factor]
+
+    def add(
+        self,
+        maker: int | None,
+        made: Sequence[F],
+        needs: Sequence[tuple[int | None, Sequence[F]]],
+        price: Mapping[tuple[F, F], float],
+        forms: Sequence[F],
+    ) -> None:
+        """Add the cost of what is made in one form and read in others: each of these is made of it once.
+
+        Where there are several readers, a variable of its own stands for the set of *forms* that are there.
+
+        Args:
+            maker: The variable that decides which form of *made* there is.
+            needs: Of each reader the variable, and the form that it wants for each of its values.
+            price: Of making the second form of the first.
+        """
+        if len(needs) == 1:
+            ((reader, wanted),) = needs
+            self.factors.append(factor_of(maker, reader, np.array([[price[m, w] for w in wanted] for m in made])))
+            return
+        sets, variable = range(1, 1 << len(forms)), len(self.sizes)
+        self.sizes.append(len(sets))
+        self.start.append(len(sets) - 1)
+        table = np.array([[sum(price[m, f] for i, f in enumerate(forms) if s >> i & 1) for s in sets] for m in made])
+        self.factors.append(factor_of(maker, variable, table))
+        for reader, wanted in needs:
+            has = [[0.0 if s >> forms.index(w) & 1 else float("inf") for s in sets] for w in wanted]
+            self.factors.append(factor_of(reader, variable, np.array(has)))
+
+    def minimise(self) -> Solution:
+        """Return values that make the sum of the costs small."""
+        return minimise(self.sizes, self.factors, self.start)
 
 
 def minimise(sizes: Sequence[int], factors: Sequence[Factor], start: Sequence[int]) -> Solution:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clgraph.passes.formats import format_search
-from clgraph.passes.formats.format_search import Factor, minimise, total
+from clgraph.passes import factor_graph
+from clgraph.passes.factor_graph import Factor, minimise, total
 
 
 @st.composite
@@ -39,12 +39,12 @@ def test_the_minimum_is_that_of_all_combinations(problem) -> None:
 @settings(max_examples=100, deadline=None)
 def test_a_graph_too_wide_gives_a_valid_answer_no_worse_than_its_start(problem, limit) -> None:
     sizes, factors = problem
-    before = format_search.LIMIT
-    format_search.LIMIT = limit
+    before = factor_graph.LIMIT
+    factor_graph.LIMIT = limit
     try:
         found = minimise(sizes, factors, [0] * len(sizes))
     finally:
-        format_search.LIMIT = before
+        factor_graph.LIMIT = before
     assert all(0 <= v < n for v, n in zip(found.values, sizes, strict=True))
     assert found.cost <= total(factors, [0] * len(sizes))
 
