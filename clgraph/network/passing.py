@@ -14,7 +14,7 @@ def unread(program: Program) -> set[Value]:
 
 def passed_on(program: Program) -> dict[Value, Value]:
     """Return the input of each result of *program* that has just its bytes; nothing else is made of these inputs."""
-    found = {}
+    found: dict[Value, Value] = {}
     for value in program.inputs:
         views = views_of(value)
         if not all(_runs_nothing(program, view, value.layout.nbytes) for view in views):
