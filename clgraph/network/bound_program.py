@@ -24,6 +24,7 @@ from clgraph.network.host import Host
 from clgraph.network.joining import Joining
 from clgraph.network.kept_memory import kept_memory
 from clgraph.network.node_steps import StepsInLibraries, steps_in_libraries
+from clgraph.network.passing import passed_on, unread
 from clgraph.network.quick import quick_run
 from clgraph.network.steps import Command
 from clgraph.network.tiles import TileExecutor
@@ -93,11 +94,25 @@ class BoundProgram:
             self.steps = submissions(program, self.subgraphs, recorded)
         borrowed = partial(borrowed_buffer, places=self.places, executors=self.executors)
         kept = partial(kept_memory, places=self.places, executors=self.executors)
-        self.feeds = [Feed(v, self.places, self.host, borrowed(v), kept(v)) for v in program.inputs]
+        idle, passed = unread(program), passed_on(program)
+        sources = set(passed.values())
+        feeds = {
+            v: Feed(v, self.places, self.host, borrowed(v), kept(v), read=v not in idle, passes=v in sources)
+            for v in program.inputs
+        }
+        self.feeds = list(feeds.values())
         self.kept = tuple(feed.kept for feed in self.feeds if feed.kept is not None)
         self._names = frozenset(feed.name for feed in self.feeds)
         self.results = [
-            Result(name, v, self.places, self.host, None if v in program.inputs else borrowed(v), workspace.results)
+            Result(
+                name,
+                v,
+                self.places,
+                self.host,
+                None if v in program.inputs else borrowed(v),
+                workspace.results,
+                feeds[passed[v]] if v in passed else None,
+            )
             for name, v in program.outputs
         ]
         self._files = files_of([v.constant for v in program.constants if v.constant is not None])
@@ -183,8 +198,9 @@ class BoundProgram:
                     result.begin(None if targets is None else targets[result.name], held)
                 else:
                     result.skip()
+            passing = keep and targets is None
             for feed, given in zip(self.feeds, held, strict=True):
-                feed.write(given)
+                feed.write(given, passing=passing)
             for step in steps:
                 step()
             self.finish()
@@ -199,6 +215,8 @@ class BoundProgram:
             raise
         finally:
             self.host.forget()
+            for feed in self.feeds:
+                feed.given = None
             for result in self.results:
                 result.release()
 

@@ -37,6 +37,8 @@ class Feed:
     Attributes:
         how: What became of it in the latest run.
         view: The memory that it is copied to, ``None`` where it is not, or not by the host.
+        passes: Nothing is made of it but results that have just its bytes.
+        given: What these are copied from in this run; ``None`` where they are copied from the program's memory.
     """
 
     def __init__(
@@ -46,13 +48,22 @@ class Feed:
         host: Host,
         borrowed: BorrowedBuffer | None,
         kept: KeptMemory | None = None,
+        *,
+        read: bool = True,
+        passes: bool = False,
     ) -> None:
-        """Read into the memory of *value*, or where the caller has it by *borrowed*; *kept* is updated there."""
-        self.kept = kept
+        """Read into the memory of *value*, or where the caller has it by *borrowed*; *kept* is updated there.
+
+        Args:
+            read: Whether anything is made of it.
+            passes: As the attribute.
+        """
+        self.kept, self.passes = kept, passes
+        self.given: Array | None = None
         self.name, self.shape, self.dtype = value.name, value.layout.shape, value.layout.dtype.numpy
         self.how = "not read"
         self._value, self._host, self._borrowed = value, host, borrowed
-        self._unread = value.buffer is None
+        self._unread = value.buffer is None or not read
         self._updated = is_updated(value)
         self._places = None if value.buffer is None else places.get(value.buffer.placement)
         view = None if self._unread or self._places is None else self._places.view(value)
@@ -82,8 +93,13 @@ class Feed:
             raise InputError(f"input {self.name!r} requires {self.dtype} {list(self.shape)}, not {found}")
         return given if given.flags.c_contiguous else np.ascontiguousarray(given)
 
-    def write(self, held: Held) -> None:
-        """Make *held*, which lives until the run is over, what the program reads."""
+    def write(self, held: Held, *, passing: bool = False) -> None:
+        """Make *held*, which lives until the run is over, what the program reads.
+
+        Args:
+            passing: Every result is left in a new array, so that one that has just these bytes is copied from *held*.
+        """
+        self.given = None
         if self._unread:
             return
         if self.kept is not None and isinstance(held, Memory):
@@ -91,6 +107,8 @@ class Feed:
             self.kept.use(held)
         elif isinstance(held, Memory):
             self._copy_on_device(held)
+        elif passing and self.passes:
+            self.how, self.given = "passed on", held
         elif self._borrowed is not None:
             self.how = "read in place" if self._borrowed.take(held) else "copied: its address is not a multiple of 4"
         elif self.view is not None:
@@ -136,11 +154,13 @@ class Result:
         host: Host,
         borrowed: BorrowedBuffer | None,
         memory: ResultMemory,
+        source: Feed | None = None,
     ) -> None:
         """Read the memory of *value*; with *borrowed*, kernels may write it to the caller's array.
 
         Args:
             memory: Of new arrays.
+            source: The input that it has just the bytes of, and that passes them on.
         """
         self.name, self.shape, self.dtype = name, value.layout.shape, value.layout.dtype.numpy
         self.how = "not asked for"
@@ -149,15 +169,17 @@ class Result:
         on_host = value.buffer is None or value.constant is not None
         self._places = None if on_host or value.buffer is None else places.get(value.buffer.placement)
         self._view = None if self._places is None else self._places.view(value)
-        small = self._borrowed is None and self._nbytes < LEAST_BYTES
-        self.small_view = self._view if small else None
+        self._constant = None if value.constant is None else constant_array(value)
+        self._source = source
+        small = self._borrowed is None and source is None and self._nbytes < LEAST_BYTES
+        self.small_view = (self._view if self._constant is None else self._constant) if small else None
         self._target: Held | None = None
         self._lent = False
 
     @property
     def is_plain(self) -> bool:
         """Whether the host copies it from the device's memory, or kernels write it to a new array."""
-        return self._view is not None
+        return self._view is not None or self._constant is not None
 
     def begin(self, target: Held | None, read: Iterable[Held]) -> None:
         """Prepare for a run that leaves the result in *target*, in a new array for ``None``, and reads *read*."""
@@ -187,12 +209,14 @@ class Result:
         if isinstance(target, Memory):
             self.leave(target).engine.stream.finish()
             return target
-        if self._view is not None:
+        held = None if self._source is None else self._source.given
+        view = self._view if held is None else held.reshape(self.shape)
+        if view is not None:
             self.how = "copied"
-            if target is None and self.small_view is not None:
-                return self._view.copy()
+            if target is None and self._nbytes < LEAST_BYTES:
+                return view.copy()
             target = self._new() if target is None else target
-            target[...] = self._view
+            target[...] = view
             return target
         target = self._new() if target is None else target
         if self._places is not None:
@@ -223,7 +247,7 @@ class Result:
         self._target, self._lent = None, False
 
     def _on_host(self) -> Array:
-        return constant_array(self._value) if self._value.constant is not None else self._host.get(self._value)
+        return self._constant if self._constant is not None else self._host.get(self._value)
 
     def leave(self, target: Memory) -> BufferTable:
         """Enqueue the copy of the result to *target*; return where that was done."""

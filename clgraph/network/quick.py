@@ -27,16 +27,36 @@ class QuickRun:
         runs: How many are over.
     """
 
-    __slots__ = ("_bound", "_engine", "_feeds", "_finish", "_large", "_lock", "_results", "_steps", "_words", "runs")
+    __slots__ = (
+        "_bound",
+        "_engine",
+        "_feeds",
+        "_finish",
+        "_large",
+        "_lock",
+        "_passing",
+        "_results",
+        "_steps",
+        "_words",
+        "runs",
+    )
 
     def __init__(
-        self, engine: Engine, bound: BoundSubgraph, feeds: Sequence[Feed], results: Sequence[Result], lock: Lock
+        self,
+        engine: Engine,
+        bound: Sequence[BoundSubgraph],
+        feeds: Sequence[Feed],
+        results: Sequence[Result],
+        lock: Lock,
     ) -> None:
-        """Take the only subgraph of a network, what goes in and out, and the *lock* of its workspace."""
-        self._engine, self._bound, self._lock, self.runs = engine, bound, lock, 0
-        self._steps, self._finish = tuple(bound.steps), engine.stream.finish
-        self._words = tuple(executor.word for executor in bound.joined)
-        self._feeds = tuple((feed, feed.name, feed.dtype, feed.shape, feed.view) for feed in feeds)
+        """Take the only subgraph of a network, or none, what goes in and out, and the *lock* of its workspace."""
+        self._engine, self._bound, self._lock, self.runs = engine, tuple(bound), lock, 0
+        self._steps, self._finish = tuple(step for each in bound for step in each.steps), engine.stream.finish
+        self._words = tuple(executor.word for each in bound for executor in each.joined)
+        self._feeds = tuple(
+            (feed, feed.name, feed.dtype, feed.shape, None if feed.passes else feed.view) for feed in feeds
+        )
+        self._passing = tuple(feed for feed in feeds if feed.passes)
         self._results = tuple((result, result.name, result.small_view) for result in results)
         self._large = tuple(result for result in results if result.small_view is None)
 
@@ -62,7 +82,7 @@ class QuickRun:
                     result.begin(None, ())
                 for feed, view, given in held:
                     if view is None:
-                        feed.write(given)
+                        feed.write(given, passing=True)
                     else:
                         feed.how = "copied"
                         view[...] = given
@@ -71,7 +91,7 @@ class QuickRun:
                 self._finish()
                 for word in self._words:
                     if word[0]:
-                        self._bound.check()
+                        self._check()
                 self.runs += 1
                 for result, name, view in self._results:
                     if view is None:
@@ -81,12 +101,18 @@ class QuickRun:
                         found[name] = view.copy()
             except BaseException as error:  # an interrupt, too, must leave nothing in flight
                 with faults("a run of the model"):
-                    give_up(error, self._engine.failures, self._finish, self._bound.check)
+                    give_up(error, self._engine.failures, self._finish, self._check)
                     raise
             finally:
+                for feed in self._passing:
+                    feed.given = None
                 for result in self._large:
                     result.release()
             return found
+
+    def _check(self) -> None:
+        for bound in self._bound:
+            bound.check()
 
 
 def quick_run(
@@ -97,10 +123,11 @@ def quick_run(
     lock: Lock,
 ) -> QuickRun | None:
     """Return what runs a network quickly, ``None`` where the host, a caller's queue or another device has a part."""
-    if len(engines) != 1 or len(subgraphs) != 1:
+    if len(engines) != 1 or len(subgraphs) > 1:
         return None
-    engine, bound = engines.get(subgraphs[0].subgraph.placement), subgraphs[0]
+    (placement,) = (s.subgraph.placement for s in subgraphs) if subgraphs else engines
+    engine = engines.get(placement)
     if engine is None or engine.on_callers_queue or "host_memory" not in engine.info.features:
         return None
     plain = all(feed.is_plain for feed in feeds) and all(result.is_plain for result in results)
-    return QuickRun(engine, bound, feeds, results, lock) if plain else None
+    return QuickRun(engine, subgraphs, feeds, results, lock) if plain else None

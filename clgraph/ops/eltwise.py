@@ -204,7 +204,9 @@ def import_mean(node: OnnxNode) -> Sequence[str]:
 @onnx("Clip", since=(1, 6, 11, 12, 13))
 def import_clip(node: OnnxNode) -> Primitive | Sequence[str]:
     if node.since < 11:
-        return Activation("clip", node.attribute("min", -np.inf), node.attribute("max", np.inf))
+        # Version 6 has bounds by default, which infinities are beyond.
+        most = float(np.finfo(np.float32).max) if node.since == 6 else np.inf
+        return Activation("clip", node.attribute("min", -most), node.attribute("max", most))
     names, y = dict(enumerate(node.inputs)), node.inputs[:1]
     given = [slot for slot in (1, 2) if names.get(slot)]
     limits = {slot: value.ravel()[0].item() for slot in given if (value := node.constant(slot)) is not None}

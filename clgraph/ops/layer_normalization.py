@@ -94,7 +94,7 @@ class LayerNormalization(Primitive):
 @primitive
 @frozen
 class Moments(Composite):
-    """The mean of x over *axis* and those behind it, and ``1 / sqrt(variance + epsilon)``, in float32 or wider."""
+    """The mean of x over *axis* and those behind it, and ``1 / sqrt(variance + epsilon)``, as float32."""
 
     axis: int = -1
     epsilon: float = 1e-5
@@ -110,7 +110,8 @@ class Moments(Composite):
         mean = c.add(Reduce("mean", axes), x)
         square = c.add(Activation("square"), c.add(Eltwise("sub"), x, mean))
         variance = c.add(Activation("linear", 1.0, self.epsilon), c.add(Reduce("mean", axes), square))
-        return mean, c.add(Activation("reciprocal"), c.add(Activation("sqrt"), variance))
+        found = mean, c.add(Activation("reciprocal"), c.add(Activation("sqrt"), variance))
+        return [c.add(Reorder(DType.F32), y) for y in found] if c.layout(x).dtype == DType.F64 else found
 
 
 EPSILON = float(np.float32(1e-5))

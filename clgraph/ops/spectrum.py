@@ -47,8 +47,10 @@ class Window(Primitive):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         size, (a, b, c) = self.size or 0, COEFFICIENTS[self.function]
-        angle = np.arange(size) * 2 * np.pi / max(size if self.periodic else size - 1, 1)
-        return ((a - b * np.cos(angle) + c * np.cos(2 * angle)).astype(self.dtype.numpy),)
+        # A symmetric window of one element is 0 / 0, as in ONNX's reference and in ONNX Runtime.
+        with np.errstate(invalid="ignore"):
+            angle = np.arange(size) * 2 * np.pi / np.float64(size if self.periodic else size - 1)
+            return ((a - b * np.cos(angle) + c * np.cos(2 * angle)).astype(self.dtype.numpy),)
 
     def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
         return self.reference()

@@ -62,7 +62,6 @@ class SupportVectorRegressor(Primitive):
     parameters: tuple[float, ...]
     rho: float
     one_class: bool = False
-    post_transform: str = "NONE"
 
     kind: ClassVar[str] = "support_vector_regressor"
     exact_inputs: ClassVar[frozenset[int]] = frozenset({0, 1, 2})
@@ -75,8 +74,6 @@ class SupportVectorRegressor(Primitive):
         y = (Kernel(self.function, *self.parameters).of(x, vectors) if vectors.size else x) @ weights + self.rho
         if self.one_class:
             y = np.where(y > 0, 1, -1)
-        elif self.post_transform == "PROBIT":
-            y = transformed(y[:, np.newaxis], "PROBIT")[:, 0]
         return (y[:, np.newaxis].astype(np.float32),)
 
 
@@ -200,9 +197,9 @@ def import_svm_regressor(node: OnnxNode) -> Sequence[str]:
     rho = _floats(node, "rho")
     if len(rho) != 1:
         raise ModelError(f"rho has {len(rho)} numbers, expected one")
-    of = SupportVectorRegressor(
-        function, parameters, float(rho[0]), bool(node.attribute("one_class", 0)), post_transform_of(node)
-    )
+    # Of the one number of a row no post_transform makes anything, as in ONNX Runtime.
+    post_transform_of(node)
+    of = SupportVectorRegressor(function, parameters, float(rho[0]), bool(node.attribute("one_class", 0)))
     return node.emit(of, node.inputs[0], node.literal(vectors), node.literal(weights))
 
 

@@ -149,3 +149,9 @@ def test_signals_of_any_length_are_bound_to_one_family(rng):
         (got,) = model.run(x=x).values()
         (want,) = stft.reference(x.astype(np.float64), np.hanning(16))
         np.testing.assert_allclose(got, want, atol=bound(x, 1, 16))
+
+
+@pytest.mark.parametrize("periodic", [0, 1])
+@pytest.mark.parametrize("size", [1, 7])
+def test_windows_of_any_size_agree_with_onnxruntime(size, periodic):
+    agree("HannWindow", [np.array(size)], opset=17, constant=(0,), periodic=periodic)

@@ -18,6 +18,13 @@ def test_layer_normalization_agrees_with_onnxruntime(axis, rng):
     agree("LayerNormalization", [x, scale], opset=17, axis=axis)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_mean_and_deviation_are_floats_whatever_the_tensor_is(dtype, rng):
+    x = rng.standard_normal((2, 3, 4)).astype(dtype)
+    # Of float64 ONNX Runtime computes in float64, too: float32's rounding is all that tells them apart.
+    agree("LayerNormalization", [x, x[0, 0]], opset=17, outputs=3)
+
+
 @pytest.mark.parametrize("axis", [-1, 1])
 def test_rms_normalization_agrees_with_onnxruntime(axis, rng):
     x = rng.standard_normal((2, 3, 4)).astype(np.float32) + 2

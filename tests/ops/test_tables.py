@@ -222,6 +222,13 @@ def test_support_vectors_vote_or_add_up(transform: str) -> None:
     check("SVMClassifier", {"x": NUMBERS}, labels[1], **common, **products, **labels[0])
 
 
+def test_the_one_number_of_a_row_is_not_transformed() -> None:
+    random = np.random.default_rng(4)
+    vectors = {"support_vectors": drawn(random, 4, 3), "n_supports": 4, "coefficients": drawn(random, 4)}
+    more = {"kernel_type": "LINEAR", "kernel_params": [0.0, 0.0, 0.0], "rho": [0.3], "post_transform": "PROBIT"}
+    check("SVMRegressor", {"x": NUMBERS}, {"y": FLOAT}, 2.0**-16, **vectors, **more)
+
+
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 
 

@@ -1,0 +1,30 @@
+"""Inputs that no kernel reads: those of which nothing is made, and those that are results as they are."""
+
+from __future__ import annotations
+
+from clgraph.graph.node import Value
+from clgraph.graph.program import Program
+from clgraph.network.borrowing import views_of
+
+
+def unread(program: Program) -> set[Value]:
+    """Return the inputs of *program* that nothing is made of."""
+    return {v for v in program.inputs if not v.readers and not program.is_output(v)}
+
+
+def passed_on(program: Program) -> dict[Value, Value]:
+    """Return the input of each result of *program* that has just its bytes; nothing else is made of these inputs."""
+    found: dict[Value, Value] = {}
+    for value in program.inputs:
+        views = views_of(value)
+        if not all(_runs_nothing(program, view, value.layout.nbytes) for view in views):
+            continue
+        found.update((view, value) for view in views if program.is_output(view))
+    return found
+
+
+def _runs_nothing(program: Program, view: Value, nbytes: int) -> bool:
+    """Whether *view* has *nbytes* bytes, and is a result or what nodes that run nothing make one of."""
+    if not (view.readers or program.is_output(view)):
+        return False
+    return view.layout.nbytes == nbytes and all(node.in_place for node in view.readers)
