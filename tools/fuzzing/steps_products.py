@@ -95,9 +95,13 @@ def picture(g: Making, *, close: str = "") -> Tensor:
 
 
 def convolved(g: Making, x: Tensor, special: bool = False) -> Tensor:
-    """Add a convolution, grouped in a third of the cases; with *special*, NaN or infinity somewhere."""
+    """Add a convolution, grouped in a third of the cases; with *special*, always, NaN or infinity somewhere.
+
+    Those without groups may spread what is special over a tile: Winograd's and Strassen's, as docs/limits.md says.
+    """
     n, c, h, w = x.shape
-    groups = int(g.one([d for d in (1, 2, 3, 4, 6, c) if c % d == 0])) if special or g.chance(0.4) else 1
+    counts = [d for d in (1, 2, 3, 4, 6, c) if c % d == 0][special:]
+    groups = int(g.one(counts)) if special or g.chance(0.4) else 1
     out = groups * int(g.one((1, 2, 4, 8, 16)))
     kernel = int(g.one((1, 3, 3)))
     shape = (out, c // groups, kernel, kernel)
