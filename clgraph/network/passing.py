@@ -17,14 +17,16 @@ def passed_on(program: Program) -> dict[Value, Value]:
     found: dict[Value, Value] = {}
     for value in program.inputs:
         views = views_of(value)
-        if not all(_runs_nothing(program, view, value.layout.nbytes) for view in views):
+        if not all(_runs_nothing(program, view, value) for view in views):
             continue
         found.update((view, value) for view in views if program.is_output(view))
     return found
 
 
-def _runs_nothing(program: Program, view: Value, nbytes: int) -> bool:
-    """Whether *view* has *nbytes* bytes, and is a result or what nodes that run nothing make one of."""
+def _runs_nothing(program: Program, view: Value, value: Value) -> bool:
+    """Whether *view* has the elements of *value*, and is a result or what nodes that run nothing make one of."""
     if not (view.readers or program.is_output(view)):
         return False
-    return view.layout.nbytes == nbytes and all(node.in_place for node in view.readers)
+    found, given = view.layout, value.layout
+    alike = (found.dtype, found.nbytes) == (given.dtype, given.nbytes)
+    return alike and all(node.in_place for node in view.readers)
