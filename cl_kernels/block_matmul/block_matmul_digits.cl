@@ -75,7 +75,7 @@ static void block_matmul_digits(__global const block_matmul_digits_desc* d, __gl
         micro_digits(d->row_id, AT(const char, banks, d->digits) + (long)y * row, AT(const int, banks, d->sums) + y * d->count,
                      AT(const float, banks, d->scales) + y, d->pitch, d->blocks, w, d->pieces, d->zeros, to, columns);
       }
-      post_group(post, posts, banks, to, d->columns, 0, y, count, g, columns);
+      post_group(post, posts, banks, to, d->columns, 0, 0, y, count, g, columns);
     }
   }
 }

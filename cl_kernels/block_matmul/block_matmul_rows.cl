@@ -95,7 +95,7 @@ static void block_matmul_rows(__global const block_matmul_rows_desc* d, __global
         y += rows;
       }
     }
-    post_group(post, posts, banks, c + (long)first_row * d->columns, d->columns, 0, first_row, last_row - first_row, g,
+    post_group(post, posts, banks, c + (long)first_row * d->columns, d->columns, 0, 0, first_row, last_row - first_row, g,
                columns);
   }
 }

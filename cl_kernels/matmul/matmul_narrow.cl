@@ -43,7 +43,7 @@ static void matmul_narrow(__global const matmul_narrow_desc* d, __global char** 
     if (d->rows == 1) {
       __global float* to = c + g * 64;
       micro_narrow_row(d->row_id, a, d->a_step, b, to, columns, d->depth);
-      post_group(post, posts, banks, to, d->c_row, n, 0, 1, g, columns);
+      post_group(post, posts, banks, to, d->c_row, 0, n, 0, 1, g, columns);
       continue;
     }
     for (int k = 0; k < d->depth; k += PANEL) {
@@ -55,7 +55,7 @@ static void matmul_narrow(__global const matmul_narrow_desc* d, __global char** 
         for (int j = 0; j < columns; j += nb * 16)
           micro_matmul(d->first_id + count - 1, a + (long)y * d->a_row + (long)k * d->a_step, d->a_row, d->a_step, panel + j,
                        64, to + j, d->c_row, columns - j, depth, k > 0, panel, 0);
-        if (k + depth == d->depth) post_group(post, posts, banks, to, d->c_row, n, y, count, g, columns);
+        if (k + depth == d->depth) post_group(post, posts, banks, to, d->c_row, 0, n, y, count, g, columns);
         y += count;
       }
     }

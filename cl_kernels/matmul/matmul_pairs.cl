@@ -32,7 +32,7 @@ static void matmul_pairs(__global const matmul_pairs_desc* d, __global char** ba
       micro_pairs(d->tiles_id >= 0 ? d->tiles_id : d->first_id + count - 1, a + (long)y * d->a_row, d->a_row, b, 0, 0, 0, to,
                   d->c_row, 16, count, columns, d->pairs, 1, 1, 0, 0, -INFINITY, INFINITY, next, d->fetched);
       next += (long)d->fetched * d->pairs;
-      post_group(post, posts, banks, to, d->c_row, n, y, count, g, columns);
+      post_group(post, posts, banks, to, d->c_row, 0, n, y, count, g, columns);
       y += count;
     }
   }  if (d->tiles_id >= 0) TILES_END;

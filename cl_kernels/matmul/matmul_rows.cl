@@ -7,6 +7,7 @@
 //
 // a, a_batch, a_row, a_step    floats from one batch element, row, column to the next
 // b, b_batch                   b_group, b_row: from one group, row k to the next;  b_column: from one column to the next
+// inner, a_outer, b_outer      batch elements of an outer one; floats of a and b from one outer one to the next
 // packed                       1: b is packed;  0: it is not
 // c, c_batch, c_row            the result
 // rows, columns, depth         M, N, K
@@ -18,7 +19,8 @@
 // ahead                        floats that a product of one row fetches ahead of its walk through b; 0: none
 // fetched                      packed b that comes from memory: floats of the next group fetched with each k; 0: none
 //
-// Error as in micro_matmul.cl. Post-operations follow on each run of rows; batch, row and 16-column vector are n, y and x.
+// Error as in micro_matmul.cl. Post-operations follow on each run of rows; outer and inner batch, row and 16-column vector
+// are n, f, y and x.
 #include "pack.clh"
 
 static void matmul_rows(__global const matmul_rows_desc* d, __global char** banks, __global char* scratch,
@@ -28,11 +30,13 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
   const int first_row = part * d->part_rows + span * d->ticket_rows;
   const int last_row = min(min(first_row + d->ticket_rows, (part + 1) * d->part_rows), d->rows);
   const int last_group = min((tier + 1) * d->ticket_groups, d->groups), nb = d->nb;
-  __global const float* a = AT(const float, banks, d->a) + (long)n * d->a_batch;
+  const int outer = n / d->inner, inner = n % d->inner;
+  __global const float* a = AT(const float, banks, d->a) + outer * d->a_outer + inner * d->a_batch;
   __global float* c = AT(float, banks, d->c) + (long)n * d->c_batch;
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     const int columns = min(64, d->columns - g * 64);
-    __global const float* b = AT(const float, banks, d->b) + (long)n * d->b_batch + (long)g * d->b_group;
+    __global const float* b =
+        AT(const float, banks, d->b) + outer * d->b_outer + inner * d->b_batch + (long)g * d->b_group;
     int b_row = d->packed ? 64 : d->b_row;
     if (!d->packed && (columns < 64 || d->b_column != 1)) {
       pack_columns(b, d->b_row, d->b_column, d->depth, columns, (__global float*)scratch);
@@ -51,7 +55,7 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
       for (int j = 0; j < columns; j += step, next += (long)d->fetched * d->depth)
         micro_matmul(id, a + (long)y * d->a_row, d->a_row, d->a_step, b + j, b_row, to + j, d->c_row,
                      columns - j, d->depth, 0, d->ahead ? b + j + d->ahead : next, d->ahead ? b_row : d->fetched);
-      post_group(post, posts, banks, to, d->c_row, n, y, count, g, columns);
+      post_group(post, posts, banks, to, d->c_row, outer, inner, y, count, g, columns);
       y += count;
     }
   }

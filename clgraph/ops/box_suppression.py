@@ -116,14 +116,21 @@ def _overlaps(
         boxes: Lower coordinates [2][B], upper ones, areas [B].
     """
     low, high, areas = boxes
-    both = np.minimum(high[:, first, None], high[:, None, second])
-    both -= np.maximum(low[:, first, None], low[:, None, second])
-    np.maximum(both, 0, out=both)
-    shared = both[0] * both[1]
-    union = areas[first][:, None] + areas[second]
+    # One coordinate after the other: with both in one array NumPy takes three to five times as long.
+    shared, other = (_shared(x, y, first, second) for x, y in zip(low, high, strict=True))
+    shared *= other
+    union = np.add(areas[first][:, None], areas[second], out=other)
     union -= shared
     union *= overlap
     return np.asarray((shared > 0) & (shared > union))
+
+
+def _shared(low: Array, high: Array, first: Sequence[int] | Array, second: Array) -> Array:
+    """Return how much of one coordinate each of the *first* boxes shares with each *second*: [n][m]."""
+    shared = np.asarray(np.minimum(high[first][:, None], high[second]))
+    shared -= np.maximum(low[first][:, None], low[second])
+    np.maximum(shared, 0, out=shared)
+    return shared
 
 
 @implements(

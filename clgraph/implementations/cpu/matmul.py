@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
+from clgraph.core.layout import Layout
 from clgraph.core.memo import remembered
 from clgraph.errors import UnsupportedError
 from clgraph.implementations.cpu.blocked import TILE
@@ -87,8 +88,11 @@ class MatMulRowsDesc(Descriptor):
     c: Pointer
     a_batch: Long
     b_batch: Long
+    a_outer: Long
+    b_outer: Long
     b_group: Long
     c_batch: Long
+    inner: Int
     a_row: Int
     a_step: Int
     b_row: Int
@@ -118,11 +122,12 @@ class StridedProduct:
     """A product in the driver's terms.
 
     Attributes:
-        batch, rows: Axes with pitches of a, b, c and of each operand in turn; b does not move along the rows.
+        outer, batch, rows: Axes with pitches of a, b, c and of each operand in turn; b does not move along the rows.
         a_step, b_row, b_column: Floats from one column of a, row and column of b to the next.
         operands: Slot of ``q.inputs`` and pitch along the last axis of each operand.
     """
 
+    outer: Axis
     batch: Axis
     rows: Axis
     columns: int
@@ -132,10 +137,23 @@ class StridedProduct:
     b_column: int
     operands: tuple[tuple[int, int], ...]
 
+    @property
+    def matrices(self) -> int:
+        """Return the products of one batch element."""
+        return self.outer.size * self.batch.size
+
+
+def strided_product(q: Query[MatMul]) -> StridedProduct:
+    """Return the problem; raises ``UnsupportedError`` when it is none with one batch axis."""
+    p = nested_product(q)
+    if p.outer.size > 1:
+        raise UnsupportedError("walks one batch axis, and these tensors need more")
+    return p
+
 
 @remembered
-def strided_product(q: Query[MatMul]) -> StridedProduct:
-    """Return the problem; raises ``UnsupportedError`` when it is none that the driver can walk."""
+def nested_product(q: Query[MatMul]) -> StridedProduct:
+    """Return the problem; raises ``UnsupportedError`` when it is none with at most two batch axes."""
     a, b, c, p = *q.inputs[:2], q.outputs[0], q.primitive
     if min(a.rank, b.rank) < 2:
         raise UnsupportedError("multiplies matrices, not vectors")
@@ -154,11 +172,11 @@ def strided_product(q: Query[MatMul]) -> StridedProduct:
     merged = merge([*axes, Axis(m, (a_row, 0, c_pitch[-2], *(o[-2] for o in operands)))])
     still = Axis(1, (0,) * (3 + len(operands)))
     rows = merged.pop() if merged and merged[-1].pitches[1] == 0 else still
-    if len(merged) > 1:
-        raise UnsupportedError("walks one batch axis, and these tensors need more")
-    batch = merged[0] if merged else still
+    if len(merged) > 2:
+        raise UnsupportedError("walks two batch axes, and these tensors need more")
+    outer, batch = (still, still, *merged)[-2:]
     last = tuple(zip(slots, (o[-1] for o in operands), strict=True))
-    return StridedProduct(batch, rows, n, k, a_step, b_row, b_column, last)
+    return StridedProduct(outer, batch, rows, n, k, a_step, b_row, b_column, last)
 
 
 def packed_format(q: Query[MatMul]) -> Format:
@@ -199,7 +217,7 @@ def row_parts(q: Query[MatMul], p: StridedProduct) -> TicketRanges:
     against them stands the right side, which every worker reads.
     """
     parts = min(q.device.workers, p.rows.size // PART_ROWS)
-    if parts < 2 or p.batch.size % q.device.workers == 0:
+    if parts < 2 or p.matrices % q.device.workers == 0:
         parts = 1
     return TicketRanges(parts, -(-p.rows.size // parts))
 
@@ -207,7 +225,7 @@ def row_parts(q: Query[MatMul], p: StridedProduct) -> TicketRanges:
 def matmul_tickets(q: Query[MatMul], p: StridedProduct, parts: TicketRanges) -> MatMulTickets:
     """Return how each of *parts* of the rows is cut into tickets."""
     groups, row = -(-p.columns // GROUP), row_seconds(q, p)
-    wanted = ticket_seconds(row * p.rows.size * groups * p.batch.size, q.device)
+    wanted = ticket_seconds(row * p.rows.size * groups * p.matrices, q.device)
     most, sharing = widest_instance(q.device).rows, -(-q.device.workers // parts.count)
     if groups >= 4 * sharing or row * parts.each <= wanted:
         return MatMulTickets(TicketRanges(1, parts.each), split(groups, row * parts.each, wanted, sharing), parts)
@@ -216,8 +234,8 @@ def matmul_tickets(q: Query[MatMul], p: StridedProduct, parts: TicketRanges) -> 
     return MatMulTickets(TicketRanges(-(-parts.each // rows), rows), TicketRanges(groups, 1), parts)
 
 
-def matmul_limits(q: Query[MatMul]) -> str | None:
-    """Say why the drivers cannot walk the tensors of *q*, or return ``None``."""
+def matmul_limits(q: Query[MatMul], walked: Callable[[Query[MatMul]], StridedProduct] = strided_product) -> str | None:
+    """Say why the drivers cannot walk the tensors of *q* as the product *walked*, or return ``None``."""
     a, b, c = *q.inputs[:2], q.outputs[0]
     packed = packed_format(q) if b.rank > 1 else None
     if not a.format.is_plain or not c.is_dense_plain:
@@ -231,7 +249,7 @@ def matmul_limits(q: Query[MatMul]) -> str | None:
     if any(f.operation is None or len(f.operands) > 1 for f in q.post):
         return "applies operations that have a post-operation code"
     try:
-        strided_product(q)
+        walked(q)
     except UnsupportedError as error:
         return str(error)
     return None
@@ -243,7 +261,7 @@ class MatMulRows(Implementation[MatMul]):
 
     @classmethod
     def limits(cls, q: Query[MatMul]) -> str | None:
-        return matmul_limits(q)
+        return matmul_limits(q, nested_product)
 
     @classmethod
     def weights(cls, q: Query[MatMul]) -> Mapping[int, Format]:
@@ -251,27 +269,30 @@ class MatMulRows(Implementation[MatMul]):
 
     @classmethod
     def cost(cls, q: Query[MatMul]) -> float:
-        p = strided_product(q)
+        p = nested_product(q)
         t = matmul_tickets(q, p, row_parts(q, p))
-        work = row_seconds(q, p) * p.rows.size * _groups_computed(q, p) * p.batch.size
+        work = row_seconds(q, p) * p.rows.size * _groups_computed(q, p) * p.matrices
         traffic = q.inputs[0].nbytes + q.outputs[0].nbytes
-        tickets = t.parts.count * t.rows.count * t.groups.count * p.batch.size
+        tickets = t.parts.count * t.rows.count * t.groups.count * p.matrices
         return step_seconds(q.device, work, traffic, tickets, weights=q.inputs[1].nbytes)
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
-        p = strided_product(q)
+        p = nested_product(q)
         b, t, widest = q.inputs[1], matmul_tickets(q, p, row_parts(q, p)), widest_instance(q.device)
         packed = bool(b.format.blocks)
-        batch_elements = p.batch.size if p.batch.pitches[1] else 1
+        b_batch, b_outer = _packed_pitches(b, p) if packed else (p.batch.pitches[1], p.outer.pitches[1])
         desc = MatMulRowsDesc(
             a=Ref("in0", 4 * q.inputs[0].origin),
             b=Ref("in1", 0 if packed else 4 * b.origin),
             c=Ref("out0"),
             a_batch=p.batch.pitches[0],
-            b_batch=b.span // batch_elements if packed and p.batch.pitches[1] else p.batch.pitches[1],
+            b_batch=b_batch,
+            a_outer=p.outer.pitches[0],
+            b_outer=b_outer,
             b_group=p.depth * GROUP if packed else GROUP * p.b_column,
             c_batch=p.batch.pitches[2],
+            inner=p.batch.size,
             a_row=p.rows.pitches[0],
             a_step=p.a_step,
             b_row=p.b_row,
@@ -297,8 +318,15 @@ class MatMulRows(Implementation[MatMul]):
         )
         staged = not packed and (p.columns % GROUP or p.b_column != 1)
         scratch = -(-p.depth // LANES) * LANES * GROUP * 4 if staged else 0
-        tickets = t.parts.count * t.rows.count * t.groups.count * p.batch.size
+        tickets = t.parts.count * t.rows.count * t.groups.count * p.matrices
         return Plan((Tile("matmul_rows", desc, tickets, scratch=scratch, post=matmul_posts(q, p)),))
+
+
+def _packed_pitches(b: Layout, p: StridedProduct) -> tuple[int, int]:
+    """Return the floats from one packed matrix of *b* to the next along the batch axis and the outer one."""
+    inner, outer = (axis.size if axis.pitches[1] else 1 for axis in (p.batch, p.outer))
+    each = b.span // (inner * outer)
+    return each * (inner > 1), each * inner * (outer > 1)
 
 
 def _fetched(rows: int, p: StridedProduct, widest: Widest) -> int:
@@ -311,9 +339,9 @@ def _fetched(rows: int, p: StridedProduct, widest: Widest) -> int:
 
 
 def matmul_posts(q: Query[MatMul], p: StridedProduct) -> tuple[PostStep, ...]:
-    """Return the list, a bias as its first addition; batch, row and 16-column vector are n, y and x."""
+    """Return the list, a bias as its first addition; outer and inner batch, row and 16-column vector are n, f, y, x."""
     pitches = {
-        slot: (p.batch.pitches[3 + i], 0, p.rows.pitches[3 + i], LANES * last, last)
+        slot: (p.outer.pitches[3 + i], p.batch.pitches[3 + i], p.rows.pitches[3 + i], LANES * last, last)
         for i, (slot, last) in enumerate(p.operands)
     }
     bias = [

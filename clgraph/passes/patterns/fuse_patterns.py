@@ -22,9 +22,9 @@ from clgraph.passes.rewriting import apart, read_outside, substitute
 class FusePatterns(Pass):
     """Replace spelled-out swish, hard sigmoid, hard swish, gelu (erf and tanh) and layer normalisation by one node.
 
-    Explicit padding with zeros in front of a convolution becomes its pads. A pattern is left alone, and
-    ``Program.notes`` says why, when a result inside it is read elsewhere or is a graph output, or when its nodes carry
-    different annotations or placements. Attention is
+    Gates are functions of floats: integers have a clip, and no hard sigmoid. Explicit padding with zeros in front of a
+    convolution becomes its pads. A pattern is left alone, and ``Program.notes`` says why, when a result inside it is
+    read elsewhere or is a graph output, or when its nodes carry different annotations or placements. Attention is
     fuse_attention's, which has to know devices.
     """
 
@@ -57,7 +57,7 @@ class FusePatterns(Pass):
 
 def _match(node: Node) -> Match | None:
     """Return what the first rule that knows *node* as the end of a pattern says of it."""
-    if isinstance(node.primitive, Activation | Eltwise):
+    if isinstance(node.primitive, Activation | Eltwise) and node.output.layout.dtype.floating:
         spelled = product(node)
         if (match := next((m for rule in GATES if (m := rule(node, spelled)) is not None), None)) is not None:
             return match

@@ -58,13 +58,22 @@ def test_long_rows_and_tall_matrices_agree_with_float64(engine, shape):
     check_product(engine, (m, k), (n, k), transpose_b=True, bias=(n,))
 
 
-def test_vectors_and_two_batch_axes_that_move_differently_are_refused():
+@pytest.mark.opencl
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(("left", "right"), [((2, 3), (1, 3)), ((1, 3), (2, 3)), ((2, 1), (1, 3)), ((2, 3), (2, 1))])
+def test_two_batch_axes_that_move_differently_agree_with_float64(engine, left, right, constant):
+    bias = (2, 1, 1, 70) if constant else (3, 7, 70)
+    check_product(engine, (*left, 7, 20), (*right, 20, 70), bias=bias, constant=constant, words="add")
+
+
+def test_vectors_and_three_batch_axes_that_move_differently_are_refused():
     def reason(*shapes):
         layouts = [Layout.of(np.zeros(s, np.float32)) for s in shapes]
         return MatMulRows.refusal(pose(DeviceInfo(), MatMulRows, MatMul(), layouts, arity=2))
 
     assert "vectors" in str(reason((5,), (5, 3)))
-    assert "one batch axis" in str(reason((2, 1, 4, 5), (1, 3, 5, 6)))
+    assert "two batch axes" in str(reason((1, 2, 1, 4, 5), (3, 1, 2, 5, 6)))
+    assert reason((2, 1, 4, 5), (1, 3, 5, 6)) is None
     assert reason((2, 3, 4, 5), (2, 3, 5, 6)) is None
 
 

@@ -67,6 +67,12 @@ def test_hard_swish_of_a_divided_gate_and_of_hard_sigmoid() -> None:
     assert _patterns(net, y) == [Activation("hard_swish", 0.2, 0.5)]
 
 
+def test_a_clip_of_integers_is_no_gate() -> None:
+    net, clip = Net(), Activation("clip", 0.0, 1.0)
+    y = net.add("y", clip, net.input("x", (2, 32), DType.I64))
+    assert primitives(run(net.program(y), FusePatterns())) == [clip]
+
+
 def test_another_divisor_than_the_clip_is_no_hard_swish() -> None:
     net, h = _net()
     gate = net.add("gate", CLIP6, net.add("plus", ADD, h, net.number("three", 3.0)))
