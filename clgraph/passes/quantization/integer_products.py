@@ -215,6 +215,13 @@ def steps_of(value: Value) -> Steps | None:
     return Steps(float(scale.reshape(-1)[0]), int(np.iinfo(node.inputs[0].layout.dtype.numpy).min) - start)
 
 
+def given_bytes(value: Value, dtype: DType) -> Value | None:
+    """Return the bytes of *dtype* that *value*, which lies on known steps, is made of, if it is made of such."""
+    made = value.producer
+    reads = made is not None and isinstance(made.primitive, Dequantize) and made.inputs[0].layout.dtype == dtype
+    return made.inputs[0] if made is not None and reads else None
+
+
 def outputs_axis(primitive: Primitive) -> int:
     """Return the axis of the weights of *primitive* that its outputs are on."""
     beside = isinstance(primitive, QuantizedMatMul) and not primitive.transpose_b
