@@ -34,10 +34,8 @@ from clgraph.selector.views import View, space
 BYTES = frozenset({DType.U8, DType.I8})
 EXACT = 2**24
 """Floats hold all integers up to here, so that sums that stay below come out right in any order."""
-PARTS = 4
-"""Sums of floats that a product is made of at most, before it is one of integers."""
-UNKNOWN_PARTS = 32
-"""The same of matrices that are both unknown, for which there is no kernel of whole tiles."""
+PARTS = 32
+"""Sums of floats that a product is made of at most, before it is one of integers, whose kernel is general."""
 
 
 @primitive
@@ -89,7 +87,7 @@ class IntegerMatMul(Inlinable):
     def _of_unknown(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:
         """Return sums of products of floats, each of as many terms as are exact whatever the matrices hold."""
         count, terms = inputs[1].shape[-2], EXACT // (_largest(inputs[0], values[2]) * _largest(inputs[1], values[3]))
-        if inputs[0].rank < 2 or inputs[3].rank > 1 or inputs[3].count != 1 or count > UNKNOWN_PARTS * terms:
+        if inputs[0].rank < 2 or inputs[3].rank > 1 or inputs[3].count != 1 or count > PARTS * terms:
             return None
         c, found = Composition(inputs, values), ""
         floats = [as_floats(c, x, zero) for x, zero in zip(c.inputs[:2], c.inputs[2:], strict=True)]
@@ -125,7 +123,8 @@ def exact_parts(weights: Array, zero: Array | None) -> list[tuple[int, int]] | N
         low, high = int(np.iinfo(zero.dtype).min) - zero.astype(int), int(np.iinfo(zero.dtype).max) - zero.astype(int)
         largest = int(max(np.abs(low).max(), np.abs(high).max()))
     sizes = np.abs(weights)
-    for parts in range(1, PARTS + 1):
+    least = -(-int(sizes.sum(0, np.int64).max(initial=0)) * largest // EXACT)
+    for parts in range(max(least, 1), PARTS + 1):
         ranges = list(itertools.pairwise(count * i // parts for i in range(parts + 1)))
         if max(int(sizes[a:b].sum(0, np.int64).max(initial=0)) for a, b in ranges) * largest <= EXACT:
             return ranges

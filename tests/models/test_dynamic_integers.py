@@ -74,6 +74,10 @@ def test_products_of_computed_scales_have_the_bits_of_onnxruntime(device, engine
             network("MatMulInteger", (96, 256), None, weights(256, 512).view(np.uint8), np.uint8(117)),
             (96, 256),
         ),
+        "unsigned weights with a zero point a column": (
+            network("MatMulInteger", (96, 256), None, weights(256, 512).view(np.uint8), weights(512).view(np.uint8)),
+            (96, 256),
+        ),
         "unsigned pixels": (
             network(
                 *("ConvInteger", (1, 64, 40, 40), None, weights(32, 64, 3, 3).view(np.uint8), np.uint8(117)),
@@ -114,3 +118,52 @@ def test_products_of_computed_scales_have_the_bits_of_onnxruntime(device, engine
             continue
         np.testing.assert_array_equal(got, want, name)
         assert not vnni or kinds & {"quantized_matmul", "quantized_convolution"}, name
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize(("rows", "terms", "columns"), [(40, 256, 96), (3, 1200, 64), (1, 4096, 48)])
+def test_products_of_bytes_that_a_model_is_fed_are_exact(rows, terms, columns, signed, device, engine):
+    rng = np.random.default_rng(0)
+    w = rng.integers(0, 256, (terms, columns)).astype(np.uint8)
+    w_zero = rng.integers(0, 256, columns).astype(np.uint8)
+    if signed:
+        w, w_zero = w.view(np.int8), np.zeros(columns, np.int8)
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMulInteger", ["q", "w", "zero", "w_zero"], ["whole"], "product"),
+            helper.make_node("Cast", ["whole"], ["floats"], to=TensorProto.FLOAT),
+        ],
+        "fed",
+        [helper.make_tensor_value_info(n, TensorProto.UINT8, s) for n, s in (("q", (rows, terms)), ("zero", (1,)))],
+        [helper.make_tensor_value_info("floats", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(w_zero, "w_zero")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    feeds = {"q": rng.integers(0, 256, (rows, terms)).astype(np.uint8), "zero": np.array([141], np.uint8)}
+    exact = (feeds["q"].astype(np.int64) - 141) @ (w.astype(np.int64) - w_zero)
+    program = clgraph.compile(model, device=device)
+    # Two sums, rounded to floats, and theirs: of 255 * 255 at most for each term.
+    np.testing.assert_allclose(program.run(feeds)["floats"], exact, rtol=0, atol=3 * 2.0**-24 * terms * 2 * 255**2)
+    if "vnni" in engine.info.features:
+        assert "quantized_matmul" in {node.primitive.kind for node in program.program}
+    graph.output[0].CopyFrom(helper.make_tensor_value_info("whole", TensorProto.INT32, None))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    np.testing.assert_array_equal(clgraph.compile(model, device=device).run(feeds)["whole"], exact)
+
+
+@pytest.mark.opencl
+def test_integers_are_exact_where_shifted_weights_add_up_to_more_than_floats_hold(device):
+    rng = np.random.default_rng(0)
+    w = np.where(rng.random((1000, 256)) < 0.01, rng.integers(221, 231, (1000, 256)), 20).astype(np.uint8)
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["q", "w", "", "w_zero"], ["whole"], "product")],
+        "fed",
+        [helper.make_tensor_value_info("q", TensorProto.UINT8, (64, 1000))],
+        [helper.make_tensor_value_info("whole", TensorProto.INT32, None)],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.uint8(20), "w_zero")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    q = rng.integers(250, 256, (64, 1000)).astype(np.uint8)
+    exact = q.astype(np.int64) @ (w.astype(np.int64) - 20)
+    np.testing.assert_array_equal(clgraph.compile(model, device=device).run({"q": q})["whole"], exact)

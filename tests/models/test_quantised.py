@@ -124,3 +124,41 @@ def test_a_quantised_network_runs_on_the_kernels_of_floats(device, tmp_path):
     kinds = Counter(node.primitive.kind for node in compiled.program)
     assert not kinds.keys() & {"quantize", "dequantize"}
     assert kinds["activation"] <= 2, "what is rounded at the start, and beside a sum"
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("channels", [3, 48])
+def test_convolutions_of_bytes_that_a_model_is_fed_return_the_bytes_of_onnxruntime(channels, signed, device, engine):
+    rng = np.random.default_rng(channels)
+    low, dtype = (-128, np.int8) if signed else (0, np.uint8)
+    zeros = {n: np.array(low + 100 + i, dtype) for i, n in enumerate(("x_zero", "middle_zero", "y_zero"))}
+    scales = {n: np.float32(s) for n, s in (("x_scale", 0.05), ("middle_scale", 0.4), ("y_scale", 0.7))}
+    weights = {
+        "w": rng.integers(-127, 128, (32, channels, 3, 3)).astype(np.int8),
+        "v": rng.integers(-127, 128, (20, 32, 1, 1)).astype(np.int8),
+        "w_scale": np.float32(0.4 / np.sqrt(channels * 900)),
+        "w_zero": np.int8(0),
+    }
+    steps = ["w_scale", "w_zero"]
+    nodes = [
+        helper.make_node("QLinearConv", ["x", "x_scale", "x_zero", "w", *steps, "middle_scale", "middle_zero"], ["m"]),
+        helper.make_node("QLinearConv", ["m", "middle_scale", "middle_zero", "v", *steps, "y_scale", "y_zero"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "bytes",
+        [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), (2, channels, 40, 37))],
+        [helper.make_tensor_value_info("y", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), None)],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in (zeros | scales | weights).items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    feeds = {"x": rng.integers(low, low + 256, (2, channels, 40, 37)).astype(dtype)}
+    compiled = clgraph.compile(model, device=device)
+    (want,), (got,) = onnxruntime_outputs(model, feeds), compiled.run(feeds).values()
+    assert len(np.unique(want)) > 100
+    # Beside a half a sum goes either way, and a step of the first result moves the second one's by less than one.
+    assert (np.abs(got.astype(int) - want) <= 1).mean() >= 0.999
+    if not signed and "vnni" in engine.info.features:
+        kinds = [node.primitive.kind for node in compiled.program]
+        assert kinds == ["reorder", "quantized_convolution", "quantized_convolution", "reorder"]

@@ -193,8 +193,6 @@ class _Head:
     def end(self, mode: int, taken: int, last: float, rounding: StaticQuantize | None, limits: tuple[int, int]) -> End:
         """Return the end in which they stand, followed by bytes of *rounding* in *mode* TWICE."""
         within, again = self.within, self.again
-        if within and not again and not self.by and not self.plus:
-            within, again = None, within
         step = rounding.scale if mode == TWICE and rounding is not None else 1.0
         adds = again or self.residual
         # What a float is multiplied with to become a step of the rounding that comes next.
@@ -249,14 +247,16 @@ def _head(q: Query[Any], steps: tuple[Fused, ...], *, floats: bool = False) -> _
 
     by, plus = (lambda f: _of_channels(q, f, "mul")), (lambda f: _of_channels(q, f, "add"))
     within, single = take(_rounds), take(lambda f: _of_all(q, f))
-    first = (within, single or take(by), take(plus), take(_rounds))
-    after = (take(by), take(plus)) if first[3] else (None, None)
+    by_, plus_, again = single or take(by), take(plus), take(_rounds)
+    if within and not (by_ or plus_ or again):
+        within, again = None, within
+    after = (take(by), take(plus)) if again else (None, None)
     bytes_ = lambda f: isinstance(f.primitive, DequantizeAdd) and _adds_alike(q, f.operands[0])  # noqa: E731
     residual = None if any(after) else take(bytes_)
     adds = residual.primitive if residual else None
     plain = isinstance(adds, DequantizeAdd) and adds.order is None
     last = take(_rounds) if floats and plain and len(left) == 1 else None
-    return _Head(*first, *after, residual=residual, last=last, single=single is not None)
+    return _Head(within, by_, plus_, again, *after, residual=residual, last=last, single=single is not None)
 
 
 def _rounds(step: Fused) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
-from clgraph.graph.primitive import Primitive
+from clgraph.graph.primitive import Array, Primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.cast_like import CastLike
 from clgraph.ops.concat import Concat
@@ -134,6 +134,15 @@ _UNARY: dict[str, Callable[[OnnxNode], Primitive]] = {
 }
 
 
+def _share_of_steps(scale: Array) -> float:
+    """Return the share of a softmax that becomes steps: ONNX Runtime multiplies by the whole part of 1 / *scale*.
+
+    That of float32(1 / 255) is 254.
+    """
+    (step,) = scale.reshape(-1).astype(np.float32)
+    return float(np.floor(1 / step) * step) if step > 0 else 1.0
+
+
 @onnx("QLinearGlobalAveragePool", since=(1,), domain=MICROSOFT)
 @onnx("QLinearAveragePool", since=(1,), domain=MICROSOFT)
 @onnx("QLinearSigmoid", since=(1,), domain=MICROSOFT)
@@ -145,6 +154,9 @@ def import_qlinear_unary(node: OnnxNode) -> Sequence[str]:
     x = _floats(node, node.inputs[:3])
     function = _UNARY[node.op_type](node)
     (y,) = channels_last(node, function, x) if last else node.emit(function, x)
+    scale = node.constant(3)
+    if node.op_type == "QLinearSoftmax" and scale is not None and (share := _share_of_steps(scale)) != 1:
+        (y,) = node.emit(Activation("linear", share), y)
     return _rounded(node, y, node.inputs[3:], node.inputs[0])
 
 

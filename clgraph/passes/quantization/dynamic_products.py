@@ -1,10 +1,11 @@
-"""Products of values whose scale the network computes, from their bytes; a step of use_integers."""
+"""Products of values whose scale the network computes, and of bytes it is given; a step of use_integers."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array, Primitive
@@ -13,7 +14,9 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantize import Quantize
+from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Reshape
 from clgraph.passes.base import Context
 from clgraph.passes.quantization.dynamic_quantization import drop
 from clgraph.passes.quantization.integer_products import (
@@ -21,10 +24,18 @@ from clgraph.passes.quantization.integer_products import (
     Quantized,
     byte_type,
 )
-from clgraph.passes.quantization.whole_products import WholeProduct, whole_product
+from clgraph.passes.quantization.whole_products import Given, WholeProduct, whole_product
 from clgraph.passes.rewriting import apart, substitute
 from clgraph.passes.selection import proposals
 from clgraph.selector.query import Query
+
+
+@frozen
+class _Bytes:
+    """Bytes, and which of them stands for 0."""
+
+    value: Value
+    zero: Value
 
 
 def use_dynamic_integers(program: Program, context: Context) -> int:
@@ -34,7 +45,7 @@ def use_dynamic_integers(program: Program, context: Context) -> int:
     Winograd transforms take less time for windows of 3 x 3 than products of 16-bit numbers do.
     """
     count = 0
-    bytes_: dict[Value, Value] = {}
+    bytes_: dict[Value, _Bytes] = {}
     sums: dict[tuple[Value, Quantized, Shape], Value] = {}
     for node in tuple(program):
         found = whole_product(node) if node in program else None
@@ -45,12 +56,11 @@ def use_dynamic_integers(program: Program, context: Context) -> int:
             _rewrite(program, found, bytes_, sums)
             count += 1
         elif way is not None:
-            weights = program.constant(f"{node.name}/weights", found.weights + np.float32(found.shift))
+            shifts = np.float32(0) if found.shifts is None else found.shifts
+            weights = program.constant(f"{node.name}/weights", found.weights + shifts)
             x = _bytes_of(program, found, bytes_)
-            assert x.producer is not None
             one, first = program.constant(f"{node.name}/one", np.ones((), np.float32)), found.nodes[0]
-            read = [x, one, x.producer.inputs[2]]
-            whole = program.insert(Dequantize(), read, sources=[x.producer], before=first).output
+            whole = program.insert(Dequantize(), [x.value, one, x.zero], sources=[first], before=first).output
             _replace(program, found, way, [whole, weights])
     return count
 
@@ -61,7 +71,7 @@ def _fastest(context: Context, found: WholeProduct) -> Primitive | None:
     device = context.device(node)
     if byte_type(device) != DType.U8 or apart(list(found.nodes)) is not None:
         return None
-    byte_ways = [_seconds(context, found, w) for w in (found.weights, *[found.ones] * (found.shift != 0))]
+    byte_ways = [_seconds(context, found, w) for w in (found.weights, *[found.ones] * (found.shifts is not None))]
     floats = [proposals(context, n) for n in found.nodes]
     # What is rounded is written and read in any case, as floats or as bytes.
     moved = 2 * 3 * found.rounded.layout.count / (BANDWIDTH * device.bytes_per_second)
@@ -103,44 +113,61 @@ def _seconds(context: Context, found: WholeProduct, weights: Array) -> float | N
 def _rewrite(
     program: Program,
     found: WholeProduct,
-    bytes_: dict[Value, Value],
+    bytes_: dict[Value, _Bytes],
     sums: dict[tuple[Value, Quantized, Shape], Value],
 ) -> None:
     node, x = found.nodes[-1], _bytes_of(program, found, bytes_)
     inputs = _inputs(program, found, x, node.name, found.weights)
-    if not found.shift:
+    if found.shifts is None:
         _replace(program, found, found.primitive, inputs)
         return
     ones, first = found.ones, found.nodes[0]
-    key = x, found.primitive, ones.shape
+    key = x.value, found.primitive, ones.shape
     if key not in sums:
         # Sums of up to 2^24 are exact floats, as products are that ONNX Runtime makes floats of.
         added_up = _inputs(program, found, x, f"{node.name}/windows", ones)
         sums[key] = program.insert(found.primitive, added_up, sources=[first], before=first).output
-    shifted = Activation("linear", float(found.shift))
-    missing = program.insert(shifted, [sums[key]], sources=[first], before=first).output
+    missing = _times(program, sums[key], found)
     product = program.insert(found.primitive, inputs, sources=list(found.nodes), before=node).output
     _replace(program, found, Eltwise("add"), [product, missing])
 
 
-def _bytes_of(program: Program, found: WholeProduct, bytes_: dict[Value, Value]) -> Value:
+def _times(program: Program, sums: Value, found: WholeProduct) -> Value:
+    """Return the sums of the windows times what was taken off the weights of each output."""
+    first, shifts = found.nodes[0], found.shifts
+    assert shifts is not None
+    if shifts.size == 1:
+        one = Activation("linear", float(shifts.reshape(-1)[0]))
+        return program.insert(one, [sums], sources=[first], before=first).output
+    pixels = isinstance(found.primitive, QuantizedConvolution)
+    of_outputs = shifts.reshape(-1, *(1,) * (shifts.ndim - 2)) if pixels else shifts.reshape(-1)
+    factors = program.constant(f"{found.nodes[-1].name}/shifts", of_outputs)
+    return program.insert(Eltwise("mul"), [sums, factors], sources=[first], before=first).output
+
+
+def _bytes_of(program: Program, found: WholeProduct, bytes_: dict[Value, _Bytes]) -> _Bytes:
     """Return the bytes of what the products read, made once for all that read it."""
     if found.rounded not in bytes_:
         made, steps = found.rounded.producer, found.steps
         assert made is not None
-        zero = program.insert(Reorder(DType.U8), [steps.zero], sources=[made], before=made).output
-        inputs, quantize = [steps.x, steps.scale, zero], Quantize(0, dtype=DType.U8)
-        bytes_[found.rounded] = program.insert(quantize, inputs, sources=[made], before=made).output
+        if isinstance(steps, Given):
+            zero, value = steps.zero, steps.bytes_
+            if zero.layout.shape:
+                zero = program.insert(Reshape(()), [zero], sources=[made], before=made).output
+        else:
+            zero = program.insert(Reorder(DType.U8), [steps.zero], sources=[made], before=made).output
+            inputs, quantize = [steps.x, steps.scale, zero], Quantize(0, dtype=DType.U8)
+            value = program.insert(quantize, inputs, sources=[made], before=made).output
+        bytes_[found.rounded] = _Bytes(value, zero)
     return bytes_[found.rounded]
 
 
-def _inputs(program: Program, found: WholeProduct, x: Value, name: str, weights: Array) -> list[Value]:
+def _inputs(program: Program, found: WholeProduct, x: _Bytes, name: str, weights: Array) -> list[Value]:
     """Return the inputs of the product of the bytes *x* with *weights*."""
     totals = found.totals_of(weights)
     ones, none = np.ones(totals.size, np.float32), np.zeros(totals.size, np.float32)
     numbers = {"weights": weights, "totals": totals.astype(np.int32), "scale": ones, "bias": none}
-    assert x.producer is not None
-    return [x, *(program.constant(f"{name}/{n}", a) for n, a in numbers.items()), x.producer.inputs[2]]
+    return [x.value, *(program.constant(f"{name}/{n}", a) for n, a in numbers.items()), x.zero]
 
 
 def _replace(program: Program, found: WholeProduct, primitive: Primitive, inputs: list[Value]) -> None:

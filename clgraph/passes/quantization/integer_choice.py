@@ -24,6 +24,7 @@ from clgraph.passes.quantization.integer_products import (
     BANDWIDTH,
     IntegerProduct,
     byte_type,
+    given_bytes,
     integer_product,
     narrowed,
     steps_of,
@@ -143,7 +144,8 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
         others = [
             n for n in x.readers if not (n in found or n in makers.moved or isinstance(n.primitive, Eltwise | OnSteps))
         ]
-        widened = between if rounds(x) and (others or program.is_output(x)) else 0.0
+        given = given_bytes(x, byte_type(device)) is not None
+        widened = between if (rounds(x) or given) and (others or program.is_output(x)) else 0.0
         maker = makers.of(x, found)
         # What a graph input is rounded by is a launch in any case.
         rounded = 0.0 if source is not None and source.producer is None else between
@@ -157,6 +159,9 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
                 table[1] += between - widened
                 table[(1,) * len(scope)] += widened - between
             table[(0, *(0,) * len(readers))] = 0.0
+        elif given:
+            # They are there: products of floats alone, and other readers, want them widened.
+            table[:], table[(1,) * len(scope)] = between, widened
         else:
             table[(0,) * len(scope)] = 0.0
         factors.append(Factor(scope, table))

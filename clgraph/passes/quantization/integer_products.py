@@ -105,7 +105,7 @@ class IntegerProduct:
 
     def _ones(self) -> Array:
         shape = list(self.weights.shape)
-        shape[_outputs_axis(self.primitive)] = windows_of(self.primitive)
+        shape[outputs_axis(self.primitive)] = windows_of(self.primitive)
         return np.ones(shape, np.int8)
 
     def shifted_by(self, program: Program, x: Value) -> list[Value]:
@@ -133,7 +133,7 @@ class IntegerProduct:
         recipe = "integers of windows less their zero point" if windows else "integers less their zero point"
         recipe += f" and {self.shift}" * (self.shift != 0)
         w = context.packed.once(recipe, [self.integers.data, *zero], lambda: w)
-        along = (2,) if windows else tuple(a for a in range(w.ndim) if a != _outputs_axis(self.primitive))
+        along = (2,) if windows else tuple(a for a in range(w.ndim) if a != outputs_axis(self.primitive))
         start = -self.steps.zero(x.layout.dtype) * w.sum(along, dtype=np.int64)
         parameters = {"start": (start + self.whole).astype(np.int32), "scale": self.scale, "bias": self.bias}
         return [
@@ -166,7 +166,7 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
         return "one matrix that is not transposed is wanted on the right of others"
     else:
         made = QuantizedMatMul(p.transpose_b)
-    outputs = integers.data.shape[_outputs_axis(made)]
+    outputs = integers.data.shape[outputs_axis(made)]
     wide = _less_zero(integers)
     shift = shift_of(wide)
     alike = (integers.scale == integers.scale.reshape(-1)[0]).all()
@@ -174,12 +174,12 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
         return "its weights less their zero point are no 8 bits"
     if (weights := bytes_of(wide - shift if shift else wide)) is None:
         return "its weights less their zero point are of more than 8 bits"
-    rest = tuple(a for a in range(weights.ndim) if a != _outputs_axis(made))
+    rest = tuple(a for a in range(weights.ndim) if a != outputs_axis(made))
     if np.abs(weights, dtype=np.int64).sum(rest).max(initial=0) > MOST:
         return "its sums may be larger than an int"
     if isinstance(p, ConvTranspose):
         weights = np.ascontiguousarray(np.moveaxis(weights, (1, 0), (-2, -1)).reshape(-1, outputs, weights.shape[0]))
-    if integers.scale.size != 1 and integers.axis != _outputs_axis(made):
+    if integers.scale.size != 1 and integers.axis != outputs_axis(made):
         return "its weights have scales along their inputs"
     scale = np.broadcast_to(integers.scale.reshape(-1).astype(np.float64) * np.float32(steps.scale), outputs)
     scale = np.array(scale, np.float32)
@@ -215,7 +215,15 @@ def steps_of(value: Value) -> Steps | None:
     return Steps(float(scale.reshape(-1)[0]), int(np.iinfo(node.inputs[0].layout.dtype.numpy).min) - start)
 
 
-def _outputs_axis(primitive: Primitive) -> int:
+def given_bytes(value: Value, dtype: DType) -> Value | None:
+    """Return the bytes of *dtype* that *value*, which lies on known steps, is made of, if it is made of such."""
+    made = value.producer
+    reads = made is not None and isinstance(made.primitive, Dequantize) and made.inputs[0].layout.dtype == dtype
+    return made.inputs[0] if made is not None and reads else None
+
+
+def outputs_axis(primitive: Primitive) -> int:
+    """Return the axis of the weights of *primitive* that its outputs are on."""
     beside = isinstance(primitive, QuantizedMatMul) and not primitive.transpose_b
     return int(beside or isinstance(primitive, QuantizedConvTranspose))
 
@@ -244,6 +252,19 @@ def shift_of(weights: Array) -> int:
         return 0
     low, high = int(weights.min(initial=0)), int(weights.max(initial=0))
     return 0 if high - low > 255 else max(high - 127, 0) + min(low + 128, 0)
+
+
+def shifts_of(weights: Array, outputs: int) -> Array:
+    """Return what the weights of each output, along the axis *outputs*, are too large or too small by, to be added up.
+
+    Nothing where they are no bytes however they are shifted; one number for all where that will do.
+    """
+    along = tuple(a for a in range(weights.ndim) if a != outputs)
+    if whole := shift_of(weights):
+        return np.full((1,) * weights.ndim, whole, np.float32)
+    low, high = (f(along, initial=0, keepdims=True) for f in (weights.min, weights.max))
+    shifts = np.maximum(high - 127, 0) + np.minimum(low + 128, 0)
+    return np.where((high - low).max(initial=0) <= 255, shifts, 0).astype(np.float32)
 
 
 def windows_of(primitive: Quantized) -> int:

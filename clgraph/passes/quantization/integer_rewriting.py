@@ -14,6 +14,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.passes.base import Context
@@ -23,6 +24,7 @@ from clgraph.passes.quantization.integer_products import (
     IntegerProduct,
     Steps,
     byte_type,
+    given_bytes,
     steps_of,
 )
 from clgraph.passes.rewriting import read_outside, substitute
@@ -55,6 +57,7 @@ class Rewriting:
         """Rewrite the program."""
         values = dict.fromkeys(p.x for p in self._products.values())
         values |= dict.fromkeys(n.output for n in self._program if rounds(n.output) or n in self._makers.moved)
+        self._round_results()
         self._wanted = self._all_wanted()
         order = {v: self._program.position(v.producer) for v in values if v.producer is not None}
         for value in sorted(order, key=lambda v: order[v]):
@@ -71,6 +74,22 @@ class Rewriting:
         for made in (*self._widened, *(v.producer for v in reversed(values))):
             if made is not None and made in self._program:
                 drop(self._program, made)
+
+    def _round_results(self) -> None:
+        """Let products round what a Quantize by one known step makes bytes of, which the network returns or moves."""
+        for node in tuple(self._program):
+            if not isinstance(node.primitive, Quantize) or node.primitive.narrow or node.fused:
+                continue
+            x, *numbers = node.inputs
+            scale, zero = (*(v.constant for v in numbers), np.zeros((), np.uint8))[:2]
+            if scale is None or zero is None or scale.size != 1 or zero.size != 1:
+                continue
+            types = x.layout.dtype, node.output.layout.dtype, byte_type(self._context.device(node))
+            if types != (DType.F32, DType.U8, DType.U8) or not x.has_one_use:
+                continue
+            if made_by(self._program, x, self._chosen) is not None:
+                rounding = StaticQuantize(float(scale.item()), int(zero.item()), DType.U8)
+                substitute(self._program, [node], rounding, [x], node)
 
     def _all_wanted(self) -> set[Value]:
         """Return the values whose bytes are read, directly or to make others; note what passes read first and add."""
@@ -126,6 +145,8 @@ class Rewriting:
                 bytes_[dtype] = program.insert(
                     ByteLookup(), [self._bytes[table.root], entries], sources=[made], before=made
                 ).output
+            elif (given := given_bytes(value, dtype)) is not None:
+                bytes_[dtype] = given
             else:
                 rounding = StaticQuantize(steps.scale, steps.zero(dtype), dtype)
                 bytes_[dtype] = program.insert(rounding, [source], sources=[made]).output

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from clgraph.core.frozen import frozen
+from clgraph.graph.node import Node
 from clgraph.graph.program import Milestone, Program
 from clgraph.ops.activation import Activation
 from clgraph.passes.base import Context, Pass
@@ -54,8 +55,13 @@ class UseIntegers(Pass):
         return count + dynamic
 
     def _dynamic(self, program: Program, context: Context) -> int:
-        if all(node.primitive != Activation("round") for node in program):
+        if not any(node.primitive == Activation("round") or _reads_bytes(node) for node in program):
             return 0
         from clgraph.passes.quantization.dynamic_products import use_dynamic_integers
 
         return use_dynamic_integers(program, context)
+
+
+def _reads_bytes(node: Node) -> bool:
+    """Whether *node* makes floats of integers that are not known."""
+    return node.primitive.kind == "dequantize" and node.inputs[0].constant is None

@@ -1,4 +1,4 @@
-"""Products of floats that are whole, rounded by a scale that the network computes: what they could be made from."""
+"""Products of floats that are whole, of values rounded by computed scales or of bytes: what they could be made from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.integer_matmul import EXACT
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
@@ -24,7 +26,8 @@ from clgraph.passes.quantization.integer_products import (
     Quantized,
     bytes_of,
     one_window,
-    shift_of,
+    outputs_axis,
+    shifts_of,
     windows_of,
 )
 
@@ -39,28 +42,37 @@ class _Steps:
 
 
 @frozen
+class Given:
+    """Bytes that are there, less *zero*, one of them."""
+
+    bytes_: Value
+    zero: Value
+
+
+@frozen
 class WholeProduct:
     """Sums of products of floats that are whole, and what makes them from bytes.
 
     Attributes:
         nodes: What it replaces, the last one makes the result.
         rounded: What the products read.
-        weights: I8, less *shift*: unsigned ones around no 128 fit no I8.
+        weights: I8, less *shifts*.
+        shifts: What is taken off the weights of each output: unsigned ones around no 128 fit no I8. ``None``: nothing.
         whole: A convolution of floats that makes it at once, and is as exact as any other of floats.
     """
 
     nodes: Sequence[Node]
     rounded: Value
-    steps: _Steps
+    steps: _Steps | Given
     primitive: Quantized
     weights: Array
     whole: Convolution | None
-    shift: int = 0
+    shifts: Array | None = None
 
     @property
     def outputs(self) -> int:
         """The axis of the weights that the outputs are on."""
-        return int(isinstance(self.primitive, QuantizedMatMul) and not self.primitive.transpose_b)
+        return outputs_axis(self.primitive)
 
     @property
     def ones(self) -> Array:
@@ -68,11 +80,6 @@ class WholeProduct:
         shape = list(self.weights.shape)
         shape[self.outputs] = windows_of(self.primitive)
         return np.ones(shape, np.int8)
-
-    @property
-    def totals(self) -> Array:
-        """The sums of the weights of each output."""
-        return self.totals_of(self.weights)
 
     def totals_of(self, weights: Array) -> Array:
         """Return the sums of *weights* of each output."""
@@ -95,12 +102,12 @@ def whole_product(node: Node) -> WholeProduct | None:
         if part.whole is not rounded or part.start != end:
             return None
         end = part.stop
-    steps, weights = _steps(rounded), [t.inputs[1].constant for t in terms]
+    steps, weights = _steps(rounded) or _given(rounded), [t.inputs[1].constant for t in terms]
     found = [w for w in weights if w is not None]
     if steps is None or len(found) < len(terms) or end != rounded.layout.shape[_axis(p, rounded)]:
         return None
     if isinstance(p, Convolution):
-        if p.bands > 1 or p.shuffled > 1:
+        if p.bands > 1 or p.shuffled > 1 or isinstance(steps, Given):
             return None
         made: Quantized = QuantizedConvolution(p.strides, p.dilations, p.pads, p.groups)
         axis = 1
@@ -111,13 +118,15 @@ def whole_product(node: Node) -> WholeProduct | None:
         made, axis = QuantizedMatMul(p.transpose_b), int(p.transpose_b)
     whole = replace(p, exact=False) if isinstance(p, Convolution) else None
     joined = np.concatenate(found, axis)
-    shift = shift_of(joined)
-    bytes_ = bytes_of(joined - np.float32(shift))
-    if bytes_ is None or (shift and not one_window(made, joined.shape[0])):
+    shifts = shifts_of(joined, outputs_axis(made))
+    bytes_ = bytes_of(joined - shifts)
+    if bytes_ is None or (shifts.any() and not one_window(made, joined.shape[0])):
         return None
-    product = WholeProduct(_all(node, terms), rounded, steps, made, bytes_, whole, shift)
-    rest = tuple(a for a in range(product.weights.ndim) if a != product.outputs)
-    return product if np.abs(product.weights, dtype=np.int64).sum(rest).max(initial=0) <= MOST else None
+    product = WholeProduct(_all(node, terms), rounded, steps, made, bytes_, whole, shifts if shifts.any() else None)
+    along = tuple(a for a in range(bytes_.ndim) if a != product.outputs)
+    largest = np.abs(bytes_, dtype=np.int64).sum(along).max(initial=0)
+    counted = shifts.any() and any(_turns(n) for n in node.output.readers)
+    return product if largest <= (EXACT // 255 if counted else MOST) else None
 
 
 @frozen
@@ -168,6 +177,16 @@ def _part(term: Node) -> _Part:
 
 def _axis(p: Primitive, x: Value) -> int:
     return 1 if isinstance(p, Convolution) else x.layout.rank - 1
+
+
+def _given(value: Value) -> Given | None:
+    """Return the bytes that *value* is, less their zero point."""
+    made = value.producer
+    if made is None or made.fused or not isinstance(made.primitive, Dequantize) or len(made.inputs) < 3:
+        return None
+    bytes_, scale, zero = made.inputs
+    whole = scale.constant is not None and (scale.constant == 1).all()
+    return Given(bytes_, zero) if whole and bytes_.layout.dtype == DType.U8 and zero.layout.count == 1 else None
 
 
 def _steps(value: Value) -> _Steps | None:

@@ -56,6 +56,7 @@ ENDS = {
         Fused(LAST),
     ],
     "floats of a sum of bytes": [Fused(DequantizeAdd(0.3, 90), (5,)), Fused(Activation("relu"))],
+    "floats that are rounded and bounded": [Fused(Activation("fake_quantize", 0.4, -100.0)), Fused(Activation("relu"))],
     "floats of channels and a sum of bytes, rounded": [
         Fused(Activation("fake_quantize", 0.4, -128.0)),
         Fused(QuantizedSum((0.4, 0.3, 0.5), (0, 3, -28)), (5,)),

@@ -7,6 +7,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.reorder import BlockFsv16, CopyFsv16, PackBlocks, UnblockFsv16
+from clgraph.implementations.cpu.reorder_bytes import BlockBytes, UnblockBytes
 from clgraph.ops.reorder import Reorder
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.run_tiles import any_halo, run_tiles
@@ -44,6 +45,21 @@ def test_blocking_unblocking_and_new_halos_keep_every_element(engine, rank, seed
     move(engine, BlockFsv16, x, plain, blocked, any_halo(rng, rank), any_halo(rng, rank), seed)
     move(engine, UnblockFsv16, x, blocked, plain, any_halo(rng, rank))
     move(engine, CopyFsv16, x, blocked, blocked, any_halo(rng, rank), any_halo(rng, rank))
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+@pytest.mark.parametrize("seed", range(8))
+def test_bytes_are_blocked_and_unblocked_to_the_last_pixel_and_channel(engine, rank, seed):
+    rng = np.random.default_rng(seed)
+    channels = (3, 16, 37, 1, 48, 20, 15, 64)[seed]
+    shape = (int(rng.integers(1, 3)), channels, *(int(s) for s in rng.integers(1, 40, rank - 2)))
+    plain, blocked = Format.plain(rank), feature_blocked(rank)
+    for dtype in (DType.U8, DType.I8):
+        x = rng.integers(dtype.bounds[0], dtype.bounds[1] + 1, shape).astype(dtype.numpy)
+        for implementation, source, target in ((BlockBytes, plain, blocked), (UnblockBytes, blocked, plain)):
+            primitive, layout = Reorder(dtype, target), Layout(dtype, shape, source)
+            q = Query(primitive, (layout,), primitive.infer([layout]), engine.info, 1)
+            np.testing.assert_array_equal(run_tiles(engine, implementation, q, [x], seed % 3), x)
 
 
 @pytest.mark.parametrize("format", PACKED, ids=str)

@@ -135,6 +135,18 @@ def test_softmax_goes_by_the_version_that_it_names(rng):
         np.testing.assert_allclose(got, want, rtol=0, atol=1)
 
 
+def test_softmax_makes_as_many_steps_as_go_into_one_wholly(rng):
+    x = rng.integers(0, 256, (500, 9)).astype(np.uint8)
+    for scale in (1 / 256, 1 / 255, 0.0029, 1.5):
+        given = [x, F(0.05), np.uint8(120), F(scale), np.uint8(0)]
+        model, feeds = one_node("QLinearSoftmax", given, **ONE, constant=(1, 2, 3, 4), axis=-1)
+        model.graph.node[0].attribute.append(helper.make_attribute("opset", 13))
+        (got,), (want,) = reference_outputs(load_onnx(model).build(), feeds), onnxruntime_outputs(model, feeds)
+        # An exponential of a table, of 23 bits, may lie on the other side of a half.
+        assert np.mean(got != want) <= 2e-3
+        np.testing.assert_allclose(got, want, rtol=0, atol=1)
+
+
 def test_images_may_have_their_channels_last(rng):
     x = rng.integers(0, 256, (2, 6, 5, 4)).astype(np.uint8)
     w = rng.integers(-100, 100, (6, 4, 3, 3)).astype(np.int8)
