@@ -31,6 +31,10 @@ class SchemaError(ModelError):
     """A node does not fit its operator's schema: numbers of inputs and outputs, attributes, element types."""
 
 
+class MixedTypesError(SchemaError):
+    """Inputs of a node that its schema wants to be of one type are of several."""
+
+
 class UndefinedError(ModelError):
     """A node reads a value that nothing makes."""
 

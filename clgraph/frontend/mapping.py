@@ -91,9 +91,13 @@ def _constant(data: Content, start: int, end: int, found: dict[str, Array]) -> b
 
 
 def _tensor(data: Content, start: int, end: int, found: dict[str, Array], name: str) -> bytes:
-    """Return a tensor without its data where that is large; that is filed under *name*, the tensor's own by default."""
+    """Return a tensor without its data where that is large; that is filed under *name*, the tensor's own by default.
+
+    Of several tensors of one name the last counts.
+    """
     fields = list(_fields(data, start, end))
     name = name or next((data[v:s] for n, k, _, v, s in fields if n == _NAME and k == _BYTES), b"").decode()
+    found.pop(name, None)
     parts = []
     for number, kind, first, value, stop in fields:
         if number == _RAW_DATA and kind == _BYTES and stop - value >= LEAST_BYTES and name:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clgraph.errors import ClgraphError, InternalError, SchemaError, UnsupportedError
+from clgraph.errors import ClgraphError, InternalError, MixedTypesError, SchemaError, UnsupportedError
 from clgraph.frontend.about import about_of
 from clgraph.frontend.adopted import adopted, as_onnx
 from clgraph.frontend.files import Source, map_model
@@ -178,7 +178,8 @@ class GraphLoader:
         if (signature := importers.signature(proto.op_type, proto.domain)) is not None:
             types = tuple([self.scope.type_of(n) if n else None for n in inputs])
             if (problem := signature.problem(proto, inputs, types)) is not None:
-                raise SchemaError(f"node {name!r} ({proto.op_type}) {problem}")
+                error = MixedTypesError if signature.mixes(types) else SchemaError
+                raise error(f"node {name!r} ({proto.op_type}) {problem}")
             self.scope.types.update(signature.output_types(proto, types))
             if (made := made_of(proto, types)) is not None:
                 self.scope.types[proto.output[0]] = made

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
+from clgraph.core.log import Log
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.graph_names import check_names
 from clgraph.frontend.nodes import attribute_value
-from clgraph.frontend.order import reads_of
+from clgraph.frontend.order import reads_of, some_of
 from clgraph.frontend.protobuf import onnx
 from clgraph.frontend.value_types import declared_shape, declared_type, tensor_of
 from clgraph.frontend.weights import code_of, read_tensor
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
+
+LOG = Log(__name__)
 
 
 class Scope:
@@ -60,9 +63,16 @@ class Scope:
             self.names |= outer.names
 
     def check_names(self) -> None:
-        """Refuse values that two things make, or nothing."""
-        made = Counter(t.name for t in self.graph.initializer if t.name in self.tensors)
-        made.update(t.values.name for t in self.graph.sparse_initializer if t.values.name in self.sparse)
+        """Refuse values that two things make, or nothing; of initializers of one name the last counts.
+
+        Raises:
+            ModelError: The graph breaks these rules.
+        """
+        names = Counter(t.name for t in self.graph.initializer)
+        if twice := [name for name, count in names.items() if count > 1]:
+            LOG.warning("the model has %s more than once among its initializers: the last counts", some_of(twice))
+        made = Counter(self.tensors.keys())
+        made.update(self.sparse.keys())
         made.update(v.name for v in self.graph.input if v.name not in self.constants)
         check_names(self.graph, made, self.reads, self.visible, whole=self.outer is None)
 

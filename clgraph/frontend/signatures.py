@@ -102,8 +102,12 @@ class Signature(Remembering):
             or _count_problem(len(node.output), self.output_counts, "output")
             or self._absent_input(inputs)
             or self._attribute_problem(node)
-            or (None if self._agrees(types) else self._type_problem(inputs, types))
+            or (None if self._agrees(types) else self._type_problem(inputs, types) or self._mixture(types))
         )
+
+    def mixes(self, types: Types) -> bool:
+        """Whether inputs of *types* are of several where the schema wants one; otherwise nothing is wrong with them."""
+        return not self._agrees(types) and self._type_problem(("",) * len(types), types) is None
 
     def output_types(self, node: onnx.NodeProto, types: Types) -> dict[str, str]:
         """Return the types of the node's outputs, by name, that the signature and its inputs' *types* tell."""
@@ -120,7 +124,7 @@ class Signature(Remembering):
     @remembered_with
     def _agrees(self, types: Types) -> bool:
         """Whether nothing is wrong with inputs of *types*; a model has few combinations, and hundreds of nodes."""
-        return self._type_problem(("",) * len(types), types) is None
+        return self._type_problem(("",) * len(types), types) is None and self._mixture(types) is None
 
     def _absent_input(self, inputs: Sequence[str]) -> str | None:
         for i, name in enumerate(inputs[: self.input_counts[0]]):
@@ -151,14 +155,19 @@ class Signature(Remembering):
         return f"lacks attribute {missing[0]!r}" if missing else None
 
     def _type_problem(self, inputs: Sequence[str], types: Types) -> str | None:
-        bound: dict[str, tuple[int, str]] = {}
         for i, place, found in self._known(types):
             if not _fits(found, place.types):
                 return f"input {i} ({inputs[i]!r}) is a {found}, not {_list(sorted(place.types))}"
+        return None
+
+    def _mixture(self, types: Types) -> str | None:
+        bound: dict[str, tuple[int, str]] = {}
+        for i, place, found in self._known(types):
             if place.shared:
                 first, type_ = bound.setdefault(place.letter, (i, found))
                 if type_ != found and not (_fits(type_, {found}) or _fits(found, {type_})):
-                    return f"inputs {first} and {i} want to be of one type, and are {type_} and {found}"
+                    of = f"type parameter {place.letter} is bound to different types"
+                    return f"inputs {first} and {i} want to be of one type, and are {type_} and {found}: {of}"
         return None
 
     def _known(self, types: Types) -> list[tuple[int, Place, str]]:

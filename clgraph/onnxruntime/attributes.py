@@ -61,7 +61,8 @@ class Typed:
             raise MismatchError(f"{name} is of type {wanted.__name__}, not {value!r}") from error
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise MismatchError(f"cannot pickle or copy {type(self).__name__!r}: make another and set what it differs in")
+        what = f"{type(self).__name__!r}, nor what holds one, as a session does"
+        raise MismatchError(f"cannot pickle or copy {what}: make another and set what it differs in")
 
 
 class Entries:

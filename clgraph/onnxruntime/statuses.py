@@ -13,6 +13,7 @@ from clgraph.errors import (
     ClgraphError,
     FileError,
     InputError,
+    MixedTypesError,
     ModelError,
     OpsetError,
     OptionError,
@@ -168,6 +169,8 @@ def statuses(*, loading: bool = False) -> Iterator[None]:
         yield
     except (StatusError, RefusedError, MismatchError):
         raise
+    except RunCancelledError as error:
+        raise Fail(f"Exiting due to terminate flag being set to true: {error}") from error
     except ClgraphError as error:
         raise _status(error, loading=loading)(str(error)) from error
 
@@ -186,12 +189,12 @@ def _status(error: ClgraphError, *, loading: bool) -> type[StatusError]:
         case FileError():
             return status_of_file(error)
         case SchemaError():
-            return InvalidGraph
+            return Fail if isinstance(error, MixedTypesError) else InvalidGraph
         case InputError() | OptionError() | UndefinedError():
             return InvalidArgument
         case ShapeError() if not loading:
             return Misfit
-        case RunCancelledError() | ShapeError() | OpsetError():
+        case ShapeError() | OpsetError():
             return Fail
         case UnsupportedError():
             return NotImplemented

@@ -57,7 +57,8 @@ class Folder:
             OptionError: There is no such folder.
         """
         if not root.is_dir():
-            raise OptionError(f"there is no folder {root} to serve models from")
+            what = f"{root} is a file, not a folder of models" if root.exists() else f"there is no folder {root}"
+            raise OptionError(f"{what} to serve models from")
         self.root, self.follow_links = root.resolve(), follow_links
 
     def scan(self) -> dict[str, dict[int, Found]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import socket
 from collections.abc import Callable
@@ -132,7 +133,8 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         found = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise OptionError(f"HTTP cannot listen at {host}:{port}: {error.strerror}; another port may be free") from error
+        advice = "another port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "an address of this machine"
+        raise OptionError(f"HTTP cannot listen at {host}:{port}: {error.strerror}; give {advice}") from error
     # Accepted connections inherit it. asyncio sets it only where the listening socket was made with TCP by number:
     # without it a client that sends header and body apart waits 40 ms for the answer.
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

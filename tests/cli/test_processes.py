@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def _run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "clgraph", *map(str, arguments)]
@@ -36,3 +38,10 @@ def test_a_closed_pipe_is_no_traceback(model: Path, tmp_path: Path) -> None:
     command = f'"{sys.executable}" -m clgraph explain "{model}" --device host --json | head -1'
     done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=_environment())
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_are_done_without(closed: str, model: Path, tmp_path: Path) -> None:
+    command = f'"{sys.executable}" -m clgraph explain "{model}" --device host {closed}'
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=_environment())
+    assert (done.returncode, done.stderr) == (0, "")

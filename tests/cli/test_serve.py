@@ -4,6 +4,7 @@ import http.client
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -40,6 +41,8 @@ def test_the_options_of_the_command_are_those_of_the_server(tmp_path: Path, monk
     ("arguments", "text"),
     [
         (["models"], "there is no folder models"),
+        (["file.onnx"], "file.onnx is a file, not a folder"),
+        ([".", "--host", "300.0.0.1"], "HTTP cannot listen at 300.0.0.1:8000: .*; give an address of this machine"),
         ([".", "--no-http", "--no-grpc"], "a port for HTTP or one for gRPC"),
         ([".", "--host", "192.0.2.1", "--http-port", "0"], "HTTP cannot listen at 192.0.2.1:0"),
         ([".", "--host", "192.0.2.1", "--no-http"], "gRPC cannot listen at 192.0.2.1:8001"),
@@ -49,8 +52,16 @@ def test_what_cannot_be_served_is_said_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], text: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.onnx").touch()
     with pytest.raises(OptionError, match=text):
         CliRunner().invoke(command, arguments, catch_exceptions=False)
+
+
+def test_a_port_that_is_in_use_is_answered_by_another(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        arguments = [str(tmp_path), "--http-port", str(taken.getsockname()[1])]
+        with pytest.raises(OptionError, match=r"in use.*; give another port"):
+            CliRunner().invoke(command, arguments, catch_exceptions=False)
 
 
 def test_a_package_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,23 @@ def test_the_constants_of_a_file_are_those_of_its_bytes(written: tuple[onnx.Mode
     assert from_file.layers == from_bytes.layers
 
 
+@pytest.mark.parametrize("last", ["large", "small", "typed"])
+def test_of_several_constants_of_a_name_the_last_counts(
+    last: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    big = RNG.standard_normal((64, 64)).astype(np.float32)
+    arrays = {"large": 2 * big, "small": big[0], "typed": 3 * big}
+    made = {name: numpy_helper.from_array(array, "w") for name, array in arrays.items()}
+    made["typed"] = helper.make_tensor("w", TensorProto.FLOAT, [64, 64], arrays["typed"].ravel().tolist())
+    proto = model(numpy_helper.from_array(big, "w"))
+    proto.graph.initializer.append(made[last])
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    for source in (path, path.read_bytes()):
+        np.testing.assert_array_equal(load_onnx(source).constants["w"], arrays[last])
+    assert "'w' more than once among its initializers: the last counts" in caplog.text
+
+
 def test_large_constants_that_nodes_hold_stay_in_the_file_too(tmp_path: Path) -> None:
     big = RNG.standard_normal((64, 64)).astype(np.float32)
     tensor = numpy_helper.from_array(big, "a name of its own")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -316,11 +318,19 @@ def test_feeds_of_an_asynchronous_run_are_looked_at_once(monkeypatch: pytest.Mon
     assert looked == [feeds]
 
 
+def test_a_session_is_copied_for_the_process_and_not_pickled() -> None:
+    own = ours.InferenceSession(identity(), providers=HOST)
+    assert len(copy.copy(own).run(None, {"x": np.ones((1, 3), np.float32)})) == 1
+    for refused in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match="cannot pickle or copy 'SessionOptions', nor what holds one, as a session"):
+            refused(own)
+
+
 def test_terminate_ends_a_run_and_can_be_taken_back() -> None:
     own = ours.InferenceSession(identity(), providers=HOST)
     options, feeds = ours.RunOptions(), {"x": np.ones((1, 3), np.float32)}
     options.terminate = True
-    with pytest.raises(statuses.Fail, match="cancelled"):
+    with pytest.raises(statuses.Fail, match=r"FAIL : Exiting due to terminate flag being set to true: .* cancelled"):
         own.run(None, feeds, options)
     options.terminate = False
     assert len(own.run(None, feeds, options)) == 1
