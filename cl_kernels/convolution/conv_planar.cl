@@ -1,13 +1,14 @@
 // Convolution of a plain tensor of few channels (an image) into blocks of 16: the first layer of a network.
 //
-// A ticket is a strip of output rows of one image, all channels. It first copies the input rows that its windows reach,
-// zeros around them, into the worker's scratch; the input may lie at any alignment. Then as conv_fsv16.cl, with input
-// pixels of one float.
+// A ticket is a strip of output rows of one image, all channels. Where there are pads, it first copies the input rows that
+// its windows reach, zeros around them, into the worker's scratch; the input may lie at any alignment. Then as
+// conv_fsv16.cl, with input pixels of one float.
 //
 // inp, weights, bias, out     bias (16 floats a block) may be CLGRAPH_NULL
 // in_n, in_c, in_y            pitches of the input, whose pixels are neighbours;  in_height, in_width: its size
 // pad_top, pad_left           zeros before the first row and pixel
 // strip_rows                  output rows of a ticket;  strips: tickets of one image
+// staged                      1: there are pads; 0: windows read the input where it lies
 // stage_pitch                 floats of a row in scratch: all windows of a row;  dilation_y, dilation_x: of the window
 // stride_y, stride_x          rows and pixels from one window to the next
 // channels, kernel_y, kernel_x, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups, lanes, widths,
@@ -26,8 +27,10 @@ static void conv_planar(__global const conv_planar_desc* d, __global char** bank
   const int first = y0 * d->stride_y - d->pad_top;
   __global float* stage = (__global float*)scratch;
   __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n;
+  const int staged = d->staged, in_y = staged ? pitch : d->in_y, in_c = staged ? rows * pitch : d->in_c;
+  __global const float* top = staged ? stage : in + (long)first * in_y;
 
-  for (int c = 0; c < d->channels; c++)
+  for (int c = 0; c < d->channels && staged; c++)
     for (int r = 0; r < rows; r++) {
       __global float* to = stage + ((long)c * rows + r) * pitch;
       const int y = first + r;
@@ -51,9 +54,9 @@ static void conv_planar(__global const conv_planar_desc* d, __global char** bank
         for (int x = x0; x < x1;) {
           const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
           const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
-          micro_conv(id, stage + (long)(y - y0) * d->stride_y * pitch + x * d->stride_x, wp, bias, 0,
-                     out + (long)y * d->out_y + x * 16, d->nb, d->channels, 0, d->kernel_y, d->kernel_x, rows * pitch,
-                     d->dilation_y * pitch, d->dilation_x, d->stride_x, d->out_c, 0, d->low, d->high, wp, 0);
+          micro_conv(id, top + (long)(y - y0) * d->stride_y * in_y + x * d->stride_x, wp, bias, 0,
+                     out + (long)y * d->out_y + x * 16, d->nb, d->channels, 0, d->kernel_y, d->kernel_x, in_c,
+                     d->dilation_y * in_y, d->dilation_x, d->stride_x, d->out_c, 0, d->low, d->high, wp, 0);
           x += wide;
         }
       }

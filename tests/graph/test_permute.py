@@ -29,6 +29,7 @@ from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.resize import Resize
+from clgraph.ops.rotation import Rotation
 from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.split import Split
@@ -73,8 +74,12 @@ CASES: list[tuple[Primitive, list[np.ndarray]]] = [
     (QuantizedSum((0.1, 0.2, 0.3), (3, 4, 5)), [_floats(*X), _floats(4, 5)]),
     (QuantizedProduct((0.1, 0.2, 0.3), (3, 4, 5)), [_floats(*X), _floats(4, 5)]),
     (QuantizedPair("mul", (0.1, 0.2, 0.3), (3, 4, 5)), [_floats(*X).astype(np.int8), _floats(4, 5).astype(np.int8)]),
+    (Rotation(), [_floats(*X), _floats(2, 1, 4, 2), _floats(2, 1, 4, 2)]),
     (Dequantize(3), [RANDOM.integers(0, 9, X).astype(np.int8), np.array([1, 2, 3, 4, 5], np.float32)]),
 ]
+
+KEEP_THE_LAST = (Rotation,)
+"""Operators on rows of the last axis, which stays the last."""
 
 
 def _hold(array: np.ndarray, order: tuple[int, ...] | None) -> np.ndarray:
@@ -90,6 +95,8 @@ def test_on_tensors_held_in_any_order_the_same_results_come_out_held_as_said(pri
     wanted = primitive.reference(*map(np.asarray, inputs))
     for order in permutations(range(max(a.ndim for a in inputs))):
         option = primitive.permuted(order, layouts)
+        if option is None and isinstance(primitive, KEEP_THE_LAST) and order[-1] != len(order) - 1:
+            continue
         assert option is not None
         arrays = [_hold(np.asarray(a), o) for a, o in zip(inputs, option.inputs, strict=True)]
         made = option.primitive.infer([Layout.of(a) for a in arrays])

@@ -18,7 +18,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 import clgraph.onnxruntime as ours
 from clgraph.onnxruntime import notes, statuses
-from clgraph.onnxruntime import providers as providers_module
 from tests.support.models import small_model
 from tests.support.ort_models import identity, model_of, two_inputs
 
@@ -375,27 +374,3 @@ def test_the_cpu_provider_runs_on_an_opencl_cpu_and_writes_a_trace(tmp_path: Pat
     del left
     gc.collect()
     assert len(list(tmp_path.glob("left*.json"))) == 1
-
-
-def test_providers_are_taken_in_every_form() -> None:
-    assert ours.get_available_providers() == ["ClgraphExecutionProvider", "CPUExecutionProvider"]
-    for providers, options in (
-        (HOST, None),
-        ([HOST[0], "CPUExecutionProvider"], None),
-        (["ClgraphExecutionProvider"], [{"device": "host"}]),
-        ((("ClgraphExecutionProvider", {"device": "host"}),), None),
-    ):
-        session = ours.InferenceSession(identity(), None, providers, options)
-        assert session.get_providers() == ["ClgraphExecutionProvider", "CPUExecutionProvider"]
-        assert session.get_provider_options()["ClgraphExecutionProvider"] == {"device": "host"}
-        assert session.model.device.name == "host"
-    with pytest.warns(UserWarning, match="'CUDAExecutionProvider' is not available"):
-        ours.InferenceSession(identity(), providers=["CUDAExecutionProvider", *HOST])
-    for providers, options in (("CPUExecutionProvider", None), ([("a",)], None), (CPU, [{}, {}])):
-        with pytest.raises(ValueError, match="provider"):
-            ours.InferenceSession(identity(), providers=providers, provider_options=options, enable_fallback=0)
-        with pytest.warns(UserWarning, match="CPUExecutionProvider is taken"):
-            found = providers_module.provided_or_cpu(providers, options)
-        assert found == providers_module.provided(CPU)
-    with pytest.raises(statuses.InvalidArgument, match="'fast' is not an option"):
-        ours.InferenceSession(identity(), providers=[("ClgraphExecutionProvider", {"fast": "1"})])

@@ -66,6 +66,7 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.resize import Resize
 from clgraph.ops.reverse_sequence import ReverseSequence
 from clgraph.ops.roi_align import MaxRoiPool, RoiAlign
+from clgraph.ops.rotation import Rotation
 from clgraph.ops.scatter_elements import ScatterElements
 from clgraph.ops.scatter_nd import ScatterND
 from clgraph.ops.slice import Slice
@@ -218,6 +219,7 @@ def _rows() -> list[Case]:
         Case(Softmax((1,)), ((2, 2501),)),
         Case(Softmax((1,), log=True), ((3, 8, 5),)),
         *(Case(LayerNormalization(-1), ((3, n), (n,), (n,)), d) for d in FLOATS for n in (65, 72)),
+        *(Case(Rotation(p), ((2, 3, 5, 66), (2, 1, 5, 32), (2, 1, 5, 32)), d) for p in (False, True) for d in FLOATS),
         *(Case(Reduce(f, (1,)), ((3, 72),)) for f in ("sum", "max", "prod")),
         Case(Reduce("mean", (2,), keepdims=False), ((2, 3, 130),), F16),
         Case(Reduce("mean", (2, 3)), ((2, 8, 5, 7),)),

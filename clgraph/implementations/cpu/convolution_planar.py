@@ -36,7 +36,8 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 STAGED_BYTES = 256 * 1024
-"""Most scratch for the input under a run of windows, so that it stays in the second-level cache."""
+"""Most of the input under a run of windows that stays in the second-level cache; more is served of few channels only,
+where it need not be copied."""
 
 
 @descriptor("conv_planar", library="convolution", micros=("micro_conv",), any_alignment=True)
@@ -56,6 +57,7 @@ class ConvPlanarDesc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     pad_left: Int
     strip_rows: Int
     strips: Int
+    staged: Int
     stage_pitch: Int
     channels: Int
     nb: Int
@@ -80,6 +82,11 @@ def _reach(q: Query[Convolution]) -> tuple[int, int]:
     return (kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1
 
 
+def _padded(q: Query[Convolution]) -> bool:
+    """Return whether the rows under a window are copied, with zeros around them."""
+    return any(map(any, q.primitive.pads))
+
+
 def _stage_pitch(q: Query[Convolution]) -> int:
     return (q.outputs[0].shape[-1] - 1) * square(q.primitive.strides)[1] + _reach(q)[1]
 
@@ -98,7 +105,7 @@ def _strips(q: Query[Convolution]) -> TicketRanges:
 
 @implements(Convolution, name="convolution.planar", serves=NOTING_TILE)
 class ConvPlanar(Implementation[Convolution]):
-    """Copies the input rows of a strip, zeros around them, to scratch and runs register blocks on the copy."""
+    """Runs register blocks on the input rows of a strip; where there are pads, on a copy with zeros around it."""
 
     @classmethod
     def limits(cls, q: Query[Convolution]) -> str | None:
@@ -109,9 +116,11 @@ class ConvPlanar(Implementation[Convolution]):
             return f"serves one or two spatial axes, not an input of rank {x.rank}"
         if not x.format.is_plain or x.all_pitches[-1] != 1:
             return f"requires the input plain, its pixels side by side, not {x}"
-        staged = 4 * x.shape[1] * _reach(q)[0] * _stage_pitch(q)
-        if staged > STAGED_BYTES:
-            return f"copies the rows under a window, {staged} bytes here, and serves at most {STAGED_BYTES}"
+        rows = 4 * x.shape[1] * _reach(q)[0] * _stage_pitch(q)
+        if rows > STAGED_BYTES and _padded(q):
+            return (
+                f"reads the rows under a window again and again, {rows} bytes here, and serves at most {STAGED_BYTES}"
+            )
         return blocked_refusal(q.outputs[0], "the result") or packing_refusal(q, cls.weights) or post_refusal(q)
 
     @classmethod
@@ -136,6 +145,7 @@ class ConvPlanar(Implementation[Convolution]):
     def plan(cls, q: Query[Convolution]) -> Plan:
         x, y, w, p = q.inputs[0], planes(q.outputs[0]), q.inputs[1].shape, q.primitive
         block, strips, reach = _block(q), _strips(q), _reach(q)
+        padded = _padded(q)
         stride, dilation, kernel = square(p.strides), square(p.dilations), square(w[2:])
         before = tuple(b for b, _ in p.pads)
         pad_top, pad_left = before if len(before) == 2 else (0, before[0])
@@ -162,6 +172,7 @@ class ConvPlanar(Implementation[Convolution]):
             pad_left=pad_left,
             strip_rows=strips.each,
             strips=strips.count,
+            staged=int(padded),
             stage_pitch=_stage_pitch(q),
             dilation_y=dilation[0],
             dilation_x=dilation[1],
@@ -181,6 +192,6 @@ class ConvPlanar(Implementation[Convolution]):
             low=bounds[0],
             high=bounds[1],
         )
-        scratch = 4 * w[1] * rows * _stage_pitch(q)
+        scratch = 4 * w[1] * rows * _stage_pitch(q) if padded else 0
         tickets = strips.count * y.batch
         return Plan((Tile("conv_planar", desc, tickets, scratch=scratch, post=blocked_posts(q, taken)),))

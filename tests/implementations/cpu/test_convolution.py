@@ -109,6 +109,24 @@ def test_the_first_layer_agrees_with_float64_at_any_alignment(engine, seed):
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("width", range(1, 18))
+def test_patches_of_an_image_agree_with_float64_in_rows_of_any_width(engine, width):
+    """Windows of which none overlaps another, as vision transformers begin with: read where the image lies."""
+    rng = np.random.default_rng(width)
+    patch, left = int(rng.choice((3, 4, 8, 14, 16))), int(rng.integers(0, 3))
+    outputs, sizes = int(rng.choice((33, 64, 96))), (patch * 3, patch * width + left)
+    shapes = ((1 + width % 2, 3, *sizes), (outputs, 3, patch, patch), (outputs,))
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+    primitive = Convolution((patch, patch), (1, 1), ((0, 0), (0, 0)), 1)
+    (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in arrays))
+    q = pose(engine.info, ConvPlanar, primitive, list(map(Layout.of, arrays)), arity=3, constant=(1, 2))
+    assert not ConvPlanar.plan(q).steps[0].scratch, "nothing is copied"
+    tolerance = 3 * patch * patch + 20
+    more = {"arity": 3, "size": size + 4, "constant": (1, 2), "misalign": int(rng.integers(16))}
+    check_tiles(engine, ConvPlanar, primitive, arrays, tolerance, **more)
+
+
+@pytest.mark.opencl
 @pytest.mark.parametrize("seed", range(20))
 def test_convolutions_of_waveforms_agree_with_float64_at_any_alignment(engine, seed):
     rng = np.random.default_rng(seed)
