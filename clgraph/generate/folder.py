@@ -7,6 +7,7 @@ Two kinds are read: those of ONNX Runtime GenAI, with ``genai_config.json``, and
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,18 @@ def read_folder(path: Path) -> ModelFolder:
     )
 
 
+_NEUTRAL = {
+    "num_beams": 1.0,
+    "num_return_sequences": 1.0,
+    "no_repeat_ngram_size": 0.0,
+    "min_length": 0.0,
+    "min_new_tokens": 0.0,
+    "min_p": 0.0,
+    "typical_p": 1.0,
+}
+"""Settings that are not followed, by the value with which they change no token."""
+
+
 @frozen
 class _Settings:
     """A part of a JSON file.
@@ -152,6 +165,10 @@ class _Settings:
     def options(self) -> Options:
         """Return how tokens are to be chosen; those of greedy folders where nothing is said."""
         drawn = bool(self._get("do_sample", bool, "true or false"))
+        ignored = {name: found for name, plain in _NEUTRAL.items() if (found := self.number(name, plain)) != plain}
+        if ignored:
+            said = ", ".join(f"{name} {found:g}" for name, found in ignored.items())
+            warnings.warn(f"{self.where}: {said}: clgraph chooses tokens one by one, without this", stacklevel=2)
         try:
             return Options(
                 max_tokens=self.integer("max_new_tokens"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,19 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path):
     write(tmp_path, "config.json", "\ufeff" + json.dumps({"bos_token_id": 1}))
     write(tmp_path, "model.onnx", "")
     assert read_folder(tmp_path).begin == 1
+
+
+def test_what_is_asked_for_and_not_done_is_said(tmp_path):
+    plain = {"num_beams": 1, "num_return_sequences": 1, "min_length": 0, "no_repeat_ngram_size": 0, "length_penalty": 1}
+    write(tmp_path, "m.onnx", "")
+    decoder = {"decoder": {"filename": "m.onnx"}}
+    write(tmp_path, "genai_config.json", {"model": decoder, "search": plain})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_folder(tmp_path)
+    write(tmp_path, "genai_config.json", {"model": decoder, "search": plain | {"num_beams": 4, "min_length": 9}})
+    with pytest.warns(UserWarning, match="search: num_beams 4, min_length 9: clgraph chooses tokens one by one"):
+        read_folder(tmp_path)
 
 
 def _searched(**options):
