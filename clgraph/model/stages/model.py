@@ -203,6 +203,9 @@ class StagedModel(Model):
 
     def record(self, feeds: Mapping[str, Any]) -> tuple[dict[str, Array], Recorder]:
         """Run once; return the outputs, and what each compiled stage was given. Raises as :meth:`run`."""
+        other = self._taking(feeds)
+        if isinstance(other, StagedModel) and other is not self:
+            return other.record(feeds)
         recorder = Recorder()
         results = self._run(self._host_arrays(feeds), recorder)
         return {name: array_of(result) for name, result in results.items()}, recorder

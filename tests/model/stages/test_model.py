@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import clgraph
@@ -197,6 +198,17 @@ def test_compare_walks_the_compiled_stages(device, rng):
         expected={"y": want(np.zeros((4, 5))), "r": np.ones((4, 5), np.float32), "same": np.ones((4, 5), np.float32)},
     )
     assert not torn.agrees
+
+
+def test_what_stages_are_given_is_recorded_of_feeds_that_override_initialisers(device):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[3] x, float[3] w) => (int64[1, found] y) <float[3] w = {1.0, 2.0, 3.0}> { s = Add(x, w) y = NonZero(s) }"""
+    model = clgraph.compile(onnx.parser.parse_model(text), device=device)
+    assert isinstance(model, StagedModel)
+    x = np.array([-1, 1, 1], np.float32)
+    np.testing.assert_array_equal(model.record({"x": x})[0]["y"], [[1, 2]])
+    found, _ = model.record({"x": x, "w": np.array([1, -1, -1], np.float32)})
+    assert found["y"].shape == (1, 0)
 
 
 def test_values_stay_on_a_device_with_memory_of_its_own(device, rng):
