@@ -26,13 +26,14 @@ class CumulativeSum(Cumulative):
     kind: ClassVar[str] = "cumulative_sum"
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        (x,) = inputs
-        axis = self.axis or 0
+        (x,), axis = inputs, self.axis or 0
         exact = np.result_type(x.dtype, np.float32) if x.dtype.kind == "f" else x.dtype
-        turned = np.flip(x, axis) if self.reverse else x
-        total = np.cumsum(turned, axis, dtype=exact)
-        total = total - turned if self.exclusive else total
-        return (np.ascontiguousarray(np.flip(total, axis) if self.reverse else total).astype(x.dtype),)
+        turned = np.moveaxis(np.flip(x, axis) if self.reverse else x, axis, 0)
+        total = np.cumsum(turned, 0, dtype=exact)
+        if self.exclusive:
+            total = np.concatenate([np.zeros_like(total[:1]), total[:-1]])
+        y = np.moveaxis(total, 0, axis)
+        return (np.ascontiguousarray(np.flip(y, axis) if self.reverse else y).astype(x.dtype),)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
         return Permuted.along(replace(self, axis=axes[self.axis or 0]), axes, 1)

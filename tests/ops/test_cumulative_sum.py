@@ -30,3 +30,16 @@ def test_every_implementation_is_within_the_bound_of_its_sums(reverse, exclusive
         for dtype in (DType.F32, DType.F16):
             check_op(engine, primitive, shape, ulps=shape[axis], scale=scale, dtype=dtype)
         check_op(engine, primitive, shape, dtype=DType.I64)
+
+
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_sums_without_the_element_itself_are_those_in_front_of_what_is_infinite(reverse):
+    x = np.array([[1, np.inf, 2, 3], [np.nan, 4, -np.inf, 2**24]], np.float32)
+    (found,) = CumulativeSum(1, reverse=bool(reverse), exclusive=True).reference(x)
+    want = {
+        0: [[0, 1, np.inf, np.inf], [0, np.nan, np.nan, np.nan]],
+        1: [[np.inf, 5, 3, 0], [-np.inf, -np.inf, 2**24, 0]],
+    }[reverse]
+    np.testing.assert_array_equal(found, want)
+    (empty,) = CumulativeSum(0, exclusive=True).reference(np.zeros((0, 3), np.float32))
+    assert empty.shape == (0, 3)
