@@ -95,7 +95,9 @@ def _join(node: Node, context: Context) -> bool:
         halo = widest(halo, value.layout.halos)
     if halo != whole.layout.halos and whole.buffer is not None:
         raise BindingError(f"{whole.name!r} would need wider zeros around it than what it is a part of")
-    layout, places = whole.layout.with_halo(halo), []
+    # It may have the pitches of a larger concat that it is a part of.
+    layout = whole.layout if halo == whole.layout.halos else whole.layout.with_halo(halo)
+    places = []
     for value, start in zip(node.inputs, joined[1], strict=True):
         part = part_of(layout, joined[0], start, value.layout.shape)
         if part is None or (whole.offset + part[1]) % unit_of(context.device(node)):

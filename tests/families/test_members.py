@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from clgraph.compilation.sources import read_source
+from clgraph.graph.topology import Topology
 from tests.support.family_models import SOURCES, numbers, tally_of
 from tests.support.graphs import FLOAT
 from tests.support.halves import in_float16
@@ -238,6 +239,34 @@ def test_constants_that_sizes_decide_are_computed_in_the_type_that_a_pass_gave_t
     found = compare("half", topology, feeds, device)
     assert not found.wrong
     assert found.bound == found.identical == 3, found.whole
+
+
+@CLASSES
+def test_a_concat_inside_of_a_concat_has_the_pitches_of_the_outermost(device: str, device_class: str) -> None:
+    """As in the blocks of a DenseNet; the entries of a batch lie as far apart as those of the whole."""
+    layers = [node("Relu", ["x"], ["c0"])]
+    weights = []
+    for i in range(4):
+        weights.append(numpy_helper.from_array(numbers(16, 16 * (i + 1), 1, 1), f"k{i}"))
+        layers.append(node("Conv", [f"c{i}", f"k{i}"], [f"r{i}"]))
+        layers.append(node("Concat", [f"c{i}", f"r{i}"], [f"c{i + 1}"], axis=1))
+    layers.append(node("MaxPool", ["c4"], ["y"], kernel_shape=[2, 2]))
+    shapes = [helper.make_tensor_value_info(n, FLOAT, ["n", c, None, None]) for n, c in (("x", 16), ("y", 80))]
+    graph = helper.make_graph(layers, "dense", shapes[:1], shapes[1:], weights)
+    topology = read_source(
+        helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), None, None
+    )
+    members = [{"x": numbers(n, 16, h, w)} for n, h, w in ((3, 9, 11), (2, 16, 16), (1, 7, 7))]
+    found = compare("dense", topology, members, device, {"device_class": device_class})
+    assert not found.wrong
+    assert found.bound == 3, found.whole
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_there_are_models_of_each_kind_to_bind_members_of(source: str) -> None:
+    name, model, _ = next(SOURCES[source](1))
+    assert name
+    assert isinstance(model, onnx.ModelProto) or type(model) is Topology
 
 
 @pytest.mark.slow

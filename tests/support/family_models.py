@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -86,8 +85,7 @@ def _nets(count: int) -> Iterator[Case]:
         for i, (net, outputs) in enumerate(_drawn(strategy, count)):
             for name in outputs:
                 net.output(name)
-            topology = Topology(**{f.name: getattr(net, f.name) for f in fields(Topology)})
-            yield f"net {i}", topology, random_feeds(net.build())
+            yield f"net {i}", net.plain(), random_feeds(net.build())
 
 
 def _drawn(strategy: SearchStrategy[Any], count: int) -> list[Any]:
