@@ -1,4 +1,4 @@
-// Convolution of a plain tensor of few channels (an image) into blocks of 16: the first layer of a network.
+// Convolution of a plain tensor into blocks of 16: the first layer of a network, of few channels, and windows without pads.
 //
 // A ticket is a strip of output rows of one image, all channels. Where there are pads, it first copies the input rows that
 // its windows reach, zeros around them, into the worker's scratch; the input may lie at any alignment. Then as

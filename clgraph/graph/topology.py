@@ -146,7 +146,7 @@ class Topology:
         """Return it as one of this class: a class derived from it may be made of other arguments."""
         if type(self).__init__ is Topology.__init__:
             return self
-        return Topology(**{x.name: getattr(self, x.name) for x in fields(self) if x.init})
+        return Topology(**{x.name: getattr(self, x.name) for x in fields(Topology) if x.init})
 
     def with_shapes(self, shapes: Mapping[str, Sequence[Dimension]], *, anew: bool = False) -> Topology:
         """Return the same layers and constants with other shapes of some inputs; a dimension may stay open.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -201,3 +201,15 @@ def test_a_derived_topology_is_compiled_as_one_of_the_base_class(shapes) -> None
     np.testing.assert_array_equal(model(np.array([[-1, 0, 2.5]] * 2, np.float32)), [[0, 0, 5]] * 2)
     assert str(topology.pruned()) == str(topology)
     assert type(topology.with_shapes({"x": (2, 5)})) is Topology
+
+
+@dataclass(eq=False)
+class Titled(Topology):
+    title: str = ""
+
+
+def test_a_derived_dataclass_is_plain_without_the_fields_of_its_own() -> None:
+    titled = Titled(title="mine")
+    titled.output("y", titled.add("y", RELU, titled.input("x", (2,))))
+    assert type(titled.plain()) is Topology
+    assert str(titled.pruned()) == str(titled)

@@ -59,7 +59,11 @@ class Plan:
 
 @dataclass
 class Child:
-    """A process that judges cases; ended and started anew when a case crashes it or takes too long."""
+    """A process that judges cases; ended and started anew when a case crashes it or takes too long.
+
+    Attributes:
+        begun: Whether it has come to a case; before that it starts, which takes longer than a case may.
+    """
 
     plan: Plan
     command: tuple[str, ...] = ("-m", "tools.fuzzing.worker")

@@ -1,4 +1,4 @@
-"""Convolutions of plain tensors of few channels into blocks: the first layer of a network, on CPU devices."""
+"""Convolutions of plain tensors into blocks on CPU devices: the first layer of a network, and windows without pads."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 STAGED_BYTES = 256 * 1024
-"""Most of the input under a run of windows that stays in the second-level cache; more is served of few channels only,
-where it need not be copied."""
+"""Most scratch for the input under a run of windows, so that it stays in the second-level cache."""
 
 
 @descriptor("conv_planar", library="convolution", micros=("micro_conv",), any_alignment=True)
@@ -118,9 +117,7 @@ class ConvPlanar(Implementation[Convolution]):
             return f"requires the input plain, its pixels side by side, not {x}"
         rows = 4 * x.shape[1] * _reach(q)[0] * _stage_pitch(q)
         if rows > STAGED_BYTES and _padded(q):
-            return (
-                f"reads the rows under a window again and again, {rows} bytes here, and serves at most {STAGED_BYTES}"
-            )
+            return f"copies the rows under a window, {rows} bytes here, and serves at most {STAGED_BYTES}"
         return blocked_refusal(q.outputs[0], "the result") or packing_refusal(q, cls.weights) or post_refusal(q)
 
     @classmethod
