@@ -133,13 +133,18 @@ class Repository:
             settled: Let what has changed since the last look, and may be being written, wait for the next one.
         """
         with self._loading:
-            there = self._folder.scan()
+            there, changed = self._folder.scan(), list[str]()
             for name, found in sorted(there.items()):
                 stamps = _stamps(found)
                 stable, self._seen[name] = not settled or self._seen.get(name) == stamps, stamps
                 if stable and self._unloaded.get(name) != stamps:
                     self._unloaded.pop(name, None)
-                    self._update(name, found)
+                    changed.append(name)
+            for name in changed:
+                if not self._keys(name):
+                    self._put(Entry(newest_first(there[name])[0], None, LOADING))
+            for name in changed:
+                self._update(name, there[name])
             for name in {n for n, _ in self._entries} - there.keys():
                 self._drop(self._keys(name))
                 self._seen.pop(name, None)
@@ -167,7 +172,7 @@ class Repository:
         """Return whether the version is served, loaded anew where its files have changed."""
         key = (found.name, found.version)
         old = self._entries.get(key)
-        if old is not None and old.found.stamp == found.stamp and not again and old.reason != UNLOADED:
+        if old is not None and old.found.stamp == found.stamp and not again and old.reason not in (UNLOADED, LOADING):
             return old.model is not None
         since = monotonic()
         served = None if old is None else old.model

@@ -27,6 +27,8 @@ T = TypeVar("T")
 JSON, OCTETS = "application/json", "application/octet-stream"
 BIG = 1 << 18
 """Bytes from which a body is read, and an answer written, beside the event loop."""
+DISCARDED = 16
+"""How many times the largest request is read of one that is too large."""
 
 
 class Rest:
@@ -153,18 +155,27 @@ class Rest:
         """
         most, seconds, parts, size = self._service.options.max_request, self._service.options.timeout, [], 0
         announced = request.headers.get("content-length", "")
-        if announced.isdecimal() and (len(announced) > 18 or int(announced) > most):
+        # Closing a connection with unread bytes resets it, and the answer may be lost (RFC 9112, section 9.6): what is
+        # too large is read as well, unless it is far too large, or its client waits for "100 Continue".
+        patient = request.headers.get("expect", "").lower() == "100-continue"
+        most_read = most if patient else DISCARDED * most
+        if announced.isdecimal() and (len(announced) > 18 or int(announced) > most_read):
             raise too_large(most)
         try:
             async with asyncio.timeout(seconds):
                 async for part in request.stream():
                     parts.append(part)
                     if (size := size + len(part)) > most:
-                        raise too_large(most)
+                        parts.clear()
+                    if size > most_read:
+                        break
         except TimeoutError as error:
-            raise InputError(f"the request was not sent within {seconds:g} s") from error
+            if size <= most:
+                raise InputError(f"the request was not sent within {seconds:g} s") from error
         except ClientDisconnect as error:
             raise RunCancelledError("the client has gone while it sent its request") from error
+        if size > most:
+            raise too_large(most)
         body, encoding = b"".join(parts), request.headers.get("content-encoding", "").strip().lower()
         return await _beside(size, partial(unpacked, body, encoding, most))
 

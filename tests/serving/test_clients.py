@@ -177,6 +177,19 @@ def test_errors_have_statuses_and_texts(running: Running) -> None:
         np.testing.assert_array_equal(client.infer("add", _x(module)).as_numpy("y"), X + 1)
 
 
+@pytest.mark.parametrize("length", [{"Content-Length": str(60 << 20)}, {"Transfer-Encoding": "chunked"}])
+def test_who_sends_too_much_before_it_reads_is_told_so(
+    running: Running, monkeypatch: pytest.MonkeyPatch, length: dict[str, str]
+) -> None:
+    monkeypatch.setattr("clgraph.serving.rest.DISCARDED", 60)
+    connection = http.client.HTTPConnection("127.0.0.1", running.server.http_port, timeout=60)
+    body = (bytes(1 << 20) for _ in range(60))  # more than the buffers of a socket hold
+    length = {**length, "Connection": "close"}  # as urllib's
+    connection.request("POST", "/v2/models/add/infer", body, length, encode_chunked="Content-Length" not in length)
+    answer = connection.getresponse()
+    assert (answer.status, b"more than 1048576 bytes" in answer.read()) == (413, True)
+
+
 def test_clients_load_and_unload(running: Running) -> None:
     for client in (running.http, running.grpc):
         client.unload_model("add")

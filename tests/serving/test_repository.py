@@ -51,6 +51,26 @@ def test_models_are_loaded_and_a_broken_one_says_why_while_others_are_served(
             repository.get(name, version)
 
 
+def test_models_that_wait_to_be_loaded_are_told_as_loading(
+    tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, "a.onnx")
+    _write(tmp_path, "b/1/model.onnx")
+    _write(tmp_path, "b/2/model.onnx")
+    told: list[dict[tuple[str, int], str]] = []
+    load = repository._load
+
+    def _told(*args: Any, **more: Any) -> bool:
+        told.append(_index(repository))
+        return load(*args, **more)
+
+    monkeypatch.setattr(repository, "_load", _told)
+    repository.refresh(settled=False)
+    waits = "it is being loaded"
+    assert told == [{("a", 1): waits, ("b", 2): waits}, {("a", 1): "READY", ("b", 2): waits}]
+    assert _index(repository) == {("a", 1): "READY", ("b", 2): "READY"}
+
+
 def test_options_of_a_model_are_what_it_is_compiled_with(tmp_path: Path, repository: Repository, fakes: Fakes) -> None:
     _write(tmp_path, "a.onnx")
     _write(tmp_path, "a.toml", 'precision = "f16"\nkeep_f32 = ["h*"]\nprepare = {x = [[1, 8], 2]}\ntimeout = 3')
