@@ -30,16 +30,20 @@ class BorrowedBuffer:
         self._own = places.banks[self._bank]
         self._view = places.view(value)
         self._nbytes, self._writes = value.layout.nbytes, value.producer is not None
+        self._writes_callers = value in places.writes_callers
         self._known: dict[int, Memory] = {}
 
-    def take(self, array: Array) -> bool:
+    def take(self, array: Array, *, new: bool = False) -> bool:
         """Use *array* where it lies, and return whether that is so.
 
-        An input whose address does not suit its elements is copied; a result that is not contiguous or does not start
-        at a multiple of ``ALIGNMENT`` is left to the network's memory.
+        An input whose address does not suit its elements is copied; a result that is not contiguous, does not start
+        at a multiple of ``ALIGNMENT`` or is not made for a caller's array is left to the network's memory.
+
+        Args:
+            new: It is an array of :class:`~clgraph.network.result_memory.ResultMemory`, with room behind it.
         """
         flags, address = array.flags, address_of(array)
-        if self._writes and not (flags.c_contiguous and address % ALIGNMENT == 0):
+        if self._writes and not (flags.c_contiguous and address % ALIGNMENT == 0 and (new or self._writes_callers)):
             return False
         if not flags.aligned:
             assert self._view is not None

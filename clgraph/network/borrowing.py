@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import numpy as np
 
 from clgraph.core.aligned import ALIGNMENT
+from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -66,57 +68,58 @@ def updated(program: Program, placement: str) -> list[Value]:
     return [v for v in program.inputs if any(n.placement == placement and slot in n.updates for n, slot in v.uses)]
 
 
-def writable_in_place(program: Program, placement: str, info: DeviceInfo) -> list[Value]:
-    """Return the results of *program* that its nodes on *placement* can write to the caller's arrays.
+def writable_in_place(program: Program, placement: str, info: DeviceInfo) -> dict[Value, list[Value]]:
+    """Return the results of *program* that its nodes on *placement* can write where they are returned.
 
-    The device works on the host's memory, the result is one output, no node reads it, nothing but its parts shares its
-    memory, all are made by tile functions on *placement*, and it ends with a whole vector.
+    With each comes what shares its memory: its parts, what was overwritten by it, and itself. The device works on the
+    host's memory, the result is one output that no node reads, and all that touches the memory are tile functions on
+    *placement*. They may read and write a vector that begins in it: :func:`suits_callers` says whether they do not.
     """
     if "host_memory" not in info.features:
-        return []
+        return {}
     named = Counter(v for _, v in program.outputs)
-    found = {
-        v: parts
+    found = [
+        v
         for v in named
         if v.layout.nbytes >= LEAST_BORROWED
-        and v.layout.nbytes % ALIGNMENT == 0
         and not v.readers
         and named[v] == 1
         and v.buffer is not None
         and v.buffer.placement == placement
-        and (parts := parts_of(v))
-        and all(_is_only_written(program, part, v, placement) for part in parts)
-    }
+        and v.buffer.nbytes == v.layout.nbytes
+    ]
     if not found:
-        return []
-    sharing = Counter(v.buffer for v in (*program.inputs, *(v for n in program for v in n.outputs)))
-    return [v for v, parts in found.items() if sharing[v.buffer] == len(parts)]
+        return {}
+    sharing: dict[Buffer | None, list[Value]] = {v.buffer: [] for v in found}
+    for value in (*program.inputs, *(v for n in program for v in n.outputs)):
+        if value.buffer in sharing:
+            sharing[value.buffer].append(value)
+    return {
+        v: sharing[v.buffer]
+        for v in found
+        if all(
+            _is_made_by_tiles(part, placement) and (part is v or not program.is_output(part))
+            for part in sharing[v.buffer]
+        )
+    }
 
 
-def parts_of(value: Value) -> list[Value]:
-    """Return *value* and all that nodes which run nothing make it of: what is reshaped, what is joined."""
-    found = [value]
-    for part in found:
-        if part.producer is not None and part.producer.in_place:
-            found += [v for v in part.producer.inputs if v.buffer is value.buffer and v not in found]
-    return found
+def _is_made_by_tiles(part: Value, placement: str) -> bool:
+    """Whether tile functions on *placement* alone write and read *part*."""
+    nodes = (part.producer, *part.readers)
+    return all(node is not None and node.placement == placement and _runs_tiles(node) for node in nodes)
 
 
-def _is_only_written(program: Program, part: Value, whole: Value, placement: str) -> bool:
-    """Whether tile functions write *part*, in the memory of *whole*, and nothing reads it but what makes *whole* of it.
+def _runs_tiles(node: Node) -> bool:
+    return node.in_place or all(isinstance(s, Tile) for s in choice_of(node).plan().steps)
 
-    A view of a part of something larger is not the whole of its memory.
+
+def suits_callers(value: Value, parts: Iterable[Value]) -> bool:
+    """Whether the result *value* may lie in an aligned array of the caller's, behind which nothing may be touched.
+
+    It ends with a whole vector, and nothing reads what shares its memory, *parts*, but what makes it of them.
     """
-    producer = part.producer
-    if (
-        producer is None
-        or producer.placement != placement
-        or part.buffer is None
-        or part.buffer.nbytes != whole.layout.nbytes
-    ):
-        return False
-    alone = part is whole or (not program.is_output(part) and all(n.in_place for n in part.readers))
-    return alone and (producer.in_place or all(isinstance(s, Tile) for s in choice_of(producer).plan().steps))
+    return value.layout.nbytes % ALIGNMENT == 0 and all(n.in_place for part in parts for n in part.readers)
 
 
 def _takes_any_alignment(node: Node) -> bool:

@@ -190,7 +190,7 @@ class Result:
             self._target = self._new()
         array = self._target
         apart = isinstance(array, np.ndarray) and (target is None or not _touches(array, read))
-        self._lent = apart and isinstance(array, np.ndarray) and self._borrowed.take(array)
+        self._lent = apart and isinstance(array, np.ndarray) and self._borrowed.take(array, new=target is None)
         if not self._lent:
             self._borrowed.give_back()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from functools import cache
+from itertools import islice
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from clgraph.errors import ProgramError, UnsupportedError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.network.borrowing import parts_of, readable_in_place, updated, views_of, writable_in_place
+from clgraph.network.borrowing import readable_in_place, suits_callers, updated, views_of, writable_in_place
 from clgraph.network.constants import UNIT
 from clgraph.network.laid_constants import LaidConstants
 from clgraph.network.workspace import Workspace
@@ -50,8 +51,9 @@ class BufferTable:
         workspace: Memory shared with other programs.
         banks: What a bank number means.
         fixed: (bank, offset) of constants.
-        borrowed: Inputs that are read or updated, and results that are written, where the caller has them, their views
-            and parts, with the bank that stands for the memory.
+        borrowed: Inputs that are read or updated where the caller has them, with their views, and results that are
+            written where they are returned, with what shares their memory; and the bank that stands for it.
+        writes_callers: Such results that may lie in arrays of the caller's, not only in new ones.
         kernels: By such a bank the kernels of their own that it is an argument of, each with the argument's number.
     """
 
@@ -62,6 +64,7 @@ class BufferTable:
     arena_bank: int
     fixed: dict[Value, tuple[int, int]] = field(default_factory=dict)
     borrowed: dict[Value, int] = field(default_factory=dict)
+    writes_callers: set[Value] = field(default_factory=set)
     kernels: dict[int, list[tuple[BoundKernel, int]]] = field(default_factory=dict)
     _laid: list[LaidConstants] = field(default_factory=list)
 
@@ -127,11 +130,13 @@ class BufferTable:
         for value, memory in zip(inputs, stand_ins, strict=True):
             self.borrowed |= dict.fromkeys(views_of(value), len(self.banks))
             self.banks.append(memory)
-        results = writable_in_place(program, self.placement, info) if lends else []
-        for value in results[: max(0, BANKS - len(self.banks))]:
+        results = writable_in_place(program, self.placement, info) if lends else {}
+        for value, parts in islice(results.items(), max(0, BANKS - len(self.banks))):
             view = self.view(value)
             assert view is not None
-            self.borrowed |= dict.fromkeys(parts_of(value), len(self.banks))
+            if suits_callers(value, parts):
+                self.writes_callers.add(value)
+            self.borrowed |= dict.fromkeys(parts, len(self.banks))
             self.banks.append(self.engine.lend(view, writable=True))
 
     @property

@@ -44,7 +44,9 @@ class ResultMemory:
         return sum(memory.nbytes for memory in self._kept)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> Array:
-        """Return a C-contiguous array of *nbytes* bytes that hold anything, the first aligned.
+        """Return a C-contiguous array of *nbytes* bytes that hold anything, the first aligned, with room behind them.
+
+        Kernels may touch ``ALIGNMENT`` bytes behind it.
 
         Raises:
             DeviceMemoryError: The host has no memory left for it.

@@ -23,6 +23,7 @@ from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather
 from clgraph.ops.layer_normalization import LayerNormalization
+from clgraph.ops.matmul import MatMul
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.reverse_sequence import ReverseSequence
 from clgraph.ops.slice import Slice
@@ -252,7 +253,7 @@ def test_the_results_of_an_only_run_outlive_the_network(engine):
     np.testing.assert_array_equal(got, node.reference(array, node.inputs[1].constant)[0])
 
 
-def test_only_results_that_share_their_memory_with_nothing_are_written_to_the_callers_arrays(engine):
+def test_results_in_memory_that_tiles_alone_touch_are_written_where_they_are_returned(engine):
     if "host_memory" not in engine.info.features:
         pytest.skip("the device copies")
     x = Value("x", Layout(DType.F32, (LEAST_BORROWED,)))
@@ -263,14 +264,43 @@ def test_only_results_that_share_their_memory_with_nothing_are_written_to_the_ca
         return [v.name for v in writable_in_place(program, engine.info.name, engine.info)]
 
     assert written() == ["a", "b"]
-    apart = b.output.buffer
-    for sharing in (x, c.output):
-        b.output.buffer = sharing.buffer
-        assert written() == ["a"]
+    b.output.buffer = x.buffer
+    assert written() == ["a"]
+    # What is overwritten lies there, too.
+    b.output.buffer = c.output.buffer
+    assert writable_in_place(program, engine.info.name, engine.info)[b.output] == [b.output, c.output]
+    c.placement = "host"
+    assert written() == ["a"]
+    c.placement = engine.info.name
     b.output.buffer = a.output.buffer
     assert written() == []
-    b.output.buffer = apart
-    assert written() == ["a", "b"]
+
+
+@pytest.mark.parametrize(("rows", "of_callers"), [(64, True), (65, False)])
+@pytest.mark.parametrize("executor", ["stream", "persistent"])
+def test_a_result_that_overwrites_another_is_written_to_new_arrays(device, engine, executor, rows, of_callers):
+    if "host_memory" not in engine.info.features or engine.info.kind != "cpu":
+        pytest.skip("the device copies")
+    made = clgraph.Topology()
+    x = made.input("x", (rows, 593))
+    w = made.constant("w", RNG.standard_normal((593, 509)).astype(np.float32))
+    over = made.add("over", Softmax((1,)), made.add("product", MatMul(), x, w))
+    made.output("over", over)
+    made.output("apart", made.add("apart", Activation("abs"), x))
+    model = clgraph.compile(made, device=device, config={"executor": executor})
+    kept, copies = [], lambda: model._current().network.copies
+    for seed in range(3):
+        array = np.random.default_rng(seed).standard_normal((rows, 593)).astype(np.float32)
+        kept.append((array, model.run({"x": array})))
+        assert copies()["over"] == copies()["apart"] == "written in place"
+    for array, found in kept:
+        targets = {name: aligned(of.nbytes).view(np.float32).reshape(of.shape) for name, of in found.items()}
+        model.run({"x": array}, outputs=targets)
+        # Behind a caller's array nothing is read; it ends with a whole vector, or is copied.
+        assert copies()["over"] == "copied"
+        assert copies()["apart"] == ("written in place" if of_callers else "copied")
+        for name, target in targets.items():
+            np.testing.assert_array_equal(target, found[name])
 
 
 def views(**outputs):

@@ -81,7 +81,7 @@ def test_more_banks_than_a_library_addresses_are_refused(engine, chained):
     _, places, _ = chained
     places.banks.extend(places.banks[:1] * 8)
     table = TileTable(compose("test", engine.info.simd))
-    with pytest.raises(DeviceMemoryError, match="9 allocations"):
+    with pytest.raises(DeviceMemoryError, match=f"{len(places.banks)} allocations"):
         TileExecutor(table, places)
 
 
