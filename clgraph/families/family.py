@@ -8,6 +8,7 @@ from dataclasses import field
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
+from clgraph.core.memo import Remembering, remembered
 from clgraph.families.binding import Packings, bind
 from clgraph.families.member import Recipe
 from clgraph.families.schema import Schema, Sizes
@@ -23,7 +24,7 @@ Compile = Callable[[Program, Sequence[Shape]], Sequence[PassRow]]
 
 
 @frozen
-class Family:
+class Family(Remembering):
     """What the programs of all shapes of a schema are derived from.
 
     Attributes:
@@ -50,6 +51,7 @@ class Family:
         applies = self.sliced and device.kind == "cpu" and "host_memory" in device.features
         return fastest_slices(program, device) if applies else 1
 
+    @remembered
     def __str__(self) -> str:
         shapes = ", ".join(str(list(shape)) for shape in self.representative.shapes)
         return f"{self.schema} of {shapes}"

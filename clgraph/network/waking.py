@@ -44,11 +44,11 @@ def _runs_alone(engine: Engine, program: Program, placement: str) -> bool:
 def is_over_sooner_alone(nodes: Iterable[Node], info: DeviceInfo) -> bool:
     """Whether what the workers of *info* would save of *nodes*, by estimate, is less than waking them takes."""
     saved = 0.0
-    for node in nodes:
-        if not node.in_place:
-            saved += _saved(choice_of(node), info)
-            if saved > WAKING_SECONDS:
-                return False
+    # Those that take longest first: of most programs one is enough.
+    for choice in sorted([choice_of(node) for node in nodes if not node.in_place], key=lambda c: -c.seconds):
+        saved += _saved(choice, info)
+        if saved > WAKING_SECONDS:
+            return False
     return True
 
 

@@ -79,15 +79,15 @@ class Convolution(Primitive):
         return Bound(replace(bound, pads=pads), tuple(range(len(inputs))))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
-        x, w = inputs[:2]
-        if x.rank < 3 or x.rank != w.rank:
-            raise ShapeError(f"convolution requires x[N,C,...] and w[O,C/groups,...], not ranks {x.rank} and {w.rank}")
-        if w.shape[1] * self.groups != x.shape[1] or w.shape[0] % self.groups:
-            raise ShapeError(f"weights {list(w.shape)} in {self.groups} groups do not fit {x.shape[1]} channels")
-        if len(inputs) > 2 and inputs[2].shape != (w.shape[0],):
-            raise ShapeError(f"the bias requires shape {[w.shape[0]]}, not {list(inputs[2].shape)}")
-        sizes = window_sizes(x.shape[2:], w.shape[2:], self.strides, self.dilations, self.pads)
-        return (x.with_shape((x.shape[0], w.shape[0], *sizes)),)
+        x, w = inputs[0].shape, inputs[1].shape
+        if len(x) < 3 or len(x) != len(w):
+            raise ShapeError(f"convolution requires x[N,C,...] and w[O,C/groups,...], not ranks {len(x)} and {len(w)}")
+        if w[1] * self.groups != x[1] or w[0] % self.groups:
+            raise ShapeError(f"weights {list(w)} in {self.groups} groups do not fit {x[1]} channels")
+        if len(inputs) > 2 and inputs[2].shape != (w[0],):
+            raise ShapeError(f"the bias requires shape {[w[0]]}, not {list(inputs[2].shape)}")
+        sizes = window_sizes(x[2:], w[2:], self.strides, self.dilations, self.pads)
+        return (inputs[0].with_shape((x[0], w[0], *sizes)),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, w = inputs[:2]

@@ -56,8 +56,10 @@ def weights_refusal(q: Query[Any], what: str) -> str | None:
 
 def packing_refusal(q: Query[Any], weights: Weights) -> str | None:
     """Say why weights and bias that are no constants cannot be read as they lie, or return ``None``."""
-    moving = sorted(set(range(1, q.arity)) - q.constant)
-    asked = weights(q) if moving else {}
+    moving = [slot for slot in range(1, q.arity) if slot not in q.constant]
+    if not moving:
+        return None
+    asked = weights(q)
     odd = [slot for slot in moving if q.inputs[slot].format != asked[slot]]
     return f"requires constants, or {asked[odd[0]]} for {q.inputs[odd[0]]}" if odd else None
 

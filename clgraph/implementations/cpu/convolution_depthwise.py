@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 
 from clgraph.core.format import Format
@@ -60,11 +60,9 @@ def _instance(kernel: int, stride: int, ur: int) -> Micro:
     return Micro.of(_FILE, K=kernel, S=stride, UR=ur)
 
 
-def _micro(q: Query[Convolution]) -> Micro:
-    p = q.primitive
-    if p.dilations[-1] > 1:
-        return _ANY
-    return depthwise_micro(q.device.simd, q.inputs[1].shape[2:], p.strides[-1], q.outputs[0].shape[-1])
+@lru_cache(maxsize=1024)
+def _id(simd: int, kernel: tuple[int, ...], stride: int, dilation: int, width: int) -> int:
+    return MICROS.id(simd, _ANY if dilation > 1 else depthwise_micro(simd, kernel, stride, width))
 
 
 @descriptor("depthwise_fsv16", library="convolution", micros=("micro_depthwise",))
@@ -174,7 +172,7 @@ class DepthwiseFsv16(Implementation[Convolution]):
             **surface(y.height, y.width, y.halo),
             kernel_y=kernel[0],
             kernel_x=kernel[1],
-            id=MICROS.id(q.device.simd, _micro(q)),
+            id=_id(q.device.simd, q.inputs[1].shape[2:], stride[1], dilation[1], y.width),
             blocks=y.blocks,
             lanes=y.lanes,
             strips=strips.count,

@@ -22,6 +22,7 @@ RUN_HALF_CYCLES = 16.0
 """What the loop over the channels of one block under one element of the window takes to begin."""
 
 
+@remembered
 def _flat(q: Query[Convolution]) -> bool:
     """Whether planes are single rows to a kernel of one element: nothing lies between their rows."""
     p = q.primitive
@@ -93,6 +94,7 @@ def _geometry(q: Query[Convolution]) -> tuple[object, ...]:
     return q.primitive, q.inputs[0].shape, w.shape, w.format, q.outputs[0].shape, _flat(q), q.device
 
 
+@remembered
 @remembered_by(_geometry)
 def cheapest_sizes(q: Query[Convolution]) -> ConvolutionSizes:
     """Return the sizes with the cheapest block, wherever the tensors lie: of weights that are packed, as they are."""

@@ -174,9 +174,14 @@ def surface(height: int, width: int, halo: tuple[int, int, int, int]) -> dict[st
 
 def window(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> dict[str, Any]:
     """Return the fields of :class:`SlidingWindow`."""
-    names = ("kernel", "stride", "dilation")
-    pairs = zip(names, (kernel, stride, dilation), strict=True)
-    return {f"{name}_{axis}": values[i] for name, values in pairs for i, axis in enumerate("yx")}
+    return {
+        "kernel_y": kernel[0],
+        "kernel_x": kernel[1],
+        "stride_y": stride[0],
+        "stride_x": stride[1],
+        "dilation_y": dilation[0],
+        "dilation_x": dilation[1],
+    }
 
 
 def blocked_refusal(layout: Layout, what: str) -> str | None:
