@@ -52,6 +52,10 @@ class CompiledPiece:
         self, feeds: Mapping[str, Any], watch: StageObserver | None, cancellation: Cancellation | None
     ) -> dict[str, Any]:
         """Return what the piece makes of *feeds*. Raises as :meth:`Model.run`."""
+        if self.latest is not None and watch is None and cancellation is None and not self._tensors:
+            # Feeds just like the last ones are the same model's.
+            if (results := self.latest.run_quickly(feeds)) is not None:
+                return results
         self._refuse_host_values(feeds)
         known = {name: s for name, s in self._sizes().items() if name in feeds}
         dtypes = tuple(DType.of(a.dtype) for a in feeds.values())
