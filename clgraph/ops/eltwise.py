@@ -204,7 +204,7 @@ def import_mean(node: OnnxNode) -> Sequence[str]:
 
 @onnx("Clip", since=(1, 6, 11, 12, 13))
 def import_clip(node: OnnxNode) -> Primitive | Sequence[str]:
-    """Return the importer's result; from version 6 on an absent bound is the type's own, which infinities are beyond."""
+    """Return the importer's result; from version 6 on an absent bound is the largest number of the type."""
     most = np.inf if node.since < 6 else _largest(node.type_of(0))
     if node.since < 11:
         return Activation("clip", node.attribute("min", -most), node.attribute("max", most))
