@@ -67,7 +67,7 @@ class CompiledPiece:
         return model.run(feeds, tensors=self._tensors, cancellation=cancellation)
 
     def _run_quickly(self, feeds: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return what the latest model makes of *feeds* just like its last ones, which are for no other; else ``None``."""
+        """Return what the latest model makes of *feeds* that are just like its last ones; else ``None``."""
         return None if self.latest is None or self._tensors else self.latest.run_quickly(feeds)
 
     def _refuse_host_values(self, feeds: Mapping[str, Any]) -> None:
