@@ -74,8 +74,10 @@ def test_parts_of_one_size_lose_their_axis_where_onnxruntime_drops_it(shape, axi
         nodes,
         "parts",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)]
-        + [helper.make_tensor_value_info("n", TensorProto.INT64, [])],
+        [
+            helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None),
+            helper.make_tensor_value_info("n", TensorProto.INT64, []),
+        ],
         [numpy_helper.from_array(np.array(size, np.int64), "size")] if sizes else [],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
