@@ -18,10 +18,40 @@
 // narrow_id                    instance of 6 rows and 32 columns, for groups that have no more; -1: none
 // ahead                        floats that a product of one row fetches ahead of its walk through b; 0: none
 // fetched                      packed b that comes from memory: floats of the next group fetched with each k; 0: none
+// dots                         1: b is one column, which lies in one piece, as rows of a do;  0: it is not
 //
-// Error as in micro_matmul.cl. Post-operations follow on each run of rows; outer and inner batch, row and 16-column vector
+// Error as in micro_matmul.cl; of dots the sums are shorter: depth / 16 products each, then 16 of these and what is left. Post-operations follow on each run of rows; outer and inner batch, row and 16-column vector
 // are n, f, y and x.
 #include "pack.clh"
+#include "rows.clh"
+
+// Sums of products of rows, count of them, with one column b; four rows at a time, the last again where there are fewer.
+static void matmul_dots(__global const float* a, const int a_row, __global const float* b, __global float* c,
+                        const int c_row, const int count, const int depth) {
+  const int whole = depth / 16 * 16;
+  for (int y = 0; y < count; y += 4) {
+    const int last = count - 1;
+    const int at[4] = {y, min(y + 1, last), min(y + 2, last), min(y + 3, last)};
+    __global const float* const r0 = a + (long)at[0] * a_row;
+    __global const float* const r1 = a + (long)at[1] * a_row;
+    __global const float* const r2 = a + (long)at[2] * a_row;
+    __global const float* const r3 = a + (long)at[3] * a_row;
+    float16 s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    for (int k = 0; k < whole; k += 16) {
+      const float16 v = vload16(0, b + k);
+      s0 = fma(vload16(0, r0 + k), v, s0);
+      s1 = fma(vload16(0, r1 + k), v, s1);
+      s2 = fma(vload16(0, r2 + k), v, s2);
+      s3 = fma(vload16(0, r3 + k), v, s3);
+    }
+    float4 sum = (float4)(sum_lanes(s0), sum_lanes(s1), sum_lanes(s2), sum_lanes(s3));
+    for (int k = whole; k < depth; k++) sum = fma((float4)(r0[k], r1[k], r2[k], r3[k]), (float4)(b[k]), sum);
+    c[(long)at[0] * c_row] = sum.x;
+    c[(long)at[1] * c_row] = sum.y;
+    c[(long)at[2] * c_row] = sum.z;
+    c[(long)at[3] * c_row] = sum.w;
+  }
+}
 
 static void matmul_rows(__global const matmul_rows_desc* d, __global char** banks, __global char* scratch,
                         const int ticket, __global const post_step* post, const int posts) {
@@ -33,6 +63,14 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
   const int outer = n / d->inner, inner = n % d->inner;
   __global const float* a = AT(const float, banks, d->a) + outer * d->a_outer + inner * d->a_batch;
   __global float* c = AT(float, banks, d->c) + (long)n * d->c_batch;
+  if (d->dots) {
+    __global const float* b = AT(const float, banks, d->b) + outer * d->b_outer + inner * d->b_batch;
+    __global float* to = c + (long)first_row * d->c_row;
+    const int count = last_row - first_row;
+    matmul_dots(a + (long)first_row * d->a_row, d->a_row, b, to, d->c_row, count, d->depth);
+    post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, count, 0, 1);
+    return;
+  }
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     const int columns = min(64, d->columns - g * 64);
     __global const float* b =
