@@ -22,36 +22,8 @@
 //
 // Error as in micro_matmul.cl; of dots the sums are shorter: depth / 16 products each, then 16 of these and what is left. Post-operations follow on each run of rows; outer and inner batch, row and 16-column vector
 // are n, f, y and x.
+#include "dots.clh"
 #include "pack.clh"
-#include "rows.clh"
-
-// Sums of products of rows, count of them, with one column b; four rows at a time, the last again where there are fewer.
-static void matmul_dots(__global const float* a, const int a_row, __global const float* b, __global float* c,
-                        const int c_row, const int count, const int depth) {
-  const int whole = depth / 16 * 16;
-  for (int y = 0; y < count; y += 4) {
-    const int last = count - 1;
-    const int at[4] = {y, min(y + 1, last), min(y + 2, last), min(y + 3, last)};
-    __global const float* const r0 = a + (long)at[0] * a_row;
-    __global const float* const r1 = a + (long)at[1] * a_row;
-    __global const float* const r2 = a + (long)at[2] * a_row;
-    __global const float* const r3 = a + (long)at[3] * a_row;
-    float16 s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-    for (int k = 0; k < whole; k += 16) {
-      const float16 v = vload16(0, b + k);
-      s0 = fma(vload16(0, r0 + k), v, s0);
-      s1 = fma(vload16(0, r1 + k), v, s1);
-      s2 = fma(vload16(0, r2 + k), v, s2);
-      s3 = fma(vload16(0, r3 + k), v, s3);
-    }
-    float4 sum = (float4)(sum_lanes(s0), sum_lanes(s1), sum_lanes(s2), sum_lanes(s3));
-    for (int k = whole; k < depth; k++) sum = fma((float4)(r0[k], r1[k], r2[k], r3[k]), (float4)(b[k]), sum);
-    c[(long)at[0] * c_row] = sum.x;
-    c[(long)at[1] * c_row] = sum.y;
-    c[(long)at[2] * c_row] = sum.z;
-    c[(long)at[3] * c_row] = sum.w;
-  }
-}
 
 static void matmul_rows(__global const matmul_rows_desc* d, __global char** banks, __global char* scratch,
                         const int ticket, __global const post_step* post, const int posts) {

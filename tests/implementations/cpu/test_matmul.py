@@ -102,6 +102,18 @@ def test_one_column_is_not_packed_where_it_lies_in_one_piece():
     assert list(weights((30, 2))) == list(weights((30, 1), transpose_a=True)) == [1]
 
 
+def test_a_fed_right_side_is_read_where_it_lies_where_it_is_read_once():
+    def in_place(left, right):
+        layouts = [Layout.of(np.zeros(s, np.float32)) for s in (left, right)]
+        q = pose(DeviceInfo(simd=16), MatMulRows, MatMul(), layouts, arity=2)
+        return MatMulRows.plan(q).steps[0].descriptor.reads_in_place
+
+    assert in_place((512, 64), (64, 1))
+    assert in_place((512, 64), (64,))
+    assert in_place((1, 64), (64, 512))
+    assert not in_place((512, 64), (64, 512))
+
+
 def test_three_batch_axes_that_move_differently_are_refused():
     def reason(*shapes):
         layouts = [Layout.of(np.zeros(s, np.float32)) for s in shapes]
