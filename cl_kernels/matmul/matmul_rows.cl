@@ -18,9 +18,11 @@
 // narrow_id                    instance of 6 rows and 32 columns, for groups that have no more; -1: none
 // ahead                        floats that a product of one row fetches ahead of its walk through b; 0: none
 // fetched                      packed b that comes from memory: floats of the next group fetched with each k; 0: none
+// dots                         1: b is one column, which lies in one piece, as rows of a do;  0: it is not
 //
-// Error as in micro_matmul.cl. Post-operations follow on each run of rows; outer and inner batch, row and 16-column vector
+// Error as in micro_matmul.cl; of dots the sums are shorter: depth / 16 products each, then 16 of these and what is left. Post-operations follow on each run of rows; outer and inner batch, row and 16-column vector
 // are n, f, y and x.
+#include "dots.clh"
 #include "pack.clh"
 
 static void matmul_rows(__global const matmul_rows_desc* d, __global char** banks, __global char* scratch,
@@ -33,6 +35,14 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
   const int outer = n / d->inner, inner = n % d->inner;
   __global const float* a = AT(const float, banks, d->a) + outer * d->a_outer + inner * d->a_batch;
   __global float* c = AT(float, banks, d->c) + (long)n * d->c_batch;
+  if (d->dots) {
+    __global const float* b = AT(const float, banks, d->b) + outer * d->b_outer + inner * d->b_batch;
+    __global float* to = c + (long)first_row * d->c_row;
+    const int count = last_row - first_row;
+    matmul_dots(a + (long)first_row * d->a_row, d->a_row, b, to, d->c_row, count, d->depth);
+    post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, count, 0, 1);
+    return;
+  }
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     const int columns = min(64, d->columns - g * 64);
     __global const float* b =

@@ -114,7 +114,7 @@ class Running(Remembering):
             ClosedError: The model was closed.
             ClgraphError: The shapes are new and the model cannot be compiled for them, or the device fails.
         """
-        if self._quick is not None and len(given) == 1 and not (named or tensors or wait_for):
+        if len(given) == 1 and not (named or tensors or wait_for):
             unlimited = timeout is None and cancellation is None
             if unlimited and outputs is None and (results := self.run_quickly(given[0])) is not None:
                 return results

@@ -58,7 +58,7 @@ def _is_only_read(program: Program, value: Value, placement: str) -> bool:
         return False
     return all(
         node.placement == placement
-        and (node.in_place or (_takes_any_alignment(node) and all(v.buffer is not value.buffer for v in node.outputs)))
+        and (node.in_place or (_reads_in_place(node) and all(v.buffer is not value.buffer for v in node.outputs)))
         for node in value.readers
     )
 
@@ -122,10 +122,10 @@ def suits_callers(value: Value, parts: Iterable[Value]) -> bool:
     return value.layout.nbytes % ALIGNMENT == 0 and all(n.in_place for part in parts for n in part.readers)
 
 
-def _takes_any_alignment(node: Node) -> bool:
+def _reads_in_place(node: Node) -> bool:
     if node.in_place:
         return False
-    return all(isinstance(s, Tile) and type(s.descriptor).any_alignment for s in choice_of(node).plan().steps)
+    return all(isinstance(s, Tile) and s.descriptor.reads_in_place for s in choice_of(node).plan().steps)
 
 
 def left_at(array: Array) -> int | None:
@@ -147,7 +147,7 @@ def suits_all(array: Array, address: int) -> bool:
 
 def suits_readers(value: Value) -> bool:
     """Whether the kernels that read the constant *value* take any address."""
-    return value.layout.is_dense_plain and all(s == 0 and _takes_any_alignment(n) for n, s in value.uses)
+    return value.layout.is_dense_plain and all(s == 0 and _reads_in_place(n) for n, s in value.uses)
 
 
 def _bytes_behind(array: Array, address: int) -> int:

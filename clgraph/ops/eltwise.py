@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clgraph.core.dtype import DType
+from clgraph.core.dtype import DType, is_floating, largest
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.broadcasting import broadcast
+from clgraph.graph.host_types import numpy_type
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Permuted, PostOperation, Primitive, primitive
@@ -203,18 +204,27 @@ def import_mean(node: OnnxNode) -> Sequence[str]:
 
 @onnx("Clip", since=(1, 6, 11, 12, 13))
 def import_clip(node: OnnxNode) -> Primitive | Sequence[str]:
+    """Return the importer's result; from version 6 on an absent bound is the largest number of the type."""
+    most = np.inf if node.since < 6 else _largest(node.type_of(0))
     if node.since < 11:
-        # Version 6 has bounds by default, which infinities are beyond.
-        most = float(np.finfo(np.float32).max) if node.since == 6 else np.inf
         return Activation("clip", node.attribute("min", -most), node.attribute("max", most))
     names, y = dict(enumerate(node.inputs)), node.inputs[:1]
-    given = [slot for slot in (1, 2) if names.get(slot)]
-    limits = {slot: value.ravel()[0].item() for slot in given if (value := node.constant(slot)) is not None}
-    if given and len(limits) == len(given):
-        return node.emit(Activation("clip", limits.get(1, -np.inf), limits.get(2, np.inf)), *y)
-    for slot, function in ((1, "max"), (2, "min")):
-        y = node.emit(Eltwise(function), y[0], names[slot]) if names.get(slot) else y
-    return y
+    values = [node.constant(slot) if names.get(slot) else None for slot in (1, 2)]
+    limits = [d if v is None else v.ravel()[0].item() for d, v in zip((-most, most), values, strict=True)]
+    lower, upper = (names.get(slot, "") if values[slot - 1] is None else "" for slot in (1, 2))
+    if lower:
+        y = node.emit(Eltwise("max"), y[0], lower)
+        limits[0] = -np.inf
+    if upper:
+        limits[1] = np.inf
+    y = y if np.isinf(limits).all() else node.emit(Activation("clip", *limits), *y)
+    return node.emit(Eltwise("min"), y[0], upper) if upper else y
+
+
+def _largest(tensor: str | None) -> float:
+    """Return the largest number of the type *tensor* where that is one of floats, else infinity."""
+    dtype = numpy_type(tensor) if tensor else np.dtype(np.int64)
+    return largest(dtype) if is_floating(dtype) else np.inf
 
 
 @onnx("Mod", since=(10, 13, 28))

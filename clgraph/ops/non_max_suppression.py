@@ -25,8 +25,10 @@ class NonMaxSuppression(DataDependent):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (places,) = inputs
-        n, c, k = np.nonzero(places >= 0)
-        return (np.stack([n, c, places[n, c, k].astype(np.int64)], axis=1),)
+        kept = np.nonzero(places >= 0)
+        rows = np.empty((len(kept[0]), 3), np.int64)
+        rows[:, 0], rows[:, 1], rows[:, 2] = kept[0], kept[1], places[kept]
+        return (rows,)
 
 
 @onnx("NonMaxSuppression", since=(10, 11))

@@ -90,7 +90,7 @@ class SplitToSequence(OfHostValues):
     """x cut along *axis* into parts of the sizes, or of the one size, in input 1; without it into slices of 1.
 
     Attributes:
-        keepdims: Whether slices of 1 keep the axis.
+        keepdims: Whether slices of 1 keep the axis; those that sizes are listed for always do.
     """
 
     axis: int = 0
@@ -101,15 +101,16 @@ class SplitToSequence(OfHostValues):
     def reference(self, *inputs: Array) -> Any:
         x, *rest = inputs
         size = x.shape[positive_axis(self.axis, x.ndim)]
-        if not rest:
-            parts = np.split(x, size, self.axis) if size else []
-            return (tuple(p if self.keepdims else p.squeeze(self.axis) for p in parts),)
-        sizes = rest[0].ravel()
-        each = int(sizes[0])
-        cuts = list(range(each, size, each)) if rest[0].ndim == 0 else list(np.cumsum(sizes)[:-1])
-        if rest[0].ndim and int(sizes.sum()) != size:
-            raise ShapeError(f"parts of {sizes.tolist()} do not make up the {size} elements of axis {self.axis}")
-        return (tuple(np.split(x, cuts, self.axis)),)
+        given = rest[0] if rest else np.ones((), np.int64)
+        if given.ndim and int(given.sum()) != size:
+            raise ShapeError(f"parts of {given.tolist()} do not make up the {size} elements of axis {self.axis}")
+        if given.ndim == 0 and int(given) <= 0:
+            raise ShapeError(f"parts of {int(given)} elements make up no axis")
+        cuts = np.cumsum(given)[:-1] if given.ndim else np.arange(int(given), size, int(given))
+        parts = np.split(x, cuts, self.axis) if size or given.ndim else []
+        # ONNX has keepdims hold without input 1 only; torch's exporter gives a size of 1, and ONNX Runtime follows it.
+        slices = given.ndim == 0 and min(int(given), size) == 1
+        return (tuple(part.squeeze(self.axis) if slices and not self.keepdims else part for part in parts),)
 
 
 @primitive

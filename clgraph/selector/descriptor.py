@@ -91,6 +91,11 @@ class Descriptor:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n, _, _ in self.c_fields)})"
 
+    @property
+    def reads_in_place(self) -> bool:
+        """Whether it reads inputs where a caller has them: it can (``any_alignment``), and takes no longer for it."""
+        return self.any_alignment
+
     @classmethod
     def c_struct(cls) -> str:
         """Return the C definition ``typedef struct { ... } <function>_desc;``."""

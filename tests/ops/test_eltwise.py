@@ -95,6 +95,18 @@ def test_clip_agrees_with_onnxruntime(opset, rng):
     agree("Clip", [x, None, high], opset=opset, constant=(2,))
     agree("Clip", [x, None, high], opset=opset)
     agree("Clip", [x], opset=opset)
+    # Bounds the wrong way round: the upper one counts.
+    agree("Clip", [x, high, low], opset=opset, constant=(1,))
+    agree("Clip", [x, high, low], opset=opset, constant=(2,))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
+@pytest.mark.parametrize("constant", [(), (1, 2)])
+def test_clip_bounds_infinities_to_the_types_own_limits(dtype, constant):
+    x, bound = np.array([np.nan, np.inf, -np.inf, 2, -0.0], dtype), np.array(0.5, dtype)
+    for inputs in ([x], [x, bound], [x, None, bound], [x, bound, bound]):
+        slots = [slot for slot in constant if slot < len(inputs) and inputs[slot] is not None]
+        agree("Clip", inputs, opset=13, constant=slots)
 
 
 def test_refuses_shapes_that_do_not_broadcast():

@@ -57,3 +57,33 @@ def test_a_place_outside_of_the_sequence_is_an_error(operator: str) -> None:
         feeds = {v.name: FEEDS[v.name] for v in model.graph.input}
         with pytest.raises(ShapeError, match=f"place {place} is outside of a sequence of 3 tensors"):
             clgraph.compile(model, "host").run(feeds)
+
+
+PARTS = (((5, 2), 0, 1), ((1, 2), -2, 3), ((2, 5), 1, 1), ((0, 3), 0, 2), ((4, 2), 0, None))
+"""Shapes, axes, and the one size of all parts."""
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize(("shape", "axis", "size"), PARTS)
+def test_parts_of_one_size_lose_their_axis_where_onnxruntime_drops_it(shape, axis, size, keepdims) -> None:
+    """torch's ``unbind`` is exported as parts of size 1 without their axis."""
+    sizes = [] if size is None else ["size"]
+    nodes = [helper.make_node("SplitToSequence", ["x", *sizes], ["s"], axis=axis, keepdims=keepdims)]
+    nodes.append(helper.make_node("SequenceLength", ["s"], ["n"]))
+    graph = helper.make_graph(
+        nodes,
+        "parts",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [
+            helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None),
+            helper.make_tensor_value_info("n", TensorProto.INT64, []),
+        ],
+        [numpy_helper.from_array(np.array(size, np.int64), "size")] if sizes else [],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    feeds = {"x": np.arange(np.prod(shape), dtype=np.float32).reshape(shape)}
+    wanted, count = onnxruntime_outputs(model, feeds)
+    found = clgraph.compile(model, "host").run(feeds)
+    assert (int(count), len(found["s"])) == (len(wanted), len(wanted))
+    for mine, theirs in zip(found["s"], wanted, strict=True):
+        np.testing.assert_array_equal(mine, theirs, strict=True)

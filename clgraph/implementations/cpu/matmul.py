@@ -26,6 +26,9 @@ from clgraph.selector.query import DeviceInfo, Query
 GROUP = 64
 """Columns of a packed group."""
 
+_LANES_SUMMED = 256
+"""Operations of full vectors in whose time the lanes of one are added up."""
+
 _FILE = "matmul/micro_matmul.cl"
 _SHAPES = {16: (4, 6), 8: (1, 6)}
 """Vectors of 16 columns and most rows of an instance, by SIMD width."""
@@ -79,7 +82,7 @@ PART_ROWS = 24
 0.8-1.0 of the time that runs of columns a worker take, of 512 rows 0.7-1.0, of 12 rows 1.1-1.2."""
 
 
-@descriptor("matmul_rows", micros=("micro_matmul",))
+@descriptor("matmul_rows", micros=("micro_matmul",), any_alignment=True)
 class MatMulRowsDesc(Descriptor):
     """Fields as in ``matmul_rows.cl``."""
 
@@ -115,6 +118,16 @@ class MatMulRowsDesc(Descriptor):
     narrow_id: Int
     ahead: Int
     fetched: Int
+    dots: Int
+
+    @property
+    def reads_in_place(self) -> bool:
+        """Whether b is read once.
+
+        A b that every block of rows reads is sooner copied to where vectors begin with lines of the cache: 512 rows by
+        such a one take 1.4 times as long where the caller has it.
+        """
+        return bool(self.dots) or (not self.packed and self.rows <= self.widest)
 
 
 @frozen
@@ -155,19 +168,27 @@ def strided_product(q: Query[MatMul]) -> StridedProduct:
 def nested_product(q: Query[MatMul]) -> StridedProduct:
     """Return the problem; raises ``UnsupportedError`` when it is none with at most two batch axes."""
     a, b, c, p = *q.inputs[:2], q.outputs[0], q.primitive
-    if min(a.rank, b.rank) < 2:
-        raise UnsupportedError("multiplies matrices, not vectors")
-    _, m, k, n = p.sizes(a.shape, b.shape)
-    rank = c.rank
+    batches, m, k, n = p.sizes(a.shape, b.shape)
+    rank = len(batches) + 2
     b = b if b.format.is_plain else b.plain()
-    a_pitch, b_pitch, c_pitch = broadcast_pitches(a, rank), broadcast_pitches(b, rank), c.all_pitches
-    a_row, a_step = (a_pitch[-1], a_pitch[-2]) if p.transpose_a else (a_pitch[-2], a_pitch[-1])
-    b_row, b_column = (b_pitch[-1], b_pitch[-2]) if p.transpose_b else (b_pitch[-2], b_pitch[-1])
+    row, column = a.rank > 1, b.rank > 1
+
+    def wide(pitches: tuple[int, ...]) -> tuple[int, ...]:
+        """Return pitches of c, in which vectors leave no axis, as ones of batches, rows and columns."""
+        return (
+            *pitches[: len(batches)],
+            *(pitches[len(batches) :][:1] if row else (0,)),
+            *(pitches[-1:] if column else (0,)),
+        )
+
+    a_pitch, c_pitch = broadcast_pitches(a, rank), wide(c.all_pitches)
+    b_pitch = broadcast_pitches(b, rank) if column else (*broadcast_pitches(b, rank - 1), 0)
+    a_row, a_step = (a_pitch[-1], a_pitch[-2]) if p.transpose_a and row else (a_pitch[-2], a_pitch[-1])
+    b_row, b_column = (b_pitch[-1], b_pitch[-2]) if p.transpose_b and column else (b_pitch[-2], b_pitch[-1])
     slots = [*range(2, q.arity), *q.post_slots]
-    operands = [broadcast_pitches(q.inputs[s], rank) for s in slots]
+    operands = [wide(broadcast_pitches(q.inputs[s], c.rank)) for s in slots]
     axes = [
-        Axis(size, (a_pitch[i], b_pitch[i], c_pitch[i], *(o[i] for o in operands)))
-        for i, size in enumerate(c.shape[:-2])
+        Axis(size, (a_pitch[i], b_pitch[i], c_pitch[i], *(o[i] for o in operands))) for i, size in enumerate(batches)
     ]
     merged = merge([*axes, Axis(m, (a_row, 0, c_pitch[-2], *(o[-2] for o in operands)))])
     still = Axis(1, (0,) * (3 + len(operands)))
@@ -177,6 +198,11 @@ def nested_product(q: Query[MatMul]) -> StridedProduct:
     outer, batch = (still, still, *merged)[-2:]
     last = tuple(zip(slots, (o[-1] for o in operands), strict=True))
     return StridedProduct(outer, batch, rows, n, k, a_step, b_row, b_column, last)
+
+
+def _is_dots(q: Query[MatMul], p: StridedProduct) -> bool:
+    """Whether each element is a sum over two runs of floats: the right side is one column that lies in one piece."""
+    return p.columns == 1 and p.a_step == 1 and p.b_row == 1 and not q.inputs[1].format.blocks
 
 
 def packed_format(q: Query[MatMul]) -> Format:
@@ -198,6 +224,8 @@ class MatMulTickets:
 
 def row_seconds(q: Query[MatMul], p: StridedProduct) -> float:
     """Return one worker's time for one row of one group of columns."""
+    if _is_dots(q, p):
+        return (4 * p.depth + _LANES_SUMMED) / worker_flops(q.device)
     nb, most = _SHAPES[16 if q.device.simd >= 16 else 8]
     count = min(most, p.rows.size)
     return p.depth * half_cycles(nb, count) / count * (GROUP // LANES // nb) * 2 * LANES / worker_flops(q.device)
@@ -265,7 +293,9 @@ class MatMulRows(Implementation[MatMul]):
 
     @classmethod
     def weights(cls, q: Query[MatMul]) -> Mapping[int, Format]:
-        return {1: packed_format(q)} if 1 in q.constant else {}
+        if 1 not in q.constant or _is_dots(q, nested_product(q)):
+            return {}
+        return {1: packed_format(q)} if q.inputs[1].rank > 1 else {}
 
     @classmethod
     def cost(cls, q: Query[MatMul]) -> float:
@@ -315,6 +345,7 @@ class MatMulRows(Implementation[MatMul]):
             narrow_id=widest.narrow_id,
             ahead=AHEAD if packed and p.rows.size == 1 else 0,
             fetched=_fetched(t.rows.each, p, widest) if packed and b.nbytes > CACHED else 0,
+            dots=int(_is_dots(q, p)),
         )
         staged = not packed and (p.columns % GROUP or p.b_column != 1)
         scratch = -(-p.depth // LANES) * LANES * GROUP * 4 if staged else 0

@@ -66,12 +66,59 @@ def test_two_batch_axes_that_move_differently_agree_with_float64(engine, left, r
     check_product(engine, (*left, 7, 20), (*right, 20, 70), bias=bias, constant=constant, words="add")
 
 
-def test_vectors_and_three_batch_axes_that_move_differently_are_refused():
+VECTORS = (
+    ((70,), (70, 3)),
+    ((33,), (4, 33, 70)),
+    ((40,), (40,)),
+    ((9, 70), (70,)),
+    ((2, 3, 5, 33), (33,)),
+    ((3, 17, 50), (3, 50, 1)),
+    ((2, 1, 6, 16), (1, 3, 16, 1)),
+    ((7, 5), (5, 1)),
+    ((3, 1), (1, 1)),
+)
+"""Sides of which one is a vector, or one column."""
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(("left", "right"), VECTORS)
+def test_vectors_and_columns_agree_with_float64(engine, left, right, constant):
+    check_product(engine, left, right, constant=constant, words="add", seed=len(left) + len(right))
+    if len(right) > 1 and right[-1] == 1:
+        transposed = (*right[:-2], 1, right[-2])
+        check_product(engine, left, transposed, transpose_b=True, bias=(left[-2], 1), constant=constant, seed=1)
+        check_product(engine, (*left[:-2], left[-1], left[-2]), right, transpose_a=True, constant=constant, seed=2)
+
+
+def test_one_column_is_not_packed_where_it_lies_in_one_piece():
+    def weights(right, transpose_b=False, transpose_a=False):
+        left = (30, 20) if transpose_a else (20, 30)
+        layouts = [Layout.of(np.zeros(s, np.float32)) for s in (left, right)]
+        q = pose(DeviceInfo(), MatMulRows, MatMul(transpose_a, transpose_b), layouts, arity=2, constant=(1,))
+        return MatMulRows.weights(q)
+
+    assert weights((30, 1)) == weights((1, 30), transpose_b=True) == weights((30,)) == {}
+    assert list(weights((30, 2))) == list(weights((30, 1), transpose_a=True)) == [1]
+
+
+def test_a_fed_right_side_is_read_where_it_lies_where_it_is_read_once():
+    def in_place(left, right):
+        layouts = [Layout.of(np.zeros(s, np.float32)) for s in (left, right)]
+        q = pose(DeviceInfo(simd=16), MatMulRows, MatMul(), layouts, arity=2)
+        return MatMulRows.plan(q).steps[0].descriptor.reads_in_place
+
+    assert in_place((512, 64), (64, 1))
+    assert in_place((512, 64), (64,))
+    assert in_place((1, 64), (64, 512))
+    assert not in_place((512, 64), (64, 512))
+
+
+def test_three_batch_axes_that_move_differently_are_refused():
     def reason(*shapes):
         layouts = [Layout.of(np.zeros(s, np.float32)) for s in shapes]
         return MatMulRows.refusal(pose(DeviceInfo(), MatMulRows, MatMul(), layouts, arity=2))
 
-    assert "vectors" in str(reason((5,), (5, 3)))
     assert "two batch axes" in str(reason((1, 2, 1, 4, 5), (3, 1, 2, 5, 6)))
     assert reason((2, 1, 4, 5), (1, 3, 5, 6)) is None
     assert reason((2, 3, 4, 5), (2, 3, 5, 6)) is None

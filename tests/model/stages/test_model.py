@@ -12,7 +12,7 @@ import pytest
 import clgraph
 from clgraph.compilation.compiler import Compiler
 from clgraph.debugging.compare import compare
-from clgraph.errors import InputError, UnsupportedError
+from clgraph.errors import ClosedError, InputError, UnsupportedError
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.handing import nobody_elses
 from clgraph.model.stages.model import StagedModel
@@ -57,6 +57,27 @@ def test_another_count_each_run(device, rng):
     for scale in (1.0, 0.0, -1.0, 2.0):
         x = (scale * rng.standard_normal((4, 5))).astype(np.float32)
         np.testing.assert_array_equal(model.run({"x": x})["y"], want(x))
+
+
+def test_runs_fed_like_the_one_before_skip_what_has_been_looked_at_and_others_do_not(device, rng):
+    topology = Topology()
+    topology.output("y", topology.add("places", NonZero(), topology.input("x", (4, None))))
+    with clgraph.compile(topology, device=device) as model:
+        x, wide = (rng.standard_normal((4, n)).astype(np.float32) for n in (5, 6))
+        assert model.run_quickly({"x": x}) is None
+        first = model.run({"x": x})["y"]
+        second, third = model.run_quickly({"x": x})["y"], model.run_quickly({"x": np.zeros_like(x)})["y"]
+        np.testing.assert_array_equal(first, np.nonzero(x))
+        np.testing.assert_array_equal(second, first)
+        assert third.shape == (2, 0)
+        assert not np.may_share_memory(first, second)
+        for other in ({"x": wide}, {"x": x.tolist()}, {"x": x.astype(np.float64)}, {"x": x, "z": x}, {}, [x]):
+            assert model.run_quickly(other) is None
+        np.testing.assert_array_equal(model.run({"x": wide})["y"], np.nonzero(wide))
+        with pytest.raises(InputError, match="float64"):
+            model.run({"x": x.astype(np.float64)})
+    with pytest.raises(ClosedError):
+        model.run({"x": wide})
 
 
 def test_what_no_output_needs_is_left_out_whatever_its_shape_depends_on(device, rng):
