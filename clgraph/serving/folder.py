@@ -97,12 +97,15 @@ class Folder:
         return Found(name, version, path if fault else path.resolve(), given, _stamp(files), fault)
 
     def _leaving(self, path: Path) -> str:
-        """Say why *path* is refused, where it is a link out of the folder; else nothing."""
+        """Say why *path* is refused, where it is a link out of the folder, or to nothing; else nothing."""
         try:
             inside = self.follow_links or path.resolve().is_relative_to(self.root)
-        except (OSError, RuntimeError):  # a circle of links
-            return f"{path.relative_to(self.root)} is a link that leads nowhere"
-        return "" if inside else f"{path.relative_to(self.root)} is a link that leads out of the folder of models"
+        except (OSError, RuntimeError):  # a circle of links, before Python 3.13
+            inside = True
+        if not inside:
+            return f"{path.relative_to(self.root)} is a link that leads out of the folder of models"
+        nowhere = path.is_symlink() and not path.exists()
+        return f"{path.relative_to(self.root)} is a link that leads nowhere" if nowhere else ""
 
     @staticmethod
     def _entries(folder: Path) -> list[Path]:

@@ -69,7 +69,7 @@ def test_links_that_lead_out_are_refused_unless_they_are_followed(tmp_path: Path
         "a": {1: f"a.onnx {out}"},
         "b": {1: f"b {out}"},
         "c": {1: f"c/model.onnx {out}"},
-        "gone": {1: "there is no file gone.onnx"},
+        "gone": {1: "gone.onnx is a link that leads nowhere"},
         "in": {1: "in/model.onnx"},
         "inner": {1: "in/model.onnx"},
         "opt": {1: f"opt.toml {out}"},
