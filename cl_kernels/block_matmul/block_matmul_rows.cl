@@ -11,7 +11,7 @@
 // ticket_rows, spans           rows of a ticket, tickets below one another
 // row_id, most                 instance of micro_block_row for a row, those for 2, 4 ... rows follow; rows of the largest that
 //                              is to be used, 0 for a panel of floats
-// panel                        a multiple of the block
+// panel                        most weights of a column that are floats at a time; a multiple of the block
 // nb, widest, first_id         as in matmul_rows.cl
 //
 // Error of few rows as in micro_block_row.cl, of many as in micro_matmul.cl and 2^-24 |w| of each weight. Post-operations

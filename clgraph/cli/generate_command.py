@@ -26,7 +26,13 @@ STDIN = "-"
 
 @click.command(cls=SectionedCommand, name="generate")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--prompt", default=STDIN, help="Text to continue; - for the standard input, which is the default.")
+@click.option(
+    "--prompt",
+    "prompts",
+    multiple=True,
+    metavar="TEXT",
+    help="Text to continue; - for the standard input, which is the default.",
+)
 @click.option("--chat", is_flag=True, help="Apply the folder's chat template to the prompt.")
 @click.option("--system", help="System message, with --chat.")
 @click.option(
@@ -56,7 +62,7 @@ STDIN = "-"
 def command(
     where: DeviceOptions,
     folder: Path,
-    prompt: str,
+    prompts: tuple[str, ...],
     chat: bool,
     system: str | None,
     as_json: bool,
@@ -81,7 +87,9 @@ def command(
         raise OptionError("--system does nothing without --chat")
     if "" in chosen["stop"]:
         raise OptionError("--stop has no text: every text would end at once")
-    text = sys.stdin.read() if prompt == STDIN else prompt
+    if len(prompts) > 1:
+        raise OptionError(f"--prompt is given {len(prompts)} times; a call continues one text")
+    text = sys.stdin.read() if prompts in ((), (STDIN,)) else prompts[0]
     if not text:
         raise InputError("the prompt is empty; give one by --prompt or on the standard input")
     with working(f"compiling {folder.name}"):

@@ -55,6 +55,7 @@ def test_a_text_is_shown_and_reported(
         (["{model}", "--prompt", "A" * 90], "the model's longest text 40"),
         (["{model}", "--prompt", ""], "the prompt is empty"),
         (["{model}", "--prompt", "A", "--system", "B"], "--system does nothing without --chat"),
+        (["{model}", "--prompt", "A", "--prompt", "B"], "--prompt is given 2 times; a call continues one text"),
         (["{bare}", "--prompt", "A"], "has no tokenizer.json"),
         (["{bare}", "--prompt", "A", "--chat"], "has no chat template"),
     ],

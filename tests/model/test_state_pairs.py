@@ -52,6 +52,53 @@ def test_states_of_a_cell_are_carried(rng):
     np.testing.assert_allclose(session.run(x=x, h=h, c=c)["y"], other.run(x=x)["y"], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("given", "made", "size", "found"),
+    [
+        ("past_ssm.0", "present_ssm.0", 2, True),
+        ("state", "new_state", 2, True),
+        ("state.1", "next_state.1", 2, True),
+        ("h_in", "h_out", 2, True),
+        ("state", "stateN", 2, True),
+        ("past_ssm.0", "present_ssm.1", 2, False),
+        ("begin", "begout", 2, False),
+        ("past_ssm.0", "present_ssm.0", 3, False),
+    ],
+)
+def test_pairs_of_one_shape_are_found_by_their_names(given, made, size, found):
+    info = lambda name, *shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)  # noqa: E731
+    nodes = [helper.make_node("Add", ["x", given], ["sum"]), helper.make_node("Identity", ["sum"], ["y"])]
+    if size == 2:
+        nodes.append(helper.make_node("Identity", ["sum"], [made]))
+    else:
+        nodes.append(helper.make_node("Concat", ["sum", "one"], [made], axis=0))
+    one = onnx.numpy_helper.from_array(np.ones(1, np.float32), "one")
+    graph = helper.make_graph(nodes, "sums", [info("x", 2), info(given, 2)], [info("y", 2), info(made, size)], [one])
+    model = clgraph.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    assert [(p.input, p.output, p.grows, p.reader) for p in model.state] == (
+        [(given, made, False, "by its name")] if found else []
+    )
+    if not found:
+        with pytest.raises(UnsupportedError, match="has no state"):
+            model.session()
+        return
+    session = model.session()
+    for steps in range(1, 3):
+        np.testing.assert_array_equal(session.run(x=np.ones(2, np.float32))["y"], np.full(2, steps, np.float32))
+
+
+def test_a_name_is_not_enough_for_a_pair_whose_size_grows():
+    """What has a place for each token is no state of one shape, whether its output declares how many or not."""
+    info = lambda name, *shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)  # noqa: E731
+    for size, found in (("total", 0), (None, 0), ("past", 1)):
+        node = helper.make_node("Concat", ["past_0", "x"], ["present_0"], axis=1)
+        graph = helper.make_graph(
+            [node], "joined", [info("x", 1, 1), info("past_0", 1, "past")], [info("present_0", 1, size)]
+        )
+        model = clgraph.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+        assert len(model.state) == found, size
+
+
 def test_a_pair_that_the_user_names_is_carried():
     topology = clgraph.Topology()
     topology.input("x", (2,)), topology.input("sum", (2,))
@@ -201,7 +248,7 @@ def test_sizes_of_caches_that_have_names_are_those_that_weights_decide(export):
             for axis, name in ((1, "num_key_value_heads"), (3, "kv_cache_dim")):
                 end.type.tensor_type.shape.dim[axis].dim_param = name
     model = clgraph.compile(made)
-    assert len(model.state) == 2
+    assert len([pair for pair in model.state if pair.grows]) == 2
     assert [(c.heads, c.depth) for c in model._keeper.parts.caches.caches] == [(d.shared, d.head_size)] * 2
 
 

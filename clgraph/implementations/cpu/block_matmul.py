@@ -20,8 +20,8 @@ from clgraph.selector.query import Query
 _DIRECT = {16: {1: 4, 2: 4, 4: 4, 8: 2}, 8: {1: 2, 2: 1, 4: 1}}
 """Vectors of 16 columns by the rows that read weights as they lie in memory, by the floats in a vector."""
 
-_MANY_DIRECT = 8
-"""Rows for which it costs little to make floats of the same weights again for the next ones."""
+_PANEL_ROWS = {8: 32, 4: 5}
+"""Rows from which on weights become floats once, by the rows that read them as they lie in memory at a time."""
 
 ROW_MICROS = micro_family(
     "micro_block_row",
@@ -35,8 +35,8 @@ ROW_MICROS = micro_family(
     },
 )
 
-_PANEL = 64
-"""Rows of a group of weights that are floats at a time, or a block: a part of the cache next to the core."""
+_PANEL = 1024
+"""Most rows of a group of weights that are floats at a time: 256 KB, a part of the second-level cache."""
 
 
 @descriptor("block_matmul_rows", library="blocks", micros=("micro_block_row", "micro_matmul"))
@@ -71,13 +71,12 @@ class BlockMatMulRowsDesc(Descriptor):
 def _most(q: Query[BlockMatMul]) -> int:
     """Return the rows of the largest block that reads weights as they lie in memory, 0 where they become a panel.
 
-    A panel is made once for all rows, a weight in a register for those of a block: where a block holds few rows,
-    many rows are faster by panels.
+    A panel is made once for all rows, a weight in a register for those of a block.
     """
     rows, most = rows_of(q), max(_direct(q))
     if rows == 1:
         return 1
-    return most if q.primitive.depth % q.primitive.block == 0 and (most == _MANY_DIRECT or rows <= most) else 0
+    return most if q.primitive.depth % q.primitive.block == 0 and rows < _PANEL_ROWS[most] else 0
 
 
 def _direct(q: Query[BlockMatMul]) -> Mapping[int, int]:
@@ -89,8 +88,9 @@ def _float_seconds(q: Query[BlockMatMul]) -> float:
     depth, rows, device = q.primitive.depth, rows_of(q), q.device
     if rows == 1:
         return depth * device.costs.unit("block_matmul.float")
-    weights = depth * device.costs.unit("block_matmul.panel")
     widest, most = widest_instance(device), _most(q)
+    unit = device.costs.unit
+    weights = depth * (unit("block_matmul.direct") if most else unit("block_matmul.panel"))
     count = min(widest.rows, rows)
     tap = half_cycles(widest.nb, count) / count * (COLUMNS // LANES // widest.nb) * 2 * LANES / worker_flops(device)
     return depth * tap + weights / (min(rows, most) if most else rows)
@@ -115,7 +115,7 @@ class BlockMatMulRows(Implementation[BlockMatMul]):
         p, rows, widest = q.primitive, rows_of(q), widest_instance(q.device)
         groups, blocks, nbytes = q.inputs[1].shape
         spans, tiers = block_tickets(q, _float_seconds(q))
-        most, panel = _most(q), max(p.block, _PANEL)
+        most, panel = _most(q), min(blocks * p.block, _PANEL)
         desc = BlockMatMulRowsDesc(
             a=Ref("in0", 4 * q.inputs[0].origin),
             records=Ref("in1"),

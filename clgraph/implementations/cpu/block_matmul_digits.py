@@ -129,8 +129,9 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
     @classmethod
     def row_seconds(cls, q: Query[BlockMatMul]) -> float:
         """Return one worker's time for a row of a group of columns."""
-        unit = q.device.costs.unit
-        return q.primitive.depth * (unit("block_matmul.weights") + digits_of(q) * unit("block_matmul.digit"))
+        unit, several = q.device.costs.unit, rows_of(q) >= cls.many(q)
+        digit = unit("block_matmul.digits_together") if several else unit("block_matmul.digit")
+        return q.primitive.depth * (unit("block_matmul.weights") + digits_of(q) * digit)
 
     @classmethod
     def limits(cls, q: Query[BlockMatMul]) -> str | None:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.state.pairs import StatePair
+
+_COUNTERPARTS = (
+    (r"past(?![a-z])", "present"),
+    (r"^", "new_"),
+    (r"^", "next_"),
+    (r"(?<![a-z])in(?![a-z])", "out"),
+    (r"$", "_out"),
+    (r"$", "N"),
+)
+"""What turns an input's name into that of the output that is fed back to it: patterns, and what takes their place."""
 
 
 class Carried:
@@ -86,6 +98,36 @@ def _present(primitive: Primitive) -> tuple[str, ...]:
 
     assert isinstance(primitive, Recurrent)
     return primitive.present
+
+
+def counterparts(topology: Topology, kept: Container[str]) -> list[StatePair]:
+    """Return inputs and outputs of one type and shape that are called each other's, as exporters do: ``past_ssm.0``.
+
+    Args:
+        kept: Inputs that are state already.
+    """
+    results, found = {name for name, _ in topology.outputs}, dict[str, str]()
+    for name in topology.fed:
+        if name in kept or len([d for d in topology.inputs[name].shape or (None, None) if not isinstance(d, int)]) > 1:
+            continue
+        for pattern, made in _COUNTERPARTS:
+            other = re.sub(pattern, made, name, count=1)
+            if other != name and other in results and _alike(topology.inputs[name], topology.declared.get(other)):
+                found.setdefault(other, name)
+    return [StatePair(source, result, grows=False, reader="by its name") for result, source in found.items()]
+
+
+def _alike(given: Signature, made: Signature | None) -> bool:
+    """Say whether both are declared with one type and shape; an open size has one name, which those of caches have not.
+
+    What is made may leave a size out that is given.
+    """
+    if made is None or made.shape is None or given.shape is None:
+        return False
+    if given.dtype != made.dtype or len(given.shape) != len(made.shape):
+        return False
+    sizes = zip(given.shape, made.shape, strict=True)
+    return all(g is not None and (m == g or (m is None and isinstance(g, int))) for g, m in sizes)
 
 
 def named_pairs(topology: Topology, named: Mapping[str, str]) -> list[StatePair]:

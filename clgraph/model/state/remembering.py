@@ -33,11 +33,16 @@ class Remembering(Described):
 
     @property
     def state(self) -> tuple[StatePair, ...]:
-        """Inputs that take what outputs were before, as the graph shows: caches of attentions, states of cells."""
-        from clgraph.model.state.carried import recurrent_pairs
-
+        """Inputs that take what outputs were before: caches of attentions, states of cells, and what names tell."""
         parts = self._keeper.parts
-        return (*(() if parts is None else parts.pairs), *recurrent_pairs(self.topology))
+        return (*(() if parts is None else parts.pairs), *self._carried_pairs())
+
+    def _carried_pairs(self) -> list[StatePair]:
+        from clgraph.model.state.carried import counterparts, recurrent_pairs
+
+        parts, found = self._keeper.parts, recurrent_pairs(self.topology)
+        kept = {pair.input for pair in (*found, *(() if parts is None else parts.pairs))}
+        return [*found, *counterparts(self.topology, kept)]
 
     def session(self, state: Mapping[str, str] | None = None, most: int | None = None) -> Session:
         """Return a session, which keeps the model's state on its device and is run on the rest.
@@ -51,13 +56,13 @@ class Remembering(Described):
             UnsupportedError: There is no state; the message says why.
             ClosedError: The model was closed.
         """
-        from clgraph.model.state.carried import Carried, named_pairs, recurrent_pairs
+        from clgraph.model.state.carried import Carried, named_pairs
         from clgraph.model.state.session import Session
 
         self._check_open()
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
             raise InputError(f"most={most!r} is not a maximum number of tokens: 1 or more, or None for any")
-        found = recurrent_pairs(self.topology)
+        found = [pair for pair in self._carried_pairs() if pair.input not in (state or {})]
         named = {pair.input: pair.output for pair in found} | dict(state or {})
         parts = self._keeper.parts
         if parts is None and not named:
