@@ -1,4 +1,4 @@
-"""Masks that say which tokens have chosen an expert: a slice of the one-hot codes of a TopK's places."""
+"""Masks that say which tokens have chosen an expert: of a TopK's places, those equal to one number or their one-hot."""
 
 from __future__ import annotations
 
@@ -27,9 +27,14 @@ def place_axis(constants: Mapping[str, Array], makers: Mapping[str, Layer], find
         if layer.primitive.kind != "reorder":
             moves.append(layer)
         layer = makers.get(layer.inputs[0])
-    if layer is None or not _is_one_hot(constants, makers, layer):
+    if layer is None:
         return None
-    axes = [_ROW, _PLACE, _EXPERT]
+    if _is_one_expert(constants, makers, layer):
+        axes = [_ROW, _PLACE]
+    elif _is_one_hot(constants, makers, layer):
+        axes = [_ROW, _PLACE, _EXPERT]
+    else:
+        return None
     turned = False
     for move in reversed(moves):
         primitive: Any = move.primitive
@@ -43,6 +48,18 @@ def place_axis(constants: Mapping[str, Array], makers: Mapping[str, Layer], find
                 return None
             del axes[primitive.axis]
     return axes.index(_PLACE) if sorted(axes) == [_ROW, _PLACE] else None
+
+
+def _is_one_expert(constants: Mapping[str, Array], makers: Mapping[str, Layer], layer: Layer) -> bool:
+    """Whether *layer* compares the places ``[rows, k]`` of the *k* largest with one number."""
+    primitive: Any = layer.primitive
+    if primitive.kind != "eltwise" or primitive.function != "equal":
+        return False
+    for places, other in (layer.inputs, layer.inputs[::-1]):
+        number = constants.get(other)
+        if number is not None and number.size == 1 and number.ndim <= 2 and _is_top(makers, places):
+            return True
+    return False
 
 
 def _is_one_hot(constants: Mapping[str, Array], makers: Mapping[str, Layer], layer: Layer) -> bool:

@@ -55,6 +55,11 @@ def read_source(
     # What reads elements to tell a shape cannot be bound, and would keep a model that needs it for nothing from it.
     idle = any(layer.primitive.data_dependent for layer in source.layers) and len(source.needed()) < len(source.layers)
     source = source.pruned() if idle else source
+    if any(layer.primitive.kind == "loop" for layer in source.layers):
+        from clgraph.compilation.bag_sequences import without_bag_sequences
+        from clgraph.compilation.even_bags import without_bag_loops
+
+        source = without_bag_sequences(without_bag_loops(source))
     source = unroll(source)
     if any(layer.primitive.kind == "non_zero" for layer in source.layers):
         from clgraph.compilation.chosen_rows import with_all_rows

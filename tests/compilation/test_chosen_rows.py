@@ -22,6 +22,7 @@ def mixture(spelling: str, best: int = 2, extra: str = "") -> onnx.ModelProto:
     """Return a mixture of the *best* of some experts, in the spelling of the traced exporter or torch.export's.
 
     Args:
+        spelling: ``traced`` or ``exported``, with codes of all experts; ``compared``: places are compared with one.
         extra: What is different: the mask has ``rows`` first; how many rows an expert has is a result (``count``);
             rows are summed with those before them (``vector``); ``places`` may be the same.
     """
@@ -32,17 +33,23 @@ def mixture(spelling: str, best: int = 2, extra: str = "") -> onnx.ModelProto:
     if extra == "places":
         places = g.add("Cast", shares, to=onnx.TensorProto.INT64)
     order = [2, 0, 1] if extra == "rows" else [2, 1, 0]
+    turned = places
     if spelling == "traced":
         codes = g.add("OneHot", places, g.integers(EXPERTS), g.constant(np.array([0, 1], np.int64)), axis=-1)
         turned = g.add("Transpose", codes, perm=order)
-    else:
+    elif spelling == "exported":
         wide = g.add("Unsqueeze", places, g.integers(-1))
         equal = g.add("Equal", wide, g.constant(np.arange(EXPERTS, dtype=np.int64)))
         turned = g.add("Transpose", g.add("Cast", equal, to=onnx.TensorProto.INT64), perm=order)
     total = g.add("Mul", x, g.number(0.0))
     outputs = []
     for expert in range(EXPERTS):
-        mask = g.add("Gather", turned, g.constant(np.array(expert, np.int64)))
+        number = g.constant(np.array(expert, np.int64))
+        if spelling == "compared":
+            equal = g.add("Equal", places, number)
+            mask = equal if extra == "rows" else g.add("Transpose", equal, perm=[1, 0])
+        else:
+            mask = g.add("Gather", turned, number)
         found = g.add("NonZero", g.add("Cast", mask, to=onnx.TensorProto.BOOL))
         pair = g.split("Split", g.add("Transpose", found, perm=[1, 0]), axis=1, num_outputs=2, results=2)
         place, row = (g.add("Squeeze", part, g.integers(1)) for part in pair)
@@ -57,7 +64,7 @@ def mixture(spelling: str, best: int = 2, extra: str = "") -> onnx.ModelProto:
         at = g.add("Concat", g.add("Unsqueeze", row, g.integers(1)), g.add("Unsqueeze", place, g.integers(1)), axis=1)
         made = g.add("Mul", made, g.add("Unsqueeze", g.add("GatherND", shares, at), g.integers(1)))
         column = g.add("Unsqueeze", row, g.integers(1))
-        if spelling == "traced":
+        if spelling != "exported":
             wide = g.add("Expand", column, g.add("Shape", made))
             none = g.add("Mul", x, g.number(0.0))
             total = g.add("Add", total, g.add("ScatterElements", none, wide, made, axis=0))
@@ -82,7 +89,7 @@ ROUNDED = 4 * (K + WIDTH + K) * 2.0**-24
 
 @pytest.mark.opencl
 @pytest.mark.parametrize("extra", ["", "rows"])
-@pytest.mark.parametrize("spelling", ["traced", "exported"])
+@pytest.mark.parametrize("spelling", ["traced", "exported", "compared"])
 def test_experts_of_chosen_rows_are_one_program(spelling: str, extra: str) -> None:
     model = mixture(spelling, extra=extra)
     compiled = clgraph.compile(model)
@@ -97,9 +104,10 @@ def test_the_rows_of_an_expert_are_those_that_are_fed() -> None:
     assert len(gathers) == EXPERTS  # of the masks
 
 
+@pytest.mark.parametrize("spelling", ["traced", "compared"])
 @pytest.mark.parametrize("extra", ["count", "vector", "places"])
-def test_rows_stay_chosen_where_something_depends_on_which(extra: str) -> None:
-    source = load_onnx(mixture("traced", extra=extra))
+def test_rows_stay_chosen_where_something_depends_on_which(extra: str, spelling: str) -> None:
+    source = load_onnx(mixture(spelling, extra=extra))
     assert with_all_rows(source) is source
 
 

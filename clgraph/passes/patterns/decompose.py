@@ -24,6 +24,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.ops.resize import Resize
 from clgraph.ops.space import Shuffle
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.patterns.broadcast_product import join_batches
 from clgraph.passes.patterns.depth_windows import spread_depth
 from clgraph.passes.patterns.dot_product import spread_dots
 from clgraph.passes.patterns.flattened_product import spread_product
@@ -52,7 +53,7 @@ _RULES: _Rules = {
 }
 _ON_CPUS: _Rules = {
     Reduce: (spread_log_sum_exp, spread_log_sum, reduce_in_doubles),
-    MatMul: (spread_dots,),
+    MatMul: (spread_dots, join_batches),
     Convolution: (spread_depth,),
     ConvTranspose: (spread_groups, spread_overlaps, spread_upsampling),
     Pooling: (spread_pooling,),
@@ -86,6 +87,7 @@ class Decompose(Pass):
     * On CPUs a root or a logarithm of a sum of integers, and their interpolation, is one of floats between conversions
       (``integers_in_floats``).
     * On CPUs a product of one long row and one column is a product of their elements and its sum (``dot_product``).
+    * On CPUs a product of more batch axes than tiles walk is one of two (``broadcast_product``).
     * A product of a flattened tensor, unflattened behind it, is one of the tensor itself (``flattened_product``).
     """
 
@@ -95,7 +97,8 @@ class Decompose(Pass):
         "eltwise": "a scalar constant becomes an activation's parameter",
         "reduce": "the logarithm of a sum, of exponentials too, becomes its steps; of integers it is computed in "
         "float64, and so is a root",
-        "matmul": "of a tensor that is flattened for it: one of the tensor itself; of one row and one column: a sum",
+        "matmul": "of a tensor that is flattened for it: one of the tensor itself; of one row and one column: a sum; "
+        "of many batch axes: one of two",
         "shuffle": "channels to pixels: a transpose between reshapes",
         "slice": "those that hold every pixel, joined for a convolution, become a space to depth",
         "convolution": "of one element, of pixels that became channels: one of the pixels; loses weights of pads "

@@ -41,6 +41,18 @@ def test_many_phases_are_computed_a_group_at_a_time() -> None:
     assert [n.primitive.kind for n in program] == ["slice", "conv_transpose"] * 3 + ["concat"]
 
 
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("groups", [2, 9])
+def test_weights_that_a_run_computes_are_taken_apart_in_it(groups, bias) -> None:
+    net = Net()
+    x, w = net.input("x", (1, 2 * groups, 5, 4)), net.input("w", (2 * groups, 3, 3, 2))
+    more = [net.input("b", (3 * groups,))] if bias else []
+    net.add("y", ConvTranspose((2, 2), (1, 1), ((1, 0), (0, 1)), (1, 1), groups=groups), x, w, *more)
+    kinds = [n.primitive.kind for n in rewritten(net, "y", by=Decompose())]
+    few = ["slice", *["slice"] * (1 + bias), "conv_transpose"]
+    assert kinds == [*few * groups, "concat"] if groups == 2 else "conv_transpose" not in kinds
+
+
 @pytest.mark.parametrize(
     ("kernel", "p"),
     [
