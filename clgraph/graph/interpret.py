@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -44,12 +44,20 @@ def interpret(
         arguments = [values[name] for name in layer.inputs]
         check_kinds(layer, arguments)
         try:
-            with faults(f"the reference of {layer.primitive.kind}", layer.name, layer.origin), refusals():
-                results = compute(layer.primitive, arguments, spend, execute)
-        except (ShapeError, UnsupportedError, DeviceMemoryError, InputError) as error:
-            raise type(error)(f"node {layer.name!r} ({layer.primitive}): {error}") from error
+            results = compute(layer.primitive, arguments, spend, execute)
+        except Exception as error:  # references may raise of any class
+            _give_up(layer, error)
         values.update(zip(layer.outputs, results, strict=False))
     return {name: values[source] for name, source in topology.outputs}
+
+
+def _give_up(layer: Layer, error: Exception) -> NoReturn:
+    """Raise what *error* in the reference of *layer* means; looked at here alone, for each layer takes microseconds."""
+    try:
+        with faults(f"the reference of {layer.primitive.kind}", layer.name, layer.origin), refusals():
+            raise error
+    except (ShapeError, UnsupportedError, DeviceMemoryError, InputError) as told:
+        raise type(told)(f"node {layer.name!r} ({layer.primitive}): {told}") from told
 
 
 def compute(

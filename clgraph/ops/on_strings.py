@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +14,8 @@ from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
 
 _CODE = np.dtype(np.uint32)
 """Of the numbers that stand for strings. No operator that takes strings takes or makes others of this type."""
+
+_EMPTY = np.array([""], object)
 
 _COMPARING = frozenset({"eltwise", "non_zero", "unique"})
 """Kinds of operators to which it matters which strings are equal, empty, or come first; the others move them."""
@@ -41,17 +42,19 @@ class OnStrings(OfHostValues):
         return self.types
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        texts = [np.array([""], object), *(a.ravel() for a in inputs if has_strings(a))]
-        words = np.concatenate(texts)
+        words = np.concatenate((_EMPTY, *(a.ravel() for a in inputs if has_strings(a))))
         if self.inner.kind in _COMPARING:
             words, codes = np.unique(words, return_inverse=True)
             codes = codes.astype(_CODE)
         else:
             codes = np.arange(len(words), dtype=_CODE)
-        ends = accumulate(map(len, texts))
-        pieces = iter([codes[begin : begin + len(text)] for begin, text in zip(ends, texts[1:], strict=False)])
-        results = compute(self.inner, [next(pieces).reshape(a.shape) if has_strings(a) else a for a in inputs])
-        return tuple(words.take(a) if a.dtype == _CODE else a for a in map(np.asarray, results))
+        given, end = list(inputs), len(_EMPTY)
+        for slot, a in enumerate(inputs):
+            if has_strings(a):
+                begin, end = end, end + a.size
+                given[slot] = codes[begin:end].reshape(a.shape)
+        results = [np.asarray(a) for a in compute(self.inner, given)]
+        return tuple([words.take(a) if a.dtype == _CODE else a for a in results])
 
 
 def on_strings(of: Primitive) -> Primitive:
