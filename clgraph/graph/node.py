@@ -197,7 +197,7 @@ class Node:
         Raises:
             ShapeError: What the inputs hold makes no sense to the operator.
         """
-        with refusals(f"node {self.name!r} ({self.primitive})"):
+        with refusals(lambda: f"node {self.name!r} ({self.primitive})"):
             return self._computed(inputs)
 
     def _computed(self, inputs: Sequence[Array]) -> tuple[Array, ...]:

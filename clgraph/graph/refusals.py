@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from clgraph.errors import ClgraphError, DeviceMemoryError, ShapeError
 
 
@@ -13,20 +15,21 @@ class refusals:  # noqa: N801  # it is used like a function
 
     __slots__ = ("_what",)
 
-    def __init__(self, what: str = "the operator") -> None:
-        """Take what begins the message."""
+    def __init__(self, what: str | Callable[[], str] = "the operator") -> None:
+        """Take what begins the message, or what returns it: a primitive takes as long to print as to compute."""
         self._what = what
 
     def __enter__(self) -> None:
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ClgraphError):
+        if error is None or isinstance(error, ClgraphError):
             return
+        what = self._what if isinstance(self._what, str) else self._what()
         if isinstance(error, MemoryError):
-            raise DeviceMemoryError(f"the host has no memory left for {self._what}: {error}") from error
+            raise DeviceMemoryError(f"the host has no memory left for {what}: {error}") from error
         if isinstance(error, ValueError | LookupError | ArithmeticError | TypeError):
-            raise ShapeError(f"{self._what} does not fit its inputs: {one_line(error)}") from error
+            raise ShapeError(f"{what} does not fit its inputs: {one_line(error)}") from error
 
 
 def one_line(error: BaseException) -> str:

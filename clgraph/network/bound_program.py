@@ -116,8 +116,8 @@ class BoundProgram:
             for name, v in program.outputs
         ]
         self._files = files_of([v.constant for v in program.constants if v.constant is not None])
-        whole = not (binding.poison or self._files or program.batch_slices > 1)
-        parts = self.engines, self.subgraphs, self.feeds, self.results, workspace.lock
+        whole = not (binding.poison or program.batch_slices > 1)
+        parts = self.engines, self.subgraphs, self.feeds, self.results, workspace, self._files
         self.quick = quick_run(*parts) if whole else None
 
     def _bind(

@@ -7,16 +7,17 @@ feeds have to be, where they are copied, the launches, and where results are cop
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from clgraph.core.mapped import MappedFile
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.boundary import Feed, Result
 from clgraph.network.ending import give_up
+from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import Engine
 
 
@@ -31,9 +32,11 @@ class QuickRun:
         "_bound",
         "_engine",
         "_feeds",
+        "_files",
         "_finish",
         "_large",
         "_lock",
+        "_near",
         "_passing",
         "_results",
         "_steps",
@@ -47,10 +50,12 @@ class QuickRun:
         bound: Sequence[BoundSubgraph],
         feeds: Sequence[Feed],
         results: Sequence[Result],
-        lock: Lock,
+        workspace: Workspace,
+        files: Sequence[MappedFile],
     ) -> None:
-        """Take the only subgraph of a network, or none, what goes in and out, and the *lock* of its workspace."""
-        self._engine, self._bound, self._lock, self.runs = engine, tuple(bound), lock, 0
+        """Take the only subgraph of a network, or none, what goes in and out, and the *files* that constants lie in."""
+        self._engine, self._bound, self._lock, self.runs = engine, tuple(bound), workspace.lock, 0
+        self._files, self._near = tuple(files), workspace.constants.near
         self._steps, self._finish = tuple(step for each in bound for step in each.steps), engine.stream.finish
         self._words = tuple(executor.word for each in bound for executor in each.joined)
         self._feeds = tuple(
@@ -76,6 +81,10 @@ class QuickRun:
                 return None
             held.append((feed, view, given))
         with self._lock:
+            if self._files:
+                for file in self._files:
+                    file.check()
+                self._near.begin()
             found: dict[str, Any] = {}
             try:
                 for result in self._large:
@@ -120,7 +129,8 @@ def quick_run(
     subgraphs: Sequence[BoundSubgraph],
     feeds: Sequence[Feed],
     results: Sequence[Result],
-    lock: Lock,
+    workspace: Workspace,
+    files: Sequence[MappedFile],
 ) -> QuickRun | None:
     """Return what runs a network quickly, ``None`` where the host, a caller's queue or another device has a part."""
     if len(engines) != 1 or len(subgraphs) > 1:
@@ -130,4 +140,4 @@ def quick_run(
     if engine is None or engine.on_callers_queue or "host_memory" not in engine.info.features:
         return None
     plain = all(feed.is_plain for feed in feeds) and all(result.is_plain for result in results)
-    return QuickRun(engine, subgraphs, feeds, results, lock) if plain else None
+    return QuickRun(engine, subgraphs, feeds, results, workspace, files) if plain else None

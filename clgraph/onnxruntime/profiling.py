@@ -33,12 +33,15 @@ class Trace:
     def profile(self, model: Model, feeds: Mapping[str, Any], graph: OrtEpAssignedSubgraph) -> None:
         """Run once more, with the clock on each step, and add their times.
 
-        A step that computes several nodes of *graph* is listed as the first of them.
+        A step that computes several nodes of *graph* is listed as the first of them; those without a name are called as
+        the front end does, by operator and number.
         """
         start = (time.monotonic_ns() - self._begin) / 1e3
         with statuses():
             commands = model.profile(feeds).commands
-        known = {node.name: (number, node.op_type) for number, node in enumerate(graph.nodes) if node.name}
+        numbered = list(enumerate(graph.nodes))
+        known = {f"{node.op_type}_{number}": (number, node.op_type) for number, node in numbered if not node.name}
+        known |= {node.name: (number, node.op_type) for number, node in numbered if node.name}
         for step in commands:
             number, operator = next((known[name] for name in step.origin if name in known), (-1, step.kind))
             details = {

@@ -1,9 +1,9 @@
-"""Operators that move or compare elements, on strings: each string is stood for by a number, in alphabetical order."""
+"""Operators that move or compare elements, on strings: each string is stood for by a number."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,13 +15,19 @@ from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
 _CODE = np.dtype(np.uint32)
 """Of the numbers that stand for strings. No operator that takes strings takes or makes others of this type."""
 
+_EMPTY = np.array([""], object)
+
+_COMPARING = frozenset({"eltwise", "non_zero", "unique"})
+"""Kinds of operators to which it matters which strings are equal, empty, or come first; the others move them."""
+
 
 @primitive
 @frozen
 class OnStrings(OfHostValues):
-    """What *inner* makes of tensors of strings, each a number for its place in the alphabetical list of all of them.
+    """What *inner* makes of tensors of strings, each a number for its place in a list of all of them.
 
-    The empty string has number 0, so that what pads with zeros pads with it.
+    Where *inner* compares them the list is alphabetical, and equal strings are one number; sorting takes most of the
+    time. The empty string has number 0, so that what pads with zeros pads with it.
 
     Attributes:
         types: Of the results, where the front end cannot tell them by the operator.
@@ -36,20 +42,21 @@ class OnStrings(OfHostValues):
         return self.types
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        texts = [a.ravel() for a in inputs if has_strings(a)]
-        words, codes = np.unique(np.concatenate([np.array([""], object), *texts]), return_inverse=True)
-        ends = np.cumsum([1, *map(len, texts)])
-        pieces = iter(np.split(codes.ravel().astype(_CODE), ends)[1:])
-        results = compute(self.inner, [next(pieces).reshape(a.shape) if has_strings(a) else a for a in inputs])
-        return tuple(_texts(words, a) if a.dtype == _CODE else a for a in map(np.asarray, results))
+        words = np.concatenate((_EMPTY, *(a.ravel() for a in inputs if has_strings(a))))
+        if self.inner.kind in _COMPARING:
+            words, codes = np.unique(words, return_inverse=True)
+            codes = codes.astype(_CODE)
+        else:
+            codes = np.arange(len(words), dtype=_CODE)
+        given, end = list(inputs), len(_EMPTY)
+        for slot, a in enumerate(inputs):
+            if has_strings(a):
+                begin, end = end, end + a.size
+                given[slot] = codes[begin:end].reshape(a.shape)
+        results = [np.asarray(a) for a in compute(self.inner, given)]
+        return tuple([words.take(a) if a.dtype == _CODE else a for a in results])
 
 
 def on_strings(of: Primitive) -> Primitive:
     """Return *of* as it is where it is about strings by itself, else on the numbers that stand for them."""
     return of if isinstance(of, OfHostValues | ControlFlow) else OnStrings(of)
-
-
-def _texts(words: Array, codes: Array) -> Any:
-    found = np.empty(codes.shape, object)
-    found[...] = words[codes]
-    return found

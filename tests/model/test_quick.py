@@ -9,7 +9,15 @@ from onnx import TensorProto, helper
 
 import clgraph
 import clgraph.onnxruntime as served
-from clgraph.errors import ClosedError, DeviceError, InputError, InternalError, RunCancelledError, RunTimeoutError
+from clgraph.errors import (
+    ClosedError,
+    DeviceError,
+    InputError,
+    InternalError,
+    ModelError,
+    RunCancelledError,
+    RunTimeoutError,
+)
 from clgraph.onnxruntime import statuses
 from clgraph.runtime import process
 from tests.support.graphs import FLOAT
@@ -159,6 +167,20 @@ def test_shapes_that_change_and_values_that_decide_sizes_are_looked_at(device):
         x = np.arange(12, dtype=np.float32).reshape(2, 6)
         for shape in ((3, 4), (3, 4), (4, 3), (4, 3), (2, 6)):
             assert model.run({"x": x, "shape": np.int64(shape)})["y"].shape == shape
+
+
+def test_a_model_whose_constants_lie_in_a_file_runs_quickly_and_looks_at_the_file(device, tmp_path):
+    made = open_model([helper.make_node("Add", ["x", "b"], ["y"])], {"x": (FLOAT, (2, 3))}, {"b": B})
+    clgraph.compile(made, device=device).save(tmp_path / "m.clg")
+    with clgraph.load(tmp_path / "m.clg", device=device) as model:
+        for _ in range(4):
+            np.testing.assert_array_equal(model.run({"x": X})["y"], X + B)
+        assert quick_runs(model) == 3
+        assert model._specialisations.latest.network._workspace.constants.near._runs == 4
+        with (tmp_path / "m.clg").open("ab") as file:
+            file.write(b"more")
+        with pytest.raises(ModelError, match="was written to"):
+            model.run({"x": X})
 
 
 def test_what_might_be_a_cache_and_is_none_is_run_quickly(device):

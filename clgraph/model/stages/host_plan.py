@@ -46,9 +46,7 @@ class HostPlan:
             places.setdefault(value, len(places))
         self._values: list[Any] = [value.constant for value in places]
         self._steps = [
-            _Step(
-                node.primitive.computed, tuple(places[v] for v in node.inputs), tuple(places[v] for v in node.outputs)
-            )
+            _Step(_computation(node), tuple(places[v] for v in node.inputs), tuple(places[v] for v in node.outputs))
             for node in program
         ]
         self._outputs = [(name, places[value]) for name, value in program.outputs]
