@@ -30,6 +30,7 @@ from clgraph.passes.quantization.integer_products import (
     steps_of,
 )
 from clgraph.passes.quantization.integer_rewriting import Rewriting
+from clgraph.passes.quantization.saturation import times_longer
 from clgraph.passes.selection import proposals, refusals_of
 from clgraph.selector.query import DeviceInfo, Query
 
@@ -99,7 +100,8 @@ def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
         made = proposals(context, product.node, replace(rounded, fused=(*q.fused, Fused(rounding))))
         offered = [p for p in made if not p.implementation.general] or offered
     others = proposals(context, product.node, floats)
-    name, seconds = offered[0].implementation.name, offered[0].seconds + sums
+    longer = times_longer(q.device, product.primitive, product.weights)
+    name, seconds = offered[0].implementation.name, offered[0].seconds * longer + sums
     gain = others[0].seconds - seconds if others else _FORCED
     slower = f"{name} saves {gain:.1g} s, less than rounding its input and widening its result take"
     if gain <= 0:
