@@ -19,6 +19,7 @@ from clgraph.ops.on_steps import OnSteps
 from clgraph.ops.static_quantize import StaticQuantize
 from clgraph.passes.base import Context
 from clgraph.passes.factor_graph import Factor, minimise
+from clgraph.passes.quantization.byte_bounds import round_bounded, without
 from clgraph.passes.quantization.byte_makers import Makers, byte_makers, rounds, spread_roundings
 from clgraph.passes.quantization.integer_products import (
     BANDWIDTH,
@@ -43,6 +44,7 @@ def use_integers(program: Program, context: Context) -> tuple[int, list[str]]:
     found: dict[Node, _Candidate] = {}
     reasons: dict[str, str] = {}
     spread_roundings(program, context)
+    bounded = round_bounded(program)
     for node in program:
         product = integer_product(node)
         offer = _offer(context, product) if isinstance(product, IntegerProduct) else product
@@ -55,6 +57,7 @@ def use_integers(program: Program, context: Context) -> tuple[int, list[str]]:
     reasons |= {node.name: offer.slower for node, offer in found.items() if node not in chosen}
     if chosen:
         Rewriting(program, context, {n: found[n].product for n in found if n in chosen}, makers).run()
+    without(program, bounded)
     if not found and not reasons:
         return 0, []
     lines = [f"{len(chosen)} products from integers"]
