@@ -61,13 +61,30 @@
     }                                                                                         \
   } while (0)
 
-// The next word that is there in two parts.
+// The same, by weights of 16 bits at q: the even bytes, and behind them the odd ones. NEXT_SATURATING is the next such word.
 #ifdef SATURATING
   #define NEXT_SATURATING (*saturating < 0 ? 0 : weights + (long)*saturating * (NB * 64))
-  #define SPLITS (wp == next)
+  #define ADD_NEXT(p)                                                                           \
+    do {                                                                                        \
+      if (wp != next) {                                                                         \
+        ADD_WORDS(p, wp);                                                                       \
+        break;                                                                                  \
+      }                                                                                         \
+      _Pragma("unroll") for (int part = 0; part < 2; part++, parts += NB * 64) {                \
+        int16 w[NB];                                                                            \
+        _Pragma("unroll") for (int b = 0; b < NB; b++) w[b] = *(__global const int16*)(parts + b * 64); \
+        _Pragma("unroll") for (int i = 0; i < UR; i++) {                                        \
+          const int16 v = (int16)(*(__global const int*)((p) + PIXEL(i)));                      \
+          const int16 u = part ? odd_bytes(v) : even_bytes(v);                                  \
+          _Pragma("unroll") for (int b = 0; b < NB; b++) acc[b][i] = add_shorts(acc[b][i], u, w[b]); \
+        }                                                                                       \
+      }                                                                                         \
+      saturating++;                                                                             \
+      next = NEXT_SATURATING;                                                                   \
+    } while (0)
 #else
   #define NEXT_SATURATING 0
-  #define SPLITS 0
+  #define ADD_NEXT(p) ADD_WORDS(p, wp)
 #endif
 
 NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global const char* restrict wp,
@@ -85,7 +102,6 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
     for (int i = 0; i < UR; i++) acc[b][i] = first;
   }
   __global const char *const weights = wp, *next = NEXT_SATURATING;
-  int second = 0;
   // Innermost go the words of a row of the window, or where it is one element those of a block of channels, of a pixel that
   // has its channels side by side all: what else a step takes delays its products.
   const int single = kernel_y * kernel_x == 1, run = !single ? kernel_x : in_c == 16 ? words : BLOCK_WORDS;
@@ -95,18 +111,9 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
     for (int ky = 0; ky < kernel_y; ky++, row += in_y) {
       __global const uchar* at = row;
       #pragma unroll 1
-      for (int k = single ? min(run, words - c) : run; k > 0;) {
+      for (int k = single ? min(run, words - c) : run; k > 0; k--) {
         FETCH(ahead);
-        const int splits = SPLITS;
-        ADD_WORDS(at, splits ? parts : wp);
-        if (splits) {
-          parts += NB * 64;
-          second ^= 1;
-          if (second) continue;
-          saturating++;
-          next = NEXT_SATURATING;
-        }
-        k--;
+        ADD_NEXT(at);
         at += further;
         wp += NB * 64;
         ahead += fetched;

@@ -14,10 +14,12 @@
 // entries                    256 bytes, or CLGRAPH_NULL
 // rounds, out, out_n, out_c, out_y   of the result
 // height, width, blocks, lanes         rows and pixels, channel blocks, channels of the last one
+// above, below, before, behind         halo of a result of floats
 // row_pieces, pieces, strips           pieces of a row, of a ticket; tickets of a block
 // first .. high              as in micro_bytes.cl
 //
 // Error: a rounding an operation; a byte is of a value that differs from the exact one by those.
+#include "fsv16.clh"
 #include "post_tile.clh"
 #include "transpose.clh"
 
@@ -71,6 +73,7 @@ static void bytes_fsv16(__global const bytes_fsv16_desc* d, __global char** bank
   const float zero = (d->source == 2 || d->divided) && d->zero_point != CLGRAPH_NULL ? *AT(const uchar, banks, d->zero_point) : 0.0f;
   const int few = d->source == 0 && lanes <= 4 && (d->rounds || d->divided) && !posts;
   const int looks_up = d->entries != CLGRAPH_NULL;
+  const int16 mask = lane_mask(lanes);
   byte_table table;
   if (looks_up) table = table_of(AT(const uchar, banks, d->entries));
   for (int piece = strip * d->pieces; piece < last; piece++) {
@@ -108,8 +111,9 @@ static void bytes_fsv16(__global const bytes_fsv16_desc* d, __global char** bank
       if (looks_up) look_up_row(bytes, bytes, count, table);
       continue;
     }
-    const int16 mask = lane_mask(lanes);
+    __global float* plane = AT(float, banks, d->out) + out;
     for (int i = 0; i < count; i++)
-      STORE16(AT(float, banks, d->out) + to + i * 16, as_float16(as_int16(LOAD16(row + i * 16)) & mask));
+      STORE16(plane + (to - out) + i * 16, as_float16(as_int16(LOAD16(row + i * 16)) & mask));
+    zero_halo(plane, d->out_y, y, x, count, d->height, d->width, d->above, d->below, d->before, d->behind);
   }
 }

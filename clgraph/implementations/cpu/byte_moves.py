@@ -47,6 +47,10 @@ class BytesFsv16Desc(ByteEnd, Descriptor):
     out_y: Int
     height: Int
     width: Int
+    above: Int
+    below: Int
+    before: Int
+    behind: Int
     blocks: Int
     lanes: Int
     row_pieces: Int
@@ -83,6 +87,8 @@ def between_refusal(q: Query[Any]) -> str | None:
     refused = blocked_refusal(y, "the result") or post_refusal(q)
     if refused is not None:
         return refused
+    if y.halo and y.dtype != DType.F32:
+        return "writes a halo around floats alone"
     return found if isinstance(found := split_steps(q), str) else None
 
 
@@ -137,6 +143,7 @@ def between(
     pixel = q.device.costs.unit("copy.vector") * (2 + len(posts))
     flat = a if kind != PLANES or a.y != a.width else replace(a, y=a.width * LANES)
     cut = pieces(flat, b, posts, PIECE, pixel, q.device)
+    above, below, before, behind = b.halo
     said: dict[str, Any] = {} if rounding is None else {"first": rounding.scale}
     desc = BytesFsv16Desc(
         inp=Ref("in0", x.dtype.itemsize * x.origin) if kind == PLANES else a.at("in0"),
@@ -152,6 +159,10 @@ def between(
         out_y=b.y,
         height=cut.height,
         width=cut.width,
+        above=above,
+        below=below,
+        before=before,
+        behind=behind,
         blocks=b.blocks,
         lanes=b.lanes,
         row_pieces=cut.row_pieces,

@@ -33,7 +33,7 @@ def _refusal(q: Query[Dequantize]) -> str | None:
     return None
 
 
-@implements(Dequantize, name="dequantize.fsv16", serves=BYTE_TILE)
+@implements(Dequantize, name="dequantize.fsv16", serves=replace(BYTE_TILE, halos=True))
 class DequantizeFsv16(Implementation[Dequantize]):
     """Blocks of bytes with one scale to blocks of floats, or of bytes behind a list of operations."""
 

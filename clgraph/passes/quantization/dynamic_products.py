@@ -24,6 +24,7 @@ from clgraph.passes.quantization.integer_products import (
     Quantized,
     byte_type,
 )
+from clgraph.passes.quantization.saturation import times_longer
 from clgraph.passes.quantization.whole_products import Given, WholeProduct, whole_product
 from clgraph.passes.rewriting import apart, substitute
 from clgraph.passes.selection import proposals
@@ -107,7 +108,8 @@ def _seconds(context: Context, found: WholeProduct, weights: Array) -> float | N
     )  # fmt: skip
     made, device = found.primitive.infer(inputs), context.device(node)
     q = Query[Primitive](found.primitive, inputs, made, device, len(inputs), constant=frozenset({1, 2, 3, 4}))
-    return next((p.seconds for p in proposals(context, node, q) if not p.implementation.general), None)
+    seconds = next((p.seconds for p in proposals(context, node, q) if not p.implementation.general), None)
+    return None if seconds is None else seconds * times_longer(device, found.primitive, weights)
 
 
 def _rewrite(

@@ -19,6 +19,7 @@ from clgraph.ops.on_steps import OnSteps
 from clgraph.ops.static_quantize import StaticQuantize
 from clgraph.passes.base import Context
 from clgraph.passes.factor_graph import Factor, minimise
+from clgraph.passes.quantization.byte_bounds import round_bounded, without
 from clgraph.passes.quantization.byte_makers import Makers, byte_makers, rounds, spread_roundings
 from clgraph.passes.quantization.integer_products import (
     BANDWIDTH,
@@ -30,6 +31,7 @@ from clgraph.passes.quantization.integer_products import (
     steps_of,
 )
 from clgraph.passes.quantization.integer_rewriting import Rewriting
+from clgraph.passes.quantization.saturation import times_longer
 from clgraph.passes.selection import proposals, refusals_of
 from clgraph.selector.query import DeviceInfo, Query
 
@@ -42,6 +44,7 @@ def use_integers(program: Program, context: Context) -> tuple[int, list[str]]:
     found: dict[Node, _Candidate] = {}
     reasons: dict[str, str] = {}
     spread_roundings(program, context)
+    bounded = round_bounded(program)
     for node in program:
         product = integer_product(node)
         offer = _offer(context, product) if isinstance(product, IntegerProduct) else product
@@ -54,6 +57,7 @@ def use_integers(program: Program, context: Context) -> tuple[int, list[str]]:
     reasons |= {node.name: offer.slower for node, offer in found.items() if node not in chosen}
     if chosen:
         Rewriting(program, context, {n: found[n].product for n in found if n in chosen}, makers).run()
+    without(program, bounded)
     if not found and not reasons:
         return 0, []
     lines = [f"{len(chosen)} products from integers"]
@@ -99,7 +103,8 @@ def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
         made = proposals(context, product.node, replace(rounded, fused=(*q.fused, Fused(rounding))))
         offered = [p for p in made if not p.implementation.general] or offered
     others = proposals(context, product.node, floats)
-    name, seconds = offered[0].implementation.name, offered[0].seconds + sums
+    longer = times_longer(q.device, product.primitive, product.weights)
+    name, seconds = offered[0].implementation.name, offered[0].seconds * longer + sums
     gain = others[0].seconds - seconds if others else _FORCED
     slower = f"{name} saves {gain:.1g} s, less than rounding its input and widening its result take"
     if gain <= 0:

@@ -28,7 +28,7 @@ from clgraph.ops.quantize import Quantize
 from clgraph.ops.resize import Resize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from tests.support.features import needs
-from tests.support.run_tiles import pose, run_tiles
+from tests.support.run_tiles import any_halo, pose, run_tiles
 
 SHAPES = ((1, 3, 9, 70), (2, 37, 5, 8), (1, 16, 33), (1, 48, 1, 1))
 
@@ -94,6 +94,22 @@ def test_bytes_become_floats_and_sums_of_them_bytes_again(engine, rng):
         if x.size % 16 == 0:
             got, _ = both(engine, DequantizeRows, Dequantize(0), [x, scale, zero], None)
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.opencl
+def test_floats_of_bytes_have_a_halo_of_zeros_around_them_where_windows_read_one(engine, rng):
+    scale, zero = np.array(0.25, np.float32), np.array(7, np.uint8)
+    for shape in SHAPES:
+        x = rng.integers(0, 256, shape).astype(np.uint8)
+        q = pose(engine.info, DequantizeFsv16, Dequantize(0), [Layout.of(a) for a in (x, scale, zero)], arity=3)
+        (y,) = q.outputs
+        halo = any_halo(rng, len(shape))
+        around = q.with_layouts(q.inputs, (y.with_halo(halo),))
+        (want,) = Dequantize(0).reference(x, scale, zero)
+        np.testing.assert_array_equal(run_tiles(engine, DequantizeFsv16, around, [x, scale, zero]), want)
+        bytes_ = replace(q.outputs[0], dtype=DType.U8).with_halo(((0, 0), (0, 0), *((1, 1),) * (len(shape) - 2)))
+        rounded = replace(q, fused=(Fused(StaticQuantize(0.5, 40, DType.U8)),), outputs=(bytes_,))
+        assert "halo around floats alone" in (DequantizeFsv16.refusal(rounded) or "")
 
 
 def test_rows_of_other_formats_are_refused():
