@@ -70,10 +70,8 @@ def refusal(folder: Path) -> str | None:
     try:
         make_folder(folder)
         for path in (folder, *_areas(folder)):
-            why = _distrust(os.lstat(path)) or _distrust(os.stat(path))
-            if path != folder and path.is_symlink():
-                why = "is a link"
-            if why is not None:
+            # A link of the user's own, as to a larger disk, leads where nobody else may write either.
+            if (why := _distrust(os.lstat(path)) or _distrust(os.stat(path))) is not None:
                 cure = f" (or, if you trust all who could, `chmod -R go-w {folder}`)" * (_BY_OTHERS in why)
                 return (
                     f"{'it' if path == folder else path} {why}, and what lies there is run as code. Remove it{cure}, "

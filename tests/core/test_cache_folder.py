@@ -68,22 +68,18 @@ def test_a_folder_of_another_user_is_not_used(cache: Path, below: str, monkeypat
         assert cache_folder(cache) == temporary_folder()
 
 
-@pytest.mark.parametrize("below", ["compiled", "compiled/stamps"])
-def test_a_link_in_place_of_an_area_is_not_followed(cache: Path, below: str, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (cache / below).rename(tmp_path / "away")
-    (cache / below).symlink_to(tmp_path / "elsewhere")
-    assert "is a link" in str(refusal(cache))
-
-
-def test_the_users_own_link_to_the_cache_is_followed_and_another_users_is_not(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("below", [".", "compiled", "compiled/stamps"])
+def test_the_users_own_links_are_followed_and_others_are_not(
+    cache: Path, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = tmp_path / "link"
-    own.symlink_to(cache)
-    assert refusal(own) is None
-    give_away(own, monkeypatch)
-    assert "belongs to another user" in str(refusal(own))
+    (cache / below).rename(tmp_path / "elsewhere")
+    (cache / below).symlink_to(tmp_path / "elsewhere")
+    assert refusal(cache) is None
+    (tmp_path / "elsewhere").chmod(0o777)
+    assert "can be written by others" in str(refusal(cache))
+    (tmp_path / "elsewhere").chmod(0o700)
+    give_away(cache / below, monkeypatch)
+    assert "belongs to another user" in str(refusal(cache))
 
 
 def test_what_cannot_be_made_is_replaced_with_a_warning(tmp_path: Path) -> None:
