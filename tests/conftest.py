@@ -49,7 +49,7 @@ if ISA := os.environ.get("CLGRAPH_TEST_ISA", ""):
     os.environ["CLGRAPH_POCL_ISA"] = ISA
 
 QUICK = os.environ.get("CLGRAPH_TEST_OPTIMISED", "") in ("", "0")
-"""Whether kernels that PoCL runs as a GPU are compiled without LLVM's optimiser."""
+"""Whether kernels, but not libraries, are compiled without LLVM's optimiser on PoCL."""
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     # Hundreds of processes would compile clgraph, 0.2-0.5 s each; each worker the tests with their assertions, 4 s.
@@ -197,13 +197,13 @@ def without_drivers(patch: pytest.MonkeyPatch) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Surround a test and the fixtures that it is the first or last to use: an autouse fixture costs 0.1 ms a test.
 
-    Tests without the mark ``opencl`` have no driver. Models that PoCL runs as a GPU have kernels that LLVM does not
-    optimise, which takes a fifth of the time, but in ``OPTIMISED``, where they are as users have them, and linked so.
+    Tests without the mark ``opencl`` have no driver. Kernels that PoCL compiles in this process are not optimised by
+    LLVM, which takes a quarter of the time, but in ``OPTIMISED``, where they are as users have them, and linked so.
     Under ``TOGETHER`` no program is run in the calling thread because that is sooner.
     """
     from clgraph.engines import opening
     from clgraph.network import waking
-    from tests.support import quick_engine
+    from tests.support import quick_code, quick_engine
 
     with pytest.MonkeyPatch.context() as patch:
         if item.get_closest_marker("opencl") is None:
@@ -212,9 +212,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             patch.delenv(LINKER)
         elif QUICK:
             patch.setattr(opening, "_open", quick_engine.opened)
+        quick_code.let(is_quick(item))
         if item.nodeid.startswith(TOGETHER):
             patch.setattr(waking, "WAKING_SECONDS", -1.0)
         return (yield)
+
+
+def is_quick(node: pytest.Item | pytest.Collector) -> bool:
+    """Whether kernels of a test, or of all tests of a file, are compiled without LLVM's optimiser on PoCL."""
+    return QUICK and not node.nodeid.startswith(OPTIMISED)
 
 
 def absent(name: str, error: ClgraphError) -> NoReturn:
@@ -225,16 +231,23 @@ def absent(name: str, error: ClgraphError) -> NoReturn:
     pytest.skip(f"no device {name!r}, which is installed on Linux x86_64 only: {error}")
 
 
-@pytest.fixture(params=DEVICES, scope="session")
+@pytest.fixture(params=DEVICES, scope="module")
 def engine(request: pytest.FixtureRequest):
-    """An engine on each device of ``CLGRAPH_TEST_DEVICES``."""
-    from clgraph.runtime.device import find_device
-    from clgraph.runtime.engine import Engine
-
+    """An engine on each device of ``CLGRAPH_TEST_DEVICES``; a quick one on PoCL but in ``OPTIMISED``."""
     try:
-        return Engine(find_device(request.param))
+        return _engine(request.param, is_quick(request.node))
     except ClgraphError as error:
         absent(request.param, error)
+
+
+@functools.cache
+def _engine(name: str, quick: bool):
+    from clgraph.runtime.device import find_device
+    from clgraph.runtime.engine import Engine
+    from tests.support import quick_engine
+
+    device = find_device(name)
+    return (quick_engine.quick(device) if quick else Engine)(device)
 
 
 @pytest.fixture(params=DEVICES, scope="session")

@@ -1,13 +1,17 @@
-"""The tests' own engines: kernels for GPUs are compiled without the optimiser, all others as users have them."""
+"""The tests' own engines: kernels are compiled without the optimiser, libraries as users have them."""
 
 from __future__ import annotations
+
+import struct
 
 import pytest
 
 from clgraph.engines import opening
 from clgraph.runtime.device import find_device, with_class
 from clgraph.runtime.engine import Engine
+from clgraph.runtime.pocl import ProcessMemory
 from tests.conftest import QUICK
+from tests.support import quick_code
 
 pytestmark = [
     pytest.mark.opencl,
@@ -16,17 +20,64 @@ pytestmark = [
 UNOPTIMISED = "-cl-opt-disable"
 
 
-def test_kernels_of_models_for_gpus_are_not_optimised_and_those_for_cpus_are(device: str) -> None:
-    found = find_device(device)
-    if not found.info.name.startswith("pocl"):
+def _of_pocl(engine: Engine) -> None:
+    if not engine.info.name.startswith("pocl"):
         pytest.skip("other drivers compile what users run")
-    gpu, cpu = (opening._open(with_class(found, kind), None, False) for kind in ("gpu", "cpu"))
-    assert UNOPTIMISED in gpu.programs.options()
-    assert UNOPTIMISED not in cpu.programs.options() + cpu.programs.options(library=True)
 
 
-def test_kernels_for_gpus_meet_their_bounds_without_the_optimiser(engine: Engine, gpu_engine: Engine) -> None:
-    if not gpu_engine.info.name.startswith("pocl"):
-        pytest.skip("other drivers compile what users run")
-    assert UNOPTIMISED in gpu_engine.programs.options()
-    assert UNOPTIMISED not in engine.programs.options() + engine.programs.options(library=True)
+def test_kernels_of_models_are_not_optimised_and_libraries_are(device: str) -> None:
+    for kind in ("gpu", "cpu"):
+        opened = opening._open(with_class(find_device(device), kind), None, False)
+        _of_pocl(opened)
+        assert UNOPTIMISED in opened.programs.options()
+        assert UNOPTIMISED not in opened.programs.options(library=True)
+
+
+def test_kernels_of_the_shared_engines_meet_their_bounds_without_the_optimiser(
+    engine: Engine, gpu_engine: Engine
+) -> None:
+    _of_pocl(gpu_engine)
+    for shared in (engine, gpu_engine):
+        assert UNOPTIMISED in shared.programs.options()
+        assert UNOPTIMISED not in shared.programs.options(library=True)
+
+
+def test_pocl_runs_no_passes_and_generates_code_quickly(engine: Engine) -> None:
+    _of_pocl(engine)
+    assert quick_code.found(ProcessMemory()) == [quick for _, quick in quick_code.INSTRUCTIONS.values()]
+
+
+class Memory:
+    """What a process holds around PoCL, as one without devices has it."""
+
+    def __init__(self, origin: int) -> None:
+        self.held = {origin + place: usual for place, (usual, _) in quick_code.INSTRUCTIONS.items()}
+
+    def read(self, address: int, count: int) -> bytes:
+        return self.held[address][:count]
+
+    def write(self, address: int, data: bytes) -> None:
+        self.held[address] = data
+
+
+def test_what_was_turned_down_is_turned_up_again_and_no_device_keeps_its_passes() -> None:
+    origin = 0x7F0000000000
+    memory = Memory(origin)
+    usual = dict(memory.held)
+    quick_code.switch(memory, origin, down=True)
+    assert all(memory.held[address] != code for address, code in usual.items())
+    for place in quick_code.MAPS:
+        header = origin + place + 8
+        assert struct.unpack("<5Q", memory.held[header]) == (0, 0, header, header, 0)
+    quick_code.switch(memory, origin, down=False)
+    assert usual.items() <= memory.held.items()
+
+
+def test_nothing_is_written_to_a_pocl_of_other_instructions() -> None:
+    memory = Memory(0)
+    last = list(memory.held)[-1]
+    memory.held[last] = b"\x6a\x02"
+    before = dict(memory.held)
+    with pytest.raises(AssertionError, match=r"PoCL has .*6a02"):
+        quick_code.switch(memory, 0, down=True)
+    assert memory.held == before
