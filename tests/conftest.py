@@ -117,16 +117,28 @@ def pytest_report_header() -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Collect without the garbage collector, and spare it the ten thousand tests and the modules, which stay."""
+    """Collect without the garbage collector, and spare it the ten thousand tests and the modules, which stay.
+
+    Nothing may ask for devices meanwhile: with an empty cache all workers wait for the canary then.
+    """
+    from clgraph.runtime import device
+
     gc.disable()
     try:
-        if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
-            import_from_the_end(session.config)
-        return (yield)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(device, "_opencl_devices", asked)
+            if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+                import_from_the_end(session.config)
+            return (yield)
     finally:
         gc.freeze()
         gc.set_threshold(20_000, 20, 10)
         gc.enable()
+
+
+def asked() -> NoReturn:
+    """Fail the collecting of a file that asks for devices."""
+    raise RuntimeError("devices are asked for while tests are collected: that is for fixtures, such as `parts`")
 
 
 def import_from_the_end(config: pytest.Config) -> None:
@@ -148,7 +160,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-OPENING = {"engine", "gpu_engine", "device", "nvidia_engine", "matrix_engine"}
+OPENING = {"engine", "gpu_engine", "device", "nvidia_engine", "matrix_engine", "parts"}
 """Fixtures that open a device."""
 
 OPTIMISED = ("tests/runtime", "tests/ops/test_extreme_numbers.py")
@@ -303,6 +315,15 @@ def nvidia_engine():
         return EmulatedEngine("tf32x3", "f16x3")
     except ClgraphError as error:
         absent("pocl", error)
+
+
+@pytest.fixture(scope="session")
+def parts() -> None:
+    """Skip tests that divide a device where the first one has a single compute unit."""
+    import clgraph
+
+    if clgraph.devices()[0].info.compute_units < 2:
+        pytest.skip("one compute unit has no parts")
 
 
 MATRIX_ENGINES = ["intel_dpas", "intel_dpas intel_dpas16", "amd_matrix", "amd_matrix amd_wmma12", "amd_matrix amd_mfma"]
