@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
 from clgraph.engines import opening
+from clgraph.ops.softmax import Softmax
 from clgraph.runtime.device import find_device, with_class
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.pocl import ProcessMemory
 from tests.conftest import QUICK
 from tests.support import quick_code
+from tests.support.check_op import optimised_at_times
 
 pytestmark = [
     pytest.mark.opencl,
@@ -45,6 +48,21 @@ def test_kernels_of_the_shared_engines_meet_their_bounds_without_the_optimiser(
 def test_pocl_runs_no_passes_and_generates_code_quickly(engine: Engine) -> None:
     _of_pocl(engine)
     assert quick_code.found(ProcessMemory()) == [quick for _, quick in quick_code.INSTRUCTIONS.values()]
+
+
+def test_some_problems_on_cpus_are_computed_by_kernels_of_users(engine: Engine, gpu_engine: Engine) -> None:
+    _of_pocl(engine)
+    quick = [code for _, code in quick_code.INSTRUCTIONS.values()]
+
+    def compiled(given: Engine, *problem: Any, **named: Any) -> dict[str, float]:
+        usual = UNOPTIMISED not in given.programs.options()
+        assert (quick_code.found(ProcessMemory()) != quick) == usual
+        return {"usual": float(usual)}
+
+    check = optimised_at_times(compiled)
+    for of, wanted in ((engine, {0.0, 1.0}), (gpu_engine, {0.0})):
+        assert {check(of, Softmax((0,)), (n,))["usual"] for n in range(64)} == wanted
+    assert quick_code.found(ProcessMemory()) == quick
 
 
 class Memory:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from clgraph.engines.opening import _open
@@ -33,3 +35,13 @@ def opened(device: Device, threads: int | None, out_of_order: bool) -> Engine:
     if quick(device) is Engine:
         return _open(device, threads, out_of_order)
     return QuickEngine(device, threads, out_of_order=out_of_order)
+
+
+@contextmanager
+def optimised(engine: QuickEngine) -> Iterator[Engine]:
+    """Yield an engine of the same device whose kernels, compiled and first run in the block, are those of users."""
+    quick_code.let(False)
+    try:
+        yield _open(engine.device, None, False)
+    finally:
+        quick_code.let(True)
