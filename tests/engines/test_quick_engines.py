@@ -70,6 +70,7 @@ class Memory:
 
     def __init__(self, origin: int) -> None:
         self.held = {origin + place: usual for place, (usual, _) in quick_code.INSTRUCTIONS.items()}
+        self.held |= {origin + place + 8: bytes(range(i, i + 40)) for i, place in enumerate(quick_code.MAPS)}
 
     def read(self, address: int, count: int) -> bytes:
         return self.held[address][:count]
@@ -78,24 +79,28 @@ class Memory:
         self.held[address] = data
 
 
-def test_what_was_turned_down_is_turned_up_again_and_no_device_keeps_its_passes() -> None:
-    origin = 0x7F0000000000
+def test_what_was_turned_down_is_turned_up_again_and_each_has_passes_of_its_own() -> None:
+    origin, kept = 0x7F0000000000, {}
     memory = Memory(origin)
     usual = dict(memory.held)
-    quick_code.switch(memory, origin, down=True)
-    assert all(memory.held[address] != code for address, code in usual.items())
-    for place in quick_code.MAPS:
-        header = origin + place + 8
+    quick_code.switch(memory, origin, kept, down=True)
+    assert all(memory.held[address] != content for address, content in usual.items())
+    headers = [origin + place + 8 for place in quick_code.MAPS]
+    for header in headers:
         assert struct.unpack("<5Q", memory.held[header]) == (0, 0, header, header, 0)
-    quick_code.switch(memory, origin, down=False)
-    assert usual.items() <= memory.held.items()
+        memory.held[header] = header.to_bytes(40, "little")
+    turned_down = dict(memory.held)
+    quick_code.switch(memory, origin, kept, down=False)
+    assert memory.held == usual
+    quick_code.switch(memory, origin, kept, down=True)
+    assert memory.held == turned_down
 
 
 def test_nothing_is_written_to_a_pocl_of_other_instructions() -> None:
     memory = Memory(0)
-    last = list(memory.held)[-1]
+    last = list(quick_code.INSTRUCTIONS)[-1]
     memory.held[last] = b"\x6a\x02"
     before = dict(memory.held)
     with pytest.raises(AssertionError, match=r"PoCL has .*6a02"):
-        quick_code.switch(memory, 0, down=True)
+        quick_code.switch(memory, 0, {}, down=True)
     assert memory.held == before

@@ -29,8 +29,14 @@ INSTRUCTIONS = {
 """Instructions as PoCL has them and turned down, by their place in ``kernel_compiler_passes``, ``GetTargetMachine``."""
 MAPS = (0x54A8B60 - _BASE, 0x54A8BA0 - _BASE)
 """Places of ``kernelPasses`` and ``targetMachines``, of type ``std::map<cl_device_id, ...>``."""
+HEADER_BYTES = 40
+"""What a map is behind its comparison; its nodes are elsewhere, and know their header by its address."""
+
+Headers = dict[bool, list[bytes]]
+"""The headers of the maps, turned down or not, from when PoCL was left so."""
 
 _origin: int | None = None
+_kept: Headers = {}
 _wanted, _is_down = True, False
 
 
@@ -53,7 +59,7 @@ def know(platform: Any) -> None:
 def _apply() -> None:
     global _is_down
     if _origin is not None and _is_down != _wanted:
-        switch(ProcessMemory(), _origin, down=_wanted)
+        switch(ProcessMemory(), _origin, _kept, down=_wanted)
         _is_down = _wanted
 
 
@@ -64,10 +70,11 @@ def found(memory: AddressSpace) -> list[bytes]:
     return [memory.read(_origin + place, len(usual)) for place, (usual, _) in INSTRUCTIONS.items()]
 
 
-def switch(memory: AddressSpace, origin: int, *, down: bool) -> None:
+def switch(memory: AddressSpace, origin: int, kept: Headers, *, down: bool) -> None:
     """Turn the passes and the generator of the PoCL around *origin* down, or up again, for all devices.
 
-    No kernel may be compiled meanwhile. The passes and generators that were made are lost.
+    No kernel may be compiled meanwhile, and a context has to live from the first call to the last: PoCL deletes the
+    passes and generators behind the last context, and would not find those in *kept*. The tests' engines are cached.
     """
     codes = {origin + place: codes if down else codes[::-1] for place, codes in INSTRUCTIONS.items()}
     there = {address: memory.read(address, len(before)) for address, (before, _) in codes.items()}
@@ -76,7 +83,9 @@ def switch(memory: AddressSpace, origin: int, *, down: bool) -> None:
     )
     for address, (_, after) in codes.items():
         memory.write(address, after)
-    for place in MAPS:
-        header = origin + place + 8
-        # libstdc++'s empty map: no colour, no root, the ends are the header itself, no entries.
-        memory.write(header, struct.pack("<5Q", 0, 0, header, header, 0))
+    headers = [origin + place + 8 for place in MAPS]
+    kept[not down] = [memory.read(header, HEADER_BYTES) for header in headers]
+    # libstdc++'s empty map: no colour, no root, the ends are the header itself, no entries.
+    empty = [struct.pack("<5Q", 0, 0, header, header, 0) for header in headers]
+    for header, content in zip(headers, kept.get(down, empty), strict=True):
+        memory.write(header, content)
