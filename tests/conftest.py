@@ -49,7 +49,7 @@ if ISA := os.environ.get("CLGRAPH_TEST_ISA", ""):
     os.environ["CLGRAPH_POCL_ISA"] = ISA
 
 QUICK = os.environ.get("CLGRAPH_TEST_OPTIMISED", "") in ("", "0")
-"""Whether kernels that PoCL runs as a GPU are compiled without LLVM's optimiser."""
+"""Whether kernels, but not libraries, are compiled without LLVM's optimiser on PoCL."""
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     # Hundreds of processes would compile clgraph, 0.2-0.5 s each; each worker the tests with their assertions, 4 s.
@@ -117,16 +117,28 @@ def pytest_report_header() -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Collect without the garbage collector, and spare it the ten thousand tests and the modules, which stay."""
+    """Collect without the garbage collector, and spare it the ten thousand tests and the modules, which stay.
+
+    Nothing may ask for devices meanwhile: with an empty cache all workers wait for the canary then.
+    """
+    from clgraph.runtime import device
+
     gc.disable()
     try:
-        if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
-            import_from_the_end(session.config)
-        return (yield)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(device, "_opencl_devices", asked)
+            if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+                import_from_the_end(session.config)
+            return (yield)
     finally:
         gc.freeze()
         gc.set_threshold(20_000, 20, 10)
         gc.enable()
+
+
+def asked() -> NoReturn:
+    """Fail the collecting of a file that asks for devices."""
+    raise RuntimeError("devices are asked for while tests are collected: that is for fixtures, such as `parts`")
 
 
 def import_from_the_end(config: pytest.Config) -> None:
@@ -148,7 +160,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-OPENING = {"engine", "gpu_engine", "device", "nvidia_engine", "matrix_engine"}
+OPENING = {"engine", "gpu_engine", "device", "nvidia_engine", "matrix_engine", "parts"}
 """Fixtures that open a device."""
 
 OPTIMISED = ("tests/runtime", "tests/ops/test_extreme_numbers.py")
@@ -197,13 +209,13 @@ def without_drivers(patch: pytest.MonkeyPatch) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Surround a test and the fixtures that it is the first or last to use: an autouse fixture costs 0.1 ms a test.
 
-    Tests without the mark ``opencl`` have no driver. Models that PoCL runs as a GPU have kernels that LLVM does not
-    optimise, which takes a fifth of the time, but in ``OPTIMISED``, where they are as users have them, and linked so.
+    Tests without the mark ``opencl`` have no driver. Kernels that PoCL compiles in this process are not optimised by
+    LLVM, which takes a quarter of the time, but in ``OPTIMISED``, where they are as users have them, and linked so.
     Under ``TOGETHER`` no program is run in the calling thread because that is sooner.
     """
     from clgraph.engines import opening
     from clgraph.network import waking
-    from tests.support import quick_engine
+    from tests.support import quick_code, quick_engine
 
     with pytest.MonkeyPatch.context() as patch:
         if item.get_closest_marker("opencl") is None:
@@ -212,9 +224,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             patch.delenv(LINKER)
         elif QUICK:
             patch.setattr(opening, "_open", quick_engine.opened)
+        quick_code.let(is_quick(item))
         if item.nodeid.startswith(TOGETHER):
             patch.setattr(waking, "WAKING_SECONDS", -1.0)
         return (yield)
+
+
+def is_quick(node: pytest.Item | pytest.Collector) -> bool:
+    """Whether kernels of a test, or of all tests of a file, are compiled without LLVM's optimiser on PoCL."""
+    return QUICK and not node.nodeid.startswith(OPTIMISED)
 
 
 def absent(name: str, error: ClgraphError) -> NoReturn:
@@ -225,16 +243,23 @@ def absent(name: str, error: ClgraphError) -> NoReturn:
     pytest.skip(f"no device {name!r}, which is installed on Linux x86_64 only: {error}")
 
 
-@pytest.fixture(params=DEVICES, scope="session")
+@pytest.fixture(params=DEVICES, scope="module")
 def engine(request: pytest.FixtureRequest):
-    """An engine on each device of ``CLGRAPH_TEST_DEVICES``."""
-    from clgraph.runtime.device import find_device
-    from clgraph.runtime.engine import Engine
-
+    """An engine on each device of ``CLGRAPH_TEST_DEVICES``; a quick one on PoCL but in ``OPTIMISED``."""
     try:
-        return Engine(find_device(request.param))
+        return _engine(request.param, is_quick(request.node))
     except ClgraphError as error:
         absent(request.param, error)
+
+
+@functools.cache
+def _engine(name: str, quick: bool):
+    from clgraph.runtime.device import find_device
+    from clgraph.runtime.engine import Engine
+    from tests.support import quick_engine
+
+    device = find_device(name)
+    return (quick_engine.quick(device) if quick else Engine)(device)
 
 
 @pytest.fixture(params=DEVICES, scope="session")
@@ -290,6 +315,15 @@ def nvidia_engine():
         return EmulatedEngine("tf32x3", "f16x3")
     except ClgraphError as error:
         absent("pocl", error)
+
+
+@pytest.fixture(scope="session")
+def parts() -> None:
+    """Skip tests that divide a device where the first one has a single compute unit."""
+    import clgraph
+
+    if clgraph.devices()[0].info.compute_units < 2:
+        pytest.skip("one compute unit has no parts")
 
 
 MATRIX_ENGINES = ["intel_dpas", "intel_dpas intel_dpas16", "amd_matrix", "amd_matrix amd_wmma12", "amd_matrix amd_mfma"]

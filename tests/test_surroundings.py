@@ -14,6 +14,7 @@ from clgraph.core.part import folder_of
 from clgraph.runtime import wheel
 from clgraph.runtime.device import devices
 from clgraph.runtime.engine import Engine
+from tests.conftest import pytest_collection
 from tests.support import told
 from tests.support.told import is_read
 
@@ -93,3 +94,14 @@ def test_a_worker_sends_what_is_read_and_without_keywords(verbose: int, xmlpath:
     assert ("testreport", {"data": report(outcome="failed")}) in worker.sent
     if count == 2:
         assert worker.sent[0] == ("testreport", {"data": report(when="call", keywords={})})
+
+
+def test_devices_are_not_asked_for_while_tests_are_collected(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    collecting = pytest_collection(request.session)
+    next(collecting)
+    with pytest.raises(RuntimeError, match="while tests are collected"):
+        devices()
+    collecting.close()

@@ -23,7 +23,7 @@ class Programs:
     """Programs for one device, by their text. Each is built once; safe to share between threads."""
 
     def __init__(self, device: Device, context: Any, handle: Any, flags: str = "") -> None:
-        """Build for *handle*, which is *device* or a part of it, with *flags* beside the usual build options."""
+        """Build for *handle*, *device* or a part of it, kernels with *flags* beside the usual build options."""
         self._cl = driver.load()
         self._device, self._info, self._context, self._handle, self._flags = device, device.info, context, handle, flags
         self._built: dict[tuple[str, bool], Any] = {}
@@ -85,7 +85,7 @@ class Programs:
 
     def options(self, *, library: bool = False, text: str = "") -> str:
         """Return what the compiler is told beside a kernel's *text*, or a library."""
-        return binaries.options_for(self._info.features, library, text) + self._flags
+        return binaries.options_for(self._info.features, library, text) + ("" if library else self._flags)
 
     def compile_library(self, text: str, what: str) -> None:
         """Build a library in this process, which was started for that."""

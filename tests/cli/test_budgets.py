@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-import clgraph
-
 FIRST, SECOND = "pocl:0/1of2", "pocl:0/2of2"
 pytestmark = [
     pytest.mark.opencl,
-    pytest.mark.skipif(clgraph.devices()[0].info.compute_units < 2, reason="one compute unit has no parts"),
+    pytest.mark.usefixtures("parts"),
 ]
 
 

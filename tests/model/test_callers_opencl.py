@@ -154,7 +154,7 @@ def test_threads_read_one_array(case, queue, model):
     x = cla.to_device(queue, case[1])
 
     def runs(_):
-        return [model.run({"x0": x})["y0"] for _ in range(50)]
+        return [model.run({"x0": x})["y0"] for _ in range(15)]
 
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(runs, range(4)):

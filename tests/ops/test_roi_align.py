@@ -74,6 +74,8 @@ def test_rows_longer_than_a_vector_and_samples_beyond_the_list_are_within_the_bo
     units = 2 * 8 * (38 + 38) + max(samples, 19) ** 2 + 8
     scale = lambda x, *_: np.abs(x).max()  # noqa: E731
     check = {"dtype": [DType.F32, DType.F32, DType.I64], "draw": draw, "ulps": units, "scale": scale}
+    if samples == 130:  # squared, for each element
+        check["families"] = ("normal",)
     found = check_op(engine, RoiAlign((2, 3), samples), (2, 17, 6, 37), *SHAPES[1:], **check)
     assert ("roi_align.rows" in found) == (engine.device.info.kind == "cpu")
 
