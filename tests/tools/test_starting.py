@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -57,9 +58,17 @@ def test_a_tool_refuses_a_text_that_no_name_has(
     assert text in capsys.readouterr().err
 
 
+@pytest.fixture
+def logged() -> Iterator[None]:
+    """Undo what tools/check_families and tools/optimised_matrix do to logging."""
+    yield
+    logging.disable(logging.NOTSET)
+
+
 HOST = ("--device", "host")
 
 
+@pytest.mark.usefixtures("logged")
 @pytest.mark.parametrize(
     ("tool", "printed"),
     [
