@@ -19,7 +19,7 @@ from clgraph.cli.compiling import load_topology
 from clgraph.cli.feeds import FeedOptions, feed_options
 from clgraph.cli.measuring import Budget, resident_bytes
 from clgraph.cli.options import ModelOptions, cycling_model_options, refuse_idle
-from clgraph.cli.output import remark, say
+from clgraph.cli.output import json_value, remark, say
 from clgraph.cli.peers import PEERS
 from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
@@ -188,7 +188,7 @@ def _check(options: ModelOptions, iterations: int | None, compare: str | None) -
 
 
 def _write(figures: Mapping[str, Any], path: Path, *, quiet: bool) -> None:
-    text = json.dumps(figures, indent=2)
+    text = json.dumps(json_value(figures), indent=2)
     if quiet:
         say(text)
         return

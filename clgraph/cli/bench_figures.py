@@ -12,6 +12,7 @@ import numpy as np
 from clgraph.cli.bench_report import PERCENTILES
 from clgraph.cli.measuring import Latencies, peak_bytes, resident_bytes
 from clgraph.cli.peers import PEERS
+from clgraph.debugging.compare import relative_distance
 from clgraph.graph.primitive import Array
 from clgraph.model.model import Model
 
@@ -43,18 +44,14 @@ class Peer:
             "ratio": float(np.median(ratios)),
             "least_ratio": ratios[0],
             "largest_ratio": ratios[-1],
-            "largest_difference": max(_difference(model.run(f), self.runtime.run(f)) for f in cycle),
+            "largest_difference": max(largest_difference(model.run(f), self.runtime.run(f)) for f in cycle),
         }
 
 
-def _difference(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float:
+def largest_difference(ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> float:
     """Return how far results are apart at most, relative to the largest value of each."""
-    worst = 0.0
-    for name, expected in theirs.items():
-        if expected.size and np.issubdtype(expected.dtype, np.number):
-            wanted = expected.astype(np.float64)
-            worst = max(worst, float(np.abs(ours[name] - wanted).max() / (np.abs(wanted).max() or 1)))
-    return worst
+    numbers = [name for name, expected in theirs.items() if np.issubdtype(expected.dtype, np.number)]
+    return max((relative_distance(ours[name], theirs[name]) for name in numbers), default=0.0)
 
 
 def latency_figures(latencies: Latencies, inputs: int | None = None) -> dict[str, float | int]:

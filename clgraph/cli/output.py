@@ -101,18 +101,19 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print it as 
 
 def say_json(value: object) -> None:
     """Print *value*, of dataclasses, mappings, sequences and scalars, as JSON; what is not a number is null."""
-    click.echo(json.dumps(_as_json(value), indent=1))
+    click.echo(json.dumps(json_value(value), indent=1))
 
 
-def _as_json(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """Return *value*, of dataclasses, mappings, sequences and scalars, as JSON has it; what is not a number is null."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _as_json(getattr(value, f.name)) for f in fields(value) if f.repr and f.init}
+        return {f.name: json_value(getattr(value, f.name)) for f in fields(value) if f.repr and f.init}
     if isinstance(value, Mapping):
-        return {str(key): _as_json(v) for key, v in value.items()}
+        return {str(key): json_value(v) for key, v in value.items()}
     if isinstance(value, set | frozenset):
         return sorted(map(str, value))
     if isinstance(value, list | tuple):
-        return [_as_json(v) for v in value]
+        return [json_value(v) for v in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, str | int) else str(value)

@@ -136,10 +136,18 @@ def relative_error(found: Array, wanted: Array) -> float:
 
     ``inf`` where a shape, an integer or a boolean differs, or where only one of the two is not a number.
     """
+    if found.shape == wanted.shape and not (is_floating(found.dtype) and is_floating(wanted.dtype)):
+        return 0.0 if np.array_equal(found, wanted) else float("inf")
+    return relative_distance(found, wanted)
+
+
+def relative_distance(found: Array, wanted: Array) -> float:
+    """Return the largest difference of numbers of any type, relative to the largest finite value of *wanted*.
+
+    ``inf`` where a shape differs, or where only one of the two is not a number.
+    """
     if found.shape != wanted.shape:
         return float("inf")
-    if not is_floating(found.dtype) or not is_floating(wanted.dtype):
-        return 0.0 if np.array_equal(found, wanted) else float("inf")
     a, b = found.astype(np.float64), wanted.astype(np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from clgraph.cli import measuring
+from clgraph.cli.bench_figures import largest_difference
 from clgraph.cli.measuring import Budget, Latencies, at_once, interleaved
+from clgraph.cli.output import json_value
 from clgraph.errors import DeviceError
 from tests.support.models import image
 
@@ -138,6 +140,15 @@ def test_bench_runs_streams_and_compares(clgraph_command: Command, model: Path, 
     # Two 3x3 convolutions of 3 and 8 channels: sums of 27 and 72 products, each with some float32 ulps.
     assert theirs["largest_difference"] < 100 * 6e-8
     assert figures["memory"]["arena_bytes"][device] > 0
+
+
+def test_results_that_are_no_numbers_are_no_equal_ones() -> None:
+    numbers, none = np.float32([1, 2]), np.float32([1, np.nan])
+    assert largest_difference({"a": numbers, "y": none}, {"a": numbers, "y": numbers}) == np.inf
+    assert largest_difference({"y": none}, {"y": none}) == 0
+    assert largest_difference({"y": np.float32([1, 3])}, {"y": numbers}) == 0.5
+    assert largest_difference({"y": np.array(["a"])}, {"y": np.array(["b"])}) == 0
+    assert json_value({"far": [np.inf, 0.5]}) == {"far": [None, 0.5]}
 
 
 def test_bench_takes_a_saved_model_but_not_to_compare(clgraph_command: Command, model: Path) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clgraph.debugging.bisection import bisect
-from clgraph.debugging.compare import compare, relative_error
+from clgraph.debugging.compare import compare, relative_distance, relative_error
 from clgraph.engines.opening import options_of
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
@@ -136,6 +136,8 @@ def test_errors_are_relative_to_the_scale_and_see_what_is_no_number() -> None:
     assert relative_error(np.float32([0]), np.float32([0])) == 0
     assert relative_error(np.int64([1]), np.int64([2])) == np.inf
     assert relative_error(np.float32([1]), np.float32([[1]])) == np.inf
+    assert relative_distance(np.uint8([1, 250]), np.uint8([3, 200])) == pytest.approx(0.25)
+    assert relative_distance(np.uint8([1]), np.uint8([[1]])) == np.inf
 
 
 def test_a_model_in_half_precision_differs_by_its_rounding_only(device) -> None:

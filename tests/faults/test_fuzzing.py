@@ -15,8 +15,10 @@ import pytest
 from clgraph.compilation import cache_files, model_cache
 from clgraph.errors import ModelError, ProgramError
 from clgraph.frontend import scope
+from clgraph.frontend.onnx_loader import load_onnx
 from tests.support.models import small_model
 from tests.support.onnx_case import one_node
+from tests.support.rounding import bounds, unfolded
 from tools.fuzzing import judging
 from tools.fuzzing.campaign import COUNTED, Child, Plan, counts, run_campaign, table
 from tools.fuzzing.damage import damaged
@@ -224,6 +226,14 @@ def test_results_may_be_off_by_what_rounding_explains_and_no_more() -> None:
     large = np.array([2**53 + 1], np.int64)
     assert compared({"y": large - 1}, {"y": large}, "", {"y": np.zeros(1)}).kind == "differs"
     assert compared({"y": large}, {"y": large}, "", {"y": np.zeros(1)}).kind == "equal"
+
+
+def test_interpolated_integers_may_be_a_step_off_beside_whole_numbers_only() -> None:
+    x, sizes = np.array([1, 3, 5], np.uint8), np.array([6])
+    model, feeds = one_node("Resize", [x, None, None, sizes], opset=19, constant=[3], mode="linear")
+    (bound,) = bounds(unfolded(load_onnx(model), {"x0": x.shape}), feeds).values()
+    assert bound is not None
+    assert bound.tolist() == [0.5, 0, 0, 0, 0, 0.5]  # of 1, 1.5, 2.5, 3.5, 4.5, 5
 
 
 def test_every_outcome_is_counted_as_something() -> None:

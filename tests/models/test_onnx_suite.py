@@ -43,6 +43,19 @@ def test_what_the_list_names_fails_and_nothing_else_does(
 
 
 @pytest.mark.opencl
+def test_what_the_strict_list_names_still_wants_the_host(
+    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONNX_MODELS", str(tmp_path))
+    monkeypatch.setenv("CLGRAPH_STRICT", "1")
+    listed = known(STRICT_LIST)
+    found = {name: outcome(test) for name, test in suite(device).items() if listed.reason_of(name) is not None}
+    assert found
+    wrong = list(faults(found, listed, onnx.__version__))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.opencl
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_what_the_strict_list_names_is_all_that_the_host_computes(

@@ -11,7 +11,7 @@ import clgraph
 from tests.models.test_quantised import quantised
 from tests.models.test_zoo import BOUND
 from tests.support.matrix import load, model_names
-from tests.support.optimised import optimised, optimised_transformer, own_operators, row_of, rows
+from tests.support.optimised import optimised, optimised_transformer, own_operators, row_of, rows, worst
 from tests.support.oracle import WHOLE_MODEL
 from tests.support.zoo import ZOO, zoo_names
 
@@ -22,6 +22,13 @@ def agrees(name, model, feeds, folder, device, bound):
     for row in rows(name, model, feeds, folder, device):
         assert not row.wrong, f"{row.level}: {row.wrong}"
         assert row.error is None or row.error <= bound, row.level
+
+
+def test_results_that_are_no_numbers_are_infinitely_far():
+    numbers, none = np.float32([1, 2]), np.float32([1, np.nan])
+    assert worst([numbers, none], [numbers, numbers]) == np.inf
+    assert worst([none], [none]) == 0
+    assert worst([np.float32([-3, 1])], [np.float32([-3, 3])]) == 2 / 6
 
 
 @pytest.mark.parametrize("name", ["small_mobilenet_v3", "small_efficientnet", "small_encoder", "small_encoder_open"])

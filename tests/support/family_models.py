@@ -143,14 +143,22 @@ def tally_of(
 ) -> Tally:
     """Compare random members of the models of *source* with whole compilations; leaves out what has no open size."""
     total = Tally()
+    for found in tallies_of(source, device, config, count, members, seed):
+        total.add(found)
+    return total
+
+
+def tallies_of(
+    source: str, device: str, config: Mapping[str, Any], count: int = RANDOM, members: int = 4, seed: int = 0
+) -> Iterator[Tally]:
+    """Yield the tally of each of these models, as soon as its members have run."""
     for i, (name, model, feeds) in enumerate(SOURCES[source](count)):
         try:
             topology, groups = opened(read_source(model, None, None), feeds, seed + i)
         except ClgraphError:
             continue  # not everything in onnx's test suite is supported: that is listed elsewhere
         if groups and (found := random_members(topology, groups, feeds, members, seed + i)):
-            total.add(compare(name, topology, found, device, config))
-    return total
+            yield compare(name, topology, found, device, config)
 
 
 def numbers(*shape: int) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,7 +99,7 @@ def row_of(name: str, level: str, made: onnx.ModelProto, feeds: Mapping[str, Arr
         return Row(name, level, operators, None, "" if refused else str(error))
     except ClgraphError as error:
         return Row(name, level, operators, None, str(error))
-    return Row(name, level, operators, _worst(list(results.values()), _expected(made, feeds)))
+    return Row(name, level, operators, worst(list(results.values()), _expected(made, feeds)))
 
 
 def _expected(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
@@ -110,12 +110,20 @@ def _expected(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]
     return list(session.run(None, dict(feeds)))
 
 
-def _worst(results: list[Array], wanted: list[Array]) -> float:
+def worst(results: Sequence[Array], wanted: Sequence[Array]) -> float:
+    """Return the worst difference of any output, relative to its range or largest finite value.
+
+    Infinity where a shape or a type differs, or where something is not finite in only one of the two: a NaN among the
+    differences would be dropped by ``max``.
+    """
     errors = [0.0]
     for here, there in zip(results, wanted, strict=True):
         if (here.shape, here.dtype) != (there.shape, there.dtype):
             return float("inf")
-        exact = [x.astype(np.float64) for x in (here, there)]
-        scale = max(np.abs(exact[1]).max(initial=0), np.ptp(exact[1]) if there.size else 0, 1e-30)
-        errors.append(float(np.abs(exact[0] - exact[1]).max(initial=0) / scale))
+        finite = np.isfinite(there)
+        if not np.isfinite(here[finite]).all() or not np.array_equal(here[~finite], there[~finite], equal_nan=True):
+            return float("inf")
+        found, exact = (x[finite].astype(np.float64) for x in (here, there))
+        scale = max(np.abs(exact).max(initial=0), np.ptp(exact) if exact.size else 0, 1e-30)
+        errors.append(float(np.abs(found - exact).max(initial=0) / scale))
     return max(errors)

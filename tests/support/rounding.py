@@ -34,6 +34,7 @@ from clgraph.ops.matmul import MatMul
 from clgraph.ops.pad import Pad
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.reduce import Reduce
+from clgraph.ops.resize import Resize
 from clgraph.ops.softmax import Softmax
 from clgraph.passes.constants.constant_programs import logical
 from clgraph.passes.reference import compute
@@ -144,7 +145,8 @@ def _of_node(
     if len(given) < len(errors):
         return [None] * len(results)
     floating = any(a.dtype.kind == "f" for a in (*inputs, *results))
-    if not inputs or (not floating and not any(e.any() for e in given)):
+    interpolated = isinstance(node.primitive, Resize) and node.primitive.mode != "nearest"
+    if not inputs or (not floating and not interpolated and not any(e.any() for e in given)):
         return [np.zeros(r.shape) for r in results]
     rule = rules.get(node.primitive.kind)
     made = None if rule is None else rule(node, inputs, given, results)
@@ -361,6 +363,21 @@ def _layer_normalization(node: Node, inputs: Sequence[Array], errors: Bounds, re
     return np.asarray((1 + np.abs(centred) / deviation) * relative * scale + 4 * U32 * np.abs(results[0]))
 
 
+def _resize(node: Node, inputs: Sequence[Array], errors: Bounds, results: Sequence[Array]) -> Array | None:
+    """Interpolated integers are sums of floats that are cut off: what is beside a whole number may be a step lower.
+
+    The bound is half a step, because each of two results may be as far from the other's. Weights add up to at most 1.5
+    along an axis (a cubic's).
+    """
+    p, (x,) = _primitive(node, Resize), inputs
+    if x.dtype.kind == "f" or errors[0].any():
+        return None
+    (exact,) = p.reference(x.astype(np.float64))
+    terms = sum(max(map(len, p.taps(axis, size)), default=0) for axis, size in enumerate(x.shape))
+    off = _gamma(terms + FOLDED) * 1.5**x.ndim * np.abs(x.astype(np.float64)).max(initial=0)
+    return np.where(np.abs(exact - np.rint(exact)) <= off, 0.5, 0.0)
+
+
 RULES: dict[str, Rule] = {
     "activation": _activation,
     "batch_normalization": _batch_normalization,
@@ -372,6 +389,7 @@ RULES: dict[str, Rule] = {
     "matmul": _linear(_products),
     "pooling": _pooling,
     "reduce": _reduce,
+    "resize": _resize,
     "softmax": _softmax,
     "where": _where,
 }

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 import clgraph
+from clgraph.debugging.compare import relative_distance
 from clgraph.runtime.device import find_device
 from tools.benchmark.cases import load
 from tools.benchmark.peers import RUNTIMES, Options, Run, installed
@@ -137,8 +137,7 @@ def _block(run: Run, warm: int, runs: int, clock: Callable[[], float]) -> list[f
 
 
 def _error(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> float:
-    pairs = [(a.astype(np.float64), b.astype(np.float64)) for a, b in zip(ours, theirs, strict=True)]
-    return max(float(np.abs(a - b).max(initial=0) / (np.abs(b).max(initial=0) or 1)) for a, b in pairs)
+    return max(map(relative_distance, ours, theirs))
 
 
 def usable_cores() -> int:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 import clgraph
+from clgraph.debugging.compare import relative_distance
 from clgraph.errors import ClgraphError
 from clgraph.runtime.device import find_device
 from clgraph.selector.query import PTX, SM80
@@ -261,8 +262,7 @@ def _weights(model: onnx.ModelProto) -> NDArray[Any]:
 
 def _error(found: Sequence[NDArray[Any]], exact: Sequence[NDArray[Any]]) -> float:
     """Return the largest difference, relative to the largest value, in the rows that *exact* has."""
-    pairs = [(np.asarray(a, np.float64)[: len(b)], b) for a, b in zip(found, exact, strict=True)]
-    return max(float(np.abs(a - b).max() / (np.abs(b).max() or 1)) for a, b in pairs)
+    return max(relative_distance(np.asarray(a)[: len(b)], b) for a, b in zip(found, exact, strict=True))
 
 
 def gpu_markdown(found: Sequence[Timed]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 
 import clgraph
+from clgraph.debugging.compare import relative_distance
 from clgraph.demo.fetch import fetch_model
 from clgraph.frontend.files import read_model
 from tests.support.zoo_text import MINILM_L6, encoder, tokens
@@ -147,8 +148,7 @@ class _Found:
                     self.binding.append(bound)
                     self.whole += not program.notes.get(NOTE, "").startswith("bound")
         for mine, other in zip(results["clgraph"], results["onnxruntime"], strict=True):
-            scale = float(np.max(np.abs(other), initial=1e-30))
-            self.error = max(self.error, float(np.max(np.abs(mine - other), initial=0.0)) / scale)
+            self.error = max(self.error, relative_distance(mine, other))
 
 
 def streams_markdown(found: list[Stream]) -> str:

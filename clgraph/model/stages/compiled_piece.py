@@ -64,6 +64,9 @@ class CompiledPiece:
             watch.calls.append((model, {name: array_of(a) for name, a in feeds.items()}))
         elif watch is not None:
             return model.watch(feeds, watch)
+        if self._tensors and model.continues(feeds):
+            # Tensors are fed to, and made by, programs of one length: each word of a text would compile another.
+            return model.run({name: array_of(a) for name, a in feeds.items()}, cancellation=cancellation)
         return model.run(feeds, tensors=self._tensors, cancellation=cancellation)
 
     def _run_quickly(self, feeds: Mapping[str, Any]) -> dict[str, Any] | None:

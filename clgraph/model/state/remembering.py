@@ -80,6 +80,12 @@ class Remembering(Described):
     def _may_keep(self) -> bool:
         return self.topology.keeps_keys
 
+    def continues(self, feeds: Mapping[str, Any]) -> bool:
+        """Whether a run on *feeds* may be one over caches: the model has them, and what is fed back are arrays."""
+        if not self._may_keep or self._keeper.parts is None:
+            return False
+        return all(isinstance(feeds.get(pair.input), np.ndarray) for pair in self._keeper.parts.pairs)
+
     @property
     def _latest_over_caches(self) -> Specialisation | None:
         """The program over caches that was used last."""

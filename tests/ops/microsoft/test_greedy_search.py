@@ -120,13 +120,14 @@ def test_a_device_finds_the_words(rng):
 
 
 @pytest.mark.opencl
-def test_the_decoder_of_a_search_has_state(rng):
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_the_decoder_of_a_search_has_state(rng, kind):
     feeds = {"input_ids": np.array([[5, 6, 7]], np.int32), "max_length": np.array([24], np.int32)}
     numbers = {"min_length": 0, "num_beams": 2, "num_return_sequences": 2}
     feeds |= {name: np.array([n], np.int32) for name, n in numbers.items()}
     feeds |= {name: np.array([1], np.float32) for name in ("length_penalty", "repetition_penalty")}
     made = search(feeds)
-    with clgraph.compile(made) as model:
+    with clgraph.compile(made, config={"device_class": kind}) as model:
         got, want = model.run(feeds), onnxruntime_outputs(made, feeds)
         (decoder,) = (m for piece in model._runner.pieces for m in piece.models if m.state)
         assert not decoder.compiled  # for no length
