@@ -138,7 +138,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 def asked() -> NoReturn:
     """Fail the collecting of a file that asks for devices."""
-    raise RuntimeError("devices are asked for while tests are collected: that is for fixtures, such as `parts`")
+    raise RuntimeError("devices are asked for while tests are collected: that is for fixtures, such as `several_units`")
 
 
 def import_from_the_end(config: pytest.Config) -> None:
@@ -160,7 +160,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-OPENING = {"engine", "gpu_engine", "device", "nvidia_engine", "matrix_engine", "parts"}
+OPENING = {"engine", "gpu_engine", "device", "nvidia_engine", "matrix_engine", "several_units"}
 """Fixtures that open a device."""
 
 OPTIMISED = ("tests/runtime", "tests/ops/test_extreme_numbers.py")
@@ -318,7 +318,7 @@ def nvidia_engine():
 
 
 @pytest.fixture(scope="session")
-def parts() -> None:
+def several_units() -> None:
     """Skip tests that divide a device where the first one has a single compute unit."""
     import clgraph
 

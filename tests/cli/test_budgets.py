@@ -11,7 +11,7 @@ import pytest
 FIRST, SECOND = "pocl:0/1of2", "pocl:0/2of2"
 pytestmark = [
     pytest.mark.opencl,
-    pytest.mark.usefixtures("parts"),
+    pytest.mark.usefixtures("several_units"),
 ]
 
 

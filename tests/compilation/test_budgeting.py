@@ -20,7 +20,7 @@ FIRST, SECOND = "pocl:0/1of2", "pocl:0/2of2"
 LAYERS, MIB = 8, 1 << 20
 pytestmark = [
     pytest.mark.opencl,
-    pytest.mark.usefixtures("parts"),
+    pytest.mark.usefixtures("several_units"),
 ]
 
 

@@ -79,12 +79,12 @@ def test_a_device_that_is_written_down_stands_for_the_one_that_is_there(
     device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Choices go by what is known of the device: the whole program is the same, and needs no OpenCL."""
-    from clgraph.cli.output import _as_json
+    from clgraph.cli.output import json_value
     from clgraph.runtime.device import find_device
 
     there = find_device(device)
     path = tmp_path / "machine.json"
-    path.write_text(json.dumps([{"auto": False, "info": _as_json(there.info)}]))
+    path.write_text(json.dumps([{"auto": False, "info": json_value(there.info)}]))
     here = clgraph.estimate(convolutions(), device, X)
     monkeypatch.setattr(Engine, "__init__", lambda *_, **__: pytest.fail("the device was opened"))
     assert clgraph.estimate(convolutions(), f"null:{path}#{device}", X) == here

@@ -23,7 +23,7 @@ from tests.support.random_nets import joined, networks
 FIRST, SECOND = "pocl:0/1of2", "pocl:0/2of2"
 pytestmark = [
     pytest.mark.opencl,
-    pytest.mark.usefixtures("parts"),
+    pytest.mark.usefixtures("several_units"),
 ]
 
 

@@ -310,7 +310,7 @@ OWN = {
     "node, measure, find, against, compare, image, text, font, check, name, attributes, areas, shell": "of the command",
     "no_run, onnx": "of view",
     "verbose, quiet": "how much is said",
-    "folder, prompt, system, chat, max_tokens, stop, ignore_end": "of generate",
+    "folder, prompts, system, chat, max_tokens, stop, ignore_end": "of generate",
     "host, http_port, grpc_port, no_http, no_grpc, max_request, timeout, queue, connections": "of serve",
     "poll, grace, follow_links": "of serve",
     "temperature, top_k, top_p, repetition_penalty": "of generate",
