@@ -62,6 +62,7 @@ def test_states_of_a_cell_are_carried(rng):
         ("state", "stateN", 2, True),
         ("past_ssm.0", "present_ssm.1", 2, False),
         ("begin", "begout", 2, False),
+        ("in", "out", 2, False),
         ("past_ssm.0", "present_ssm.0", 3, False),
     ],
 )
@@ -85,6 +86,14 @@ def test_pairs_of_one_shape_are_found_by_their_names(given, made, size, found):
     session = model.session()
     for steps in range(1, 3):
         np.testing.assert_array_equal(session.run(x=np.ones(2, np.float32))["y"], np.full(2, steps, np.float32))
+
+
+def test_what_is_made_of_the_only_input_is_no_state_of_it():
+    info = helper.make_tensor_value_info
+    nodes = [helper.make_node("Relu", ["image"], ["new_image"])]
+    graph = helper.make_graph(nodes, "g", [info("image", 1, [2])], [info("new_image", 1, [2])])
+    model = clgraph.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    assert model.state == ()
 
 
 def test_a_name_is_not_enough_for_a_pair_whose_size_grows():

@@ -18,7 +18,7 @@ _COUNTERPARTS = (
     (r"past(?![a-z])", "present"),
     (r"^", "new_"),
     (r"^", "next_"),
-    (r"(?<![a-z])in(?![a-z])", "out"),
+    (r"(?<=[^a-z])in(?![a-z])|^in(?=[^a-z])", "out"),
     (r"$", "_out"),
     (r"$", "N"),
 )
@@ -103,6 +103,8 @@ def _present(primitive: Primitive) -> tuple[str, ...]:
 def counterparts(topology: Topology, kept: Container[str]) -> list[StatePair]:
     """Return inputs and outputs of one type and shape that are called each other's, as exporters do: ``past_ssm.0``.
 
+    None of a model that would have no other input: a picture that is made of a picture is no state.
+
     Args:
         kept: Inputs that are state already.
     """
@@ -114,6 +116,8 @@ def counterparts(topology: Topology, kept: Container[str]) -> list[StatePair]:
             other = re.sub(pattern, made, name, count=1)
             if other != name and other in results and _alike(topology.inputs[name], topology.declared.get(other)):
                 found.setdefault(other, name)
+    if all(name in kept or name in found.values() for name in topology.fed):
+        return []
     return [StatePair(source, result, grows=False, reader="by its name") for result, source in found.items()]
 
 
