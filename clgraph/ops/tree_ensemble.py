@@ -1,6 +1,7 @@
-"""Sums over decision trees: ai.onnx.ml's TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier, on the host.
+"""Sums over decision trees: ai.onnx.ml's TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier, host and CPUs.
 
-All rows go down all trees at once, a level at a time; the trees are constants in flat arrays.
+On the host all rows go down all trees at once, a level at a time; the trees are constants in flat arrays. Devices read
+the same trees as nodes that have all that a comparison needs (``tree_nodes.packed``).
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from clgraph.ops.gather import Gather
 from clgraph.ops.on_strings import OnStrings
 from clgraph.ops.post_transform import TRANSFORMS, post_transform_of, transformed
 from clgraph.ops.tree_attributes import read_classic, read_ensemble, values_of
-from clgraph.ops.tree_nodes import Leaves, Trees
+from clgraph.ops.tree_nodes import Leaves, Trees, packed
 
-_AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 """In the order of TreeEnsemble's numbers."""
 
 _CHUNK = 1 << 20
@@ -32,18 +33,23 @@ _CHUNK = 1 << 20
 
 _TREES = len(Trees.NAMES)
 
+VALUES, ROOTS = (1 + Trees.NAMES.index(name) for name in ("values", "roots"))
+TARGETS, WEIGHTS = (1 + _TREES + Leaves.NAMES.index(name) for name in ("targets", "weights"))
+NODES = 1 + _TREES + len(Leaves.NAMES)
+"""Slots of what devices read."""
+
 
 @primitive
 @frozen
 class TreeEnsemble(Primitive):
     """Scores ``[rows, targets]`` of x ``[rows, features]``: what the leaves hold that a row reaches, by target.
 
-    Inputs: x, the trees (``Trees.NAMES``), the leaves (``Leaves.NAMES``).
+    Inputs: x, the trees (``Trees.NAMES``), the leaves (``Leaves.NAMES``), and both packed for devices (``NODES``).
 
     Attributes:
         targets: How many.
         features: How many the trees read.
-        aggregate: One of ``_AGGREGATES``, over the trees.
+        aggregate: One of ``AGGREGATES``, over the trees.
         base: Added to the scores, one a target, or nothing.
         post_transform: Of the scores, one of ``TRANSFORMS``.
         dtype: Of the scores.
@@ -57,7 +63,7 @@ class TreeEnsemble(Primitive):
     dtype: DType = DType.F32
 
     kind: ClassVar[str] = "tree_ensemble"
-    exact_inputs: ClassVar[frozenset[int]] = frozenset(range(_TREES + len(Leaves.NAMES) + 1))
+    exact_inputs: ClassVar[frozenset[int]] = frozenset(range(NODES + 1))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (Layout(self.dtype, (_rows(inputs[0], self.features), self.targets)),)
@@ -121,7 +127,7 @@ def _rows(x: Layout, features: int) -> int:
 def _scores(of: TreeEnsemble | TreeClassifier, inputs: Sequence[Array]) -> tuple[Array, Array]:
     """Return the scores ``[rows, targets]`` in double precision, and whether a leaf had one."""
     x = inputs[0]
-    trees, leaves = Trees(*inputs[1 : 1 + _TREES]), Leaves(*inputs[1 + _TREES :])
+    trees, leaves = Trees(*inputs[1 : 1 + _TREES]), Leaves(*inputs[1 + _TREES : NODES])
     aggregate = of.aggregate if isinstance(of, TreeEnsemble) else "SUM"
     start = {"MIN": np.inf, "MAX": -np.inf}.get(aggregate, 0.0)
     scores = np.full((len(x), of.targets), start)
@@ -149,12 +155,12 @@ def import_tree_ensemble(node: OnnxNode) -> Sequence[str]:
     ensemble = TreeEnsemble(
         _checked_targets(targets, leaves),
         trees.features,
-        _named(_AGGREGATES, node.attribute("aggregate_function", 1)),
+        _named(AGGREGATES, node.attribute("aggregate_function", 1)),
         (),
         _named(TRANSFORMS, node.attribute("post_transform", 0)),
         DType.of(weights.dtype),
     )
-    return node.emit(ensemble, node.inputs[0], *(node.literal(a) for a in (*trees.arrays, *leaves.arrays)))
+    return node.emit(ensemble, node.inputs[0], *_constants(node, trees, leaves))
 
 
 @onnx("TreeEnsembleRegressor", since=(1, 3, 5), domain="ai.onnx.ml")
@@ -167,9 +173,9 @@ def import_tree_ensemble_regressor(node: OnnxNode) -> Sequence[str]:
         _base(node, node.attribute("n_targets", 1)),
         post_transform_of(node),
     )
-    if ensemble.aggregate not in _AGGREGATES:
-        raise node.unsupported(f"aggregate_function {ensemble.aggregate!r} is not one of {', '.join(_AGGREGATES)}")
-    return node.emit(ensemble, node.inputs[0], *(node.literal(a) for a in (*trees.arrays, *leaves.arrays)))
+    if ensemble.aggregate not in AGGREGATES:
+        raise node.unsupported(f"aggregate_function {ensemble.aggregate!r} is not one of {', '.join(AGGREGATES)}")
+    return node.emit(ensemble, node.inputs[0], *_constants(node, trees, leaves))
 
 
 @onnx("TreeEnsembleClassifier", since=(1, 3, 5), domain="ai.onnx.ml")
@@ -185,9 +191,12 @@ def import_tree_ensemble_classifier(node: OnnxNode) -> Sequence[str]:
         int(classes[0]) if len(labels) == 2 and len(classes) == 1 else None,
         bool((leaves.weights >= 0).all()),
     )
-    constants = [node.literal(a) for a in (*trees.arrays, *leaves.arrays)]
-    best, scores = node.emit(classifier, node.inputs[0], *constants, outputs=2)
+    best, scores = node.emit(classifier, node.inputs[0], *_constants(node, trees, leaves), outputs=2)
     return (label_of(node, labels, best), scores)
+
+
+def _constants(node: OnnxNode, trees: Trees, leaves: Leaves) -> list[str]:
+    return [node.literal(array) for array in (*trees.arrays, *leaves.arrays, packed(trees, leaves))]
 
 
 def class_labels(node: OnnxNode) -> Array:

@@ -14,6 +14,9 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 """In the order of TreeEnsemble's numbers, and what those operators lack that have no leaves of their own."""
 
 MEMBER, LEAF = 6, 7
+_TRUE_OF = np.array([0b1010, 0b0010, 0b1100, 0b0100, 0b1000, 0b0111], np.int32)
+"""Of each mode, whether it is true of a feature that is not comparable (bit 0), less, greater, equal (bit 3)."""
+
 _COMPARE = {0: np.less_equal, 1: np.less, 2: np.greater_equal, 3: np.greater, 4: np.equal, 5: np.not_equal}
 
 
@@ -98,6 +101,17 @@ class Trees:
             at = following
         raise ShapeError("a tree has no end: its nodes follow each other in a circle")
 
+    @property
+    def ends_everywhere(self) -> bool:
+        """Whether no nodes follow each other in a circle."""
+        at = np.unique(self.roots)
+        for _ in range(len(self.modes) + 1):
+            at = at[self.modes[at] != LEAF]
+            if not len(at):
+                return True
+            at = np.unique(self.children.reshape(-1, 2)[at])
+        return False
+
     def _compared(self, at: Array, found: Array) -> Array:
         """Return what the comparisons of the nodes *at* with the features *found* give."""
         wanted = self.values.take(at)
@@ -150,3 +164,24 @@ class Leaves:
         within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         places = np.repeat(begins, counts) + within
         return rows, self.targets.take(places), self.weights.take(places)
+
+
+def packed(trees: Trees, leaves: Leaves) -> Array:
+    """Return nodes int32 ``[nodes, 4]`` as ``tree_ensemble_rows.cl`` reads them; none of what it does not serve.
+
+    Those are trees of doubles, of sets, of features from 2**27 on, in a circle, or none.
+    """
+    served = trees.values.dtype == np.float32 and MEMBER not in trees.kinds and trees.features < 1 << 27
+    if not served or not len(trees.roots) or leaves.weights.dtype != np.float32 or not trees.ends_everywhere:
+        return np.zeros((0, 4), np.int32)
+    leaf, values = trees.modes == LEAF, trees.values
+    true = _TRUE_OF.take(trees.modes, mode="clip")
+    missing = trees.missing if trees.missing.size else np.zeros(len(leaf), np.bool_)
+    # What is compared with NaN is the same of every feature.
+    true = np.where(np.isnan(values), 0b1111 * (true & 1), true) | (missing & ~leaf)
+    made = np.empty((len(leaf), 4), np.int32)
+    made[:, 0] = np.where(leaf, leaves.starts[:-1], np.where(np.isnan(values), np.float32(0), values).view(np.int32))
+    made[:, 1] = np.where(leaf, 0, trees.feature_ids << 4 | true)
+    made[:, 2] = trees.children[::2]
+    made[:, 3] = np.where(leaf, np.diff(leaves.starts), trees.children[1::2])
+    return made

@@ -68,6 +68,7 @@ def check(
     outputs: dict[str, Any],
     bound: float = 2.0**-20,
     inputs: dict[str, Any] | None = None,
+    target: str = "host",
     **attributes: Any,
 ) -> None:
     """Compare a node with ONNX Runtime's; sums of tens of terms near 1 have an error of some ulps of 2^-23 each."""
@@ -77,7 +78,7 @@ def check(
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     wanted = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)
-    found = list(clgraph.compile(model, "host").run(feeds).values())
+    found = list(clgraph.compile(model, target).run(feeds).values())
     assert_same(found, list(wanted), bound)
 
 
@@ -255,6 +256,30 @@ def forest(
 
 @pytest.mark.parametrize("number", range(len(TRANSFORMS)))
 def test_rows_go_down_trees_to_the_same_leaves(number: int) -> None:
+    compare_trees(number, "host")
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("number", range(len(TRANSFORMS)))
+def test_rows_go_down_trees_to_the_same_leaves_on_devices(number: int, device: str) -> None:
+    compare_trees(number, device)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("device_class", ["cpu"])
+def test_trees_of_floats_run_on_cpus_and_what_reads_doubles_on_the_host(device_class: str, device: str) -> None:
+    nodes, leaves = forest(np.random.default_rng(0), 1, MODES)
+    held = {"target_treeids": [0] * 4, "target_nodeids": [n for _, n in leaves], "target_ids": [0] * 4}
+    for x, shown in ((X, "chosen      tree_ensemble.rows"), (X.astype(np.float64), "placement   host")):
+        model = model_of("TreeEnsembleRegressor", {"x": x}, {"y": FLOAT}, {}, **nodes, **held, target_weights=[1.0] * 4)
+        compiled = clgraph.compile(model, device, config={"device_class": device_class})
+        assert (compiled.run({"x": x})["y"] == 1).all()
+        assert shown in str(compiled.explain())
+        assert compiled.run({"x": x[:0]})["y"].shape == (0, 1)
+
+
+def compare_trees(number: int, target: str) -> None:
+    """Compare all kinds of trees and results with ONNX Runtime's, under a transform of ``TRANSFORMS``."""
     random, transform = np.random.default_rng(number), TRANSFORMS[number]
     modes = (MODES[:1], MODES[1:2], MODES, MODES[2:4])[number]
     nodes, leaves = forest(random, 3, modes)
@@ -272,7 +297,7 @@ def test_rows_go_down_trees_to_the_same_leaves(number: int) -> None:
             held |= {"target_weights": drawn(random, len(scores)), "n_targets": targets, "post_transform": transform}
             base = {"base_values": drawn(random, targets)} if aggregate != "MIN" else {}
             more = {"aggregate_function": aggregate, **base}
-            check("TreeEnsembleRegressor", {"x": x}, {"y": FLOAT}, **nodes, **held, **more)
+            check("TreeEnsembleRegressor", {"x": x}, {"y": FLOAT}, target=target, **nodes, **held, **more)
     for classes, scored in ((2, (0,)), (2, (1,)), (4, range(4))):
         for signed in (False, True):
             labels, outputs = labels_of(classes, number % 2, "classlabels_int64s")
@@ -285,7 +310,8 @@ def test_rows_go_down_trees_to_the_same_leaves(number: int) -> None:
             if tuple(scored) == (0,) and signed:
                 held["base_values"] = [0.25]
             for x in (X, WHOLE):
-                check("TreeEnsembleClassifier", {"x": x}, outputs, **nodes, **held, **labels, post_transform=transform)
+                more = {**labels, "post_transform": transform}
+                check("TreeEnsembleClassifier", {"x": x}, outputs, target=target, **nodes, **held, **more)
 
 
 def damaged(**changes: Any) -> onnx.ModelProto:
