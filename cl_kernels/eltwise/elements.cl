@@ -234,13 +234,17 @@ FLOATS(of_floats, float)
 FLOATS(of_doubles, double)
 #endif
 
+// The post-operation of this code, which reads nothing else; `step` is room for it.
 NOINLINE static void post_floats(const int code, const float first, const float second, __global const float* a,
-                                 __global float* y, const int n) {
-  for (int i = 0; i < n; i += 16) {
-    const int lanes = min(16, n - i);
-    const float16 v = load_lanes(a + i, 1, lanes);
-    store_lanes(y + i, post_apply(code, v, v, first, second), lanes);
-  }
+                                 __global float* y, const int n, __global post_step* step) {
+  const int whole = n / 16, rest = n % 16;
+  step->operand = CLGRAPH_NULL;
+  step->code = code;
+  step->pitch_n = step->pitch_c = step->pitch_y = step->pitch_x = step->pitch_l = 0;
+  step->a = first;
+  step->b = second;
+  if (whole) post_row_from(step, 1, 0, a, y, 0, 0, 0, 0, whole, 16, 0);
+  if (rest) post_row_from(step, 1, 0, a + whole * 16, y + whole * 16, 0, 0, 0, 0, 1, rest, 0);
 }
 
 // min(max(nearest(a / b) + zero, low), high), halves to even; low for NaN.
@@ -310,7 +314,8 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
                                 zeros_of(d, (__global const char*)c, (__global float*)y + RUN, n),
                                 as_float((int)d->first), as_float((int)d->second), (__global float*)y, n);
               else if (function < FUNCTION_POST) of_floats(function, first, SECOND(float, as_floats), (__global float*)y, n);
-              else post_floats(function - FUNCTION_POST, as_float((int)d->first), as_float((int)d->second), first, (__global float*)y, n))
+              else post_floats(function - FUNCTION_POST, as_float((int)d->first), as_float((int)d->second), first, (__global float*)y, n,
+                               (__global post_step*)rooms[2]))
     case 2:
       COMPUTE(int, as_ints, ints_as,
               of_ints(function, (int)d->first, (int)d->second, first, SECOND(int, as_ints), c, (__global int*)y, n))

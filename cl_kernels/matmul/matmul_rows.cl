@@ -3,7 +3,8 @@
 // A ticket is a run of rows by a run of column groups, 64 columns each, of one batch element; tickets of the same part of
 // the rows are neighbours, and of these the ones of the same column groups. b is packed in groups, [n / 64][k][64] with
 // zeros behind the last column, or row-major: then full groups are read where they are, and the last one and a transposed b
-// are packed in scratch first.
+// are packed in scratch first. Up to four rows read a last group that is not transposed where it is; so does one row full
+// groups of which an instance computes fewer columns at once.
 //
 // a, a_batch, a_row, a_step    floats from one batch element, row, column to the next
 // b, b_batch                   b_group, b_row: from one group, row k to the next;  b_column: from one column to the next
@@ -24,6 +25,35 @@
 // are n, f, y and x.
 #include "dots.clh"
 #include "pack.clh"
+
+#define FEW_ROWS 4
+
+// c = a b for one row of a and at most 64 columns of b, which lie side by side: vectors that overlap so that each is in its row.
+NOINLINE static void row_by_columns(__global const float* a, const int a_step, __global const float* b, const int b_row,
+                                    __global float* c, const int columns, const int depth) {
+  if (columns < 16) {
+    float16 sum = 0.0f;
+    const int safe = b_row > 0 ? depth - 1 - 15 / b_row : 0;
+    for (int k = 0; k < safe; k++) sum = fma((float16)(a[(long)k * a_step]), LOAD_LOOSE(b + (long)k * b_row), sum);
+    for (int k = max(0, safe); k < depth; k++)
+      sum = fma((float16)(a[(long)k * a_step]), load_lanes(b + (long)k * b_row, 1, columns), sum);
+    store_lanes(c, sum, columns);
+    return;
+  }
+  const int last = columns - 16, j1 = min(16, last), j2 = min(32, last);
+  float16 s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
+  for (int k = 0; k < depth; k++, b += b_row) {
+    const float16 v = (float16)(a[(long)k * a_step]);
+    s0 = fma(v, LOAD_LOOSE(b), s0);
+    s1 = fma(v, LOAD_LOOSE(b + j1), s1);
+    s2 = fma(v, LOAD_LOOSE(b + j2), s2);
+    s3 = fma(v, LOAD_LOOSE(b + last), s3);
+  }
+  STORE_LOOSE(c, s0);
+  STORE_LOOSE(c + j1, s1);
+  STORE_LOOSE(c + j2, s2);
+  STORE_LOOSE(c + last, s3);
+}
 
 static void matmul_rows(__global const matmul_rows_desc* d, __global char** banks, __global char* scratch,
                         const int ticket, __global const post_step* post, const int posts) {
@@ -48,6 +78,13 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
     __global const float* b =
         AT(const float, banks, d->b) + outer * d->b_outer + inner * d->b_batch + (long)g * d->b_group;
     int b_row = d->packed ? 64 : d->b_row;
+    if (!d->packed && d->b_column == 1 && last_row - first_row <= (columns < 64 ? FEW_ROWS : nb < 4)) {
+      __global float* to = c + (long)first_row * d->c_row + g * 64;
+      for (int y = first_row; y < last_row; y++)
+        row_by_columns(a + (long)y * d->a_row, d->a_step, b, b_row, to + (long)(y - first_row) * d->c_row, columns, d->depth);
+      post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, last_row - first_row, g, columns);
+      continue;
+    }
     if (!d->packed && (columns < 64 || d->b_column != 1)) {
       pack_columns(b, d->b_row, d->b_column, d->depth, columns, (__global float*)scratch);
       b = (__global const float*)scratch;
@@ -70,3 +107,4 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
     }
   }
 }
+#undef FEW_ROWS

@@ -100,6 +100,8 @@ class Implementation(ABC, Generic[P]):
     tags: ClassVar[frozenset[str]] = frozenset()
     in_place: ClassVar[bool] = False
     """Whether it runs nothing, because the results lie in the memory of the inputs."""
+    skips_empty: ClassVar[bool] = False
+    """Whether it serves tensors without elements beside others, as general ones do."""
 
     @classmethod
     @final
@@ -117,7 +119,7 @@ class Implementation(ABC, Generic[P]):
     @final
     def further_refusal(cls, q: Query[P]) -> str | None:
         """Say why *q* cannot be served beyond what :class:`Serves` refuses, or return ``None``."""
-        if not cls.general:
+        if not cls.general and not cls.skips_empty:
             for x in (*q.inputs, *q.outputs):
                 if 0 in x.shape:
                     return "serves no tensors without elements"

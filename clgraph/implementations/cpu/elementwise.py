@@ -10,6 +10,7 @@ from clgraph.implementations.cpu.copies import copy_fsv16, copy_rows
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.fused_operations import blocked_posts, operand_pitches, post_refusal
 from clgraph.implementations.cpu.geometry import LANES, blocked_refusal
+from clgraph.implementations.cpu.narrow_rows import is_narrow, narrow_rows
 from clgraph.implementations.cpu.rows import as_rows, row_pitches, row_posts
 from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.implementation import Formats, Implementation
@@ -112,8 +113,9 @@ class InRows(_Elementwise):
         if isinstance(rows, str):
             raise TypeError(rows)
         own = row_pitches(rows, 0) if q.arity == 2 else (0, 0, 0, 0, 0)
-        steps = row_posts(q, rows, int(q.arity == 2))
-        return Plan((copy_rows(q, slot, rows, (_own_step(q, slot, own), *steps)),))
+        steps = (_own_step(q, slot, own), *row_posts(q, rows, int(q.arity == 2)))
+        tile = narrow_rows if is_narrow(rows, steps) else copy_rows
+        return Plan((tile(q, slot, rows, steps),))
 
 
 def _operands(q: Query[Any], slot: int) -> list[int]:

@@ -31,6 +31,8 @@ def _tiles(q: Query[Any]) -> tuple[Tile, ...] | str:
         return "copies dense plain tensors"
     found: list[Tile] = []
     for inp, out, part, x, y in _parts(q):
+        if 0 in part.shape:
+            continue
         tiles = copies(inp, out, _axes(part.shape, x, y), q.device)
         if isinstance(tiles, str):
             return tiles
@@ -59,12 +61,14 @@ def _parts(q: Query[Any]) -> list[tuple[Ref, Ref, Layout, tuple[int, ...], tuple
 
 
 class Moved(Implementation[Any]):
-    """A copy of rows a part."""
+    """A copy of rows a part; of a part without elements none."""
+
+    skips_empty = True
 
     @classmethod
     def limits(cls, q: Query[Any]) -> str | None:
         tiles = _tiles(q)
-        return tiles if isinstance(tiles, str) else None
+        return tiles if isinstance(tiles, str) else None if tiles else "serves no tensors without elements"
 
     @classmethod
     def cost(cls, q: Query[Any]) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -19,7 +20,7 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import bypass
-from clgraph.passes.selection import unserved
+from clgraph.passes.selection import select, unserved
 from clgraph.selector.query import Query
 
 NARROW = frozenset({DType.F16, DType.BF16})
@@ -38,6 +39,9 @@ _MOVES = frozenset(
 _STORED = frozenset({"is_special"})
 """Kinds that ask what a value is as the model stores it: one that is too large is infinite."""
 
+_ROUNDED = frozenset({"activation", "eltwise", "layer_normalization"})
+"""Kinds with tiles that read narrow elements, compute in float32 and round the results in one pass."""
+
 _SMALL = 1 << 20
 """Bytes of constants that may become twice as many, so that nothing is widened at every run."""
 
@@ -48,8 +52,9 @@ class WidenFloats(Pass):
     Their tiles compute in float32, and rounding every result costs more than it saves. What is in memory for long stays
     narrow: constant matrices on the right of products, which become floats as they are read; constants that only some
     rows are picked of, as embeddings; caches. So do the inputs and results of the graph, what only moves between them,
-    nodes that round because the model casts, and those that nothing serves in float32; a value that becomes an integer,
-    or is asked whether it is infinite, is rounded before. Counts the nodes that compute in float32 now.
+    nodes that round because the model casts, those that nothing serves in float32, and those between inputs and results
+    of the graph alone that a tile computes in one pass; a value that becomes an integer, or is asked whether it is
+    infinite, is rounded before. Counts the nodes that compute in float32 now.
     """
 
     name: ClassVar[str] = "widen_floats"
@@ -61,7 +66,7 @@ class WidenFloats(Pass):
         declared = [value.layout.dtype for _, value in program.outputs]
         wide, widened, moved = _Wide(program, context), 0, _moved(program)
         for node in program:
-            if node in moved:
+            if node in moved or (node.primitive.kind in _ROUNDED and _alone(program, node) and _served(context, node)):
                 continue
             if any(map(_narrow, (*node.inputs, *node.outputs))) or any(v in wide.rounded for v in node.inputs):
                 widened += wide.take(node)
@@ -88,6 +93,21 @@ def _moved(program: Program) -> set[Node]:
         if node in leaving and all(v.producer is None or v.producer in moved for v in node.inputs if _narrow(v)):
             moved.add(node)
     return moved
+
+
+def _alone(program: Program, node: Node) -> bool:
+    """Whether *node* computes results of the graph, which nothing else reads, of its inputs and constants."""
+    results = {value for _, value in program.outputs}
+    ends = all(v in results and not v.readers for v in node.outputs)
+    return ends and all(v.producer is None for v in node.inputs)
+
+
+def _served(context: Context, node: Node) -> bool:
+    """Whether *node* has more than its general kernel as it is."""
+    try:
+        return not select(context, node).implementation.general
+    except UnsupportedError:
+        return False
 
 
 class _Wide:

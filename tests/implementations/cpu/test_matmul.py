@@ -175,3 +175,14 @@ def test_neighbouring_tickets_have_the_same_part_of_the_rows(workers):
             computed[first:last, tier * d.ticket_groups : (tier + 1) * d.ticket_groups] += 1
         assert (computed == 1).all()
         assert d.parts == (1 if rows < 48 else min(workers, rows // 24))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("columns", [1, 5, 15, 16, 17, 40, 63, 77])
+def test_few_rows_by_less_than_a_group_of_columns_agree_with_float64(engine, rows, columns):
+    words = ("", "row sigmoid")[columns % 2]
+    for depth in (1, 2, 40):
+        left, right = (3, rows, depth), (3, depth, columns)
+        check_product(engine, left, right, bias=(columns,), constant=False, words=words, seed=columns)
+        check_product(engine, left, right[1:], constant=False, words=words, seed=columns)

@@ -75,6 +75,21 @@ def test_what_only_moves_from_inputs_to_results_stays_narrow() -> None:
     assert {name for name, dtype in found.items() if dtype == DType.F16 and "/" not in name} == {"joined", "turned"}
 
 
+@pytest.mark.parametrize("primitive", [RELU, ADD])
+def test_what_computes_results_of_inputs_alone_stays_narrow_where_a_tile_rounds_in_the_same_pass(primitive) -> None:
+    net = Net()
+    x = net.input("x", (2, 4), DType.F16)
+    net.constant("k", np.arange(4, dtype=np.float16))
+    operands = (x,) if primitive is RELU else (x, "k")
+    net.add("y", primitive, *operands)
+    net.add("read", primitive, *operands)
+    net.add("z", Activation("sigmoid"), "read")
+    program = run(net.program("y", "z"), WidenFloats())
+    found = element_types(program)
+    assert (found["y"], found["read"], found["z"]) == (DType.F16, DType.F32, DType.F32)
+    assert program["y"].inputs[0].producer is None
+
+
 def test_other_constants_are_widened_once() -> None:
     net = Net()
     x = net.input("x", (2, 4), DType.F16)
@@ -144,6 +159,7 @@ def test_models_that_may_run_on_a_gpu_stay_as_they_are(beside) -> None:
 
 def test_the_host_beside_a_cpu_changes_nothing() -> None:
     net = Net()
-    net.add("y", RELU, net.input("x", (4,), DType.F16))
+    net.add("x_0", RELU, net.input("x", (4,), DType.F16))
+    net.add("y", RELU, "x_0")
     devices = {"null": DeviceInfo(), "host": DeviceInfo("host", "host")}
-    assert WidenFloats().run(net.program("y"), Context(devices)) == 1
+    assert WidenFloats().run(net.program("y"), Context(devices)) == 2
