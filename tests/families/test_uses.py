@@ -15,7 +15,7 @@ from clgraph.families.candidates import LEADING
 from clgraph.families.uses import Uses
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
-from tests.support.graphs import FLOAT, graph, model
+from tests.support.graphs import FLOAT, INT, graph, model
 from tests.support.programs import Net
 
 WEIGHTS = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
@@ -110,6 +110,28 @@ def test_constants_whose_makers_became_one_are_bound_as_long_as_they_are_equal(
         np.testing.assert_array_equal(v, np.concatenate([np.maximum(x, 0), np.ones_like(x)]))
         np.testing.assert_array_equal(w, -np.concatenate([x, np.ones_like(x)[:most]]))
     assert note in compiled.program.notes["family"]
+
+
+@pytest.mark.opencl
+def test_results_that_sizes_alone_decide_are_the_members(device: str) -> None:
+    """As the anchors of a detector, masks, and the number of what there is."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["y"]),
+        helper.make_node("Gather", ["shape", "first"], ["n"]),
+        helper.make_node("Range", ["first", "n", "step"], ["places"]),
+        helper.make_node("Cast", ["places"], ["anchors"], to=FLOAT),
+    ]
+    given = {"first": np.array(0), "step": np.array(1)}
+    results = [("y", FLOAT, ("n", 16)), ("shape", INT, (1,)), ("anchors", FLOAT, (None,))]
+    inputs = [("x", FLOAT, ("n", 16))]
+    source = model(graph([helper.make_node("Shape", ["x"], ["shape"], end=1), *nodes], inputs, results, **given))
+    compiled = clgraph.compile(source, device)
+    for n in (5, 40, 3000):
+        found = compiled.run({"x": np.full((n, 16), -1, np.float32)})
+        assert found["y"].shape == (n, 16)
+        np.testing.assert_array_equal(found["shape"], [n])
+        np.testing.assert_array_equal(found["anchors"], np.arange(n, dtype=np.float32))
+        assert "bound in" in compiled.program.notes["family"]
 
 
 def test_uses_are_counted_among_nodes_that_share_origins() -> None:
