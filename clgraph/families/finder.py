@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
@@ -53,7 +53,6 @@ def rules_of(
         BindingError: There is no rule for a node.
     """
     finder = _Finder(program, built, others, cone, deciding)
-    finder.check_results(program)
     rules = [finder.rule(node) for node in program]
     first: dict[Query[Any], int] = {}
     for number, rule in enumerate(rules):
@@ -85,6 +84,7 @@ class _Finder:
         self._data = self._makers.keys() - self._computed
         self._computed_from_sizes = {name for name in self._computed if self._depends(name)}
         self._uses = Uses(built, self._computed, program.merged)
+        self._results = tuple(self._sized_results())
 
     def rule(self, node: Node) -> Rule:
         rule = self._attributes(node)
@@ -169,16 +169,16 @@ class _Finder:
         except BindingError:
             return False
 
-    def check_results(self, program: Program) -> None:
-        """Raise ``BindingError`` where a result is known, and sizes decide it: it is none of the member's then."""
-        for result, value in program.outputs:
+    def _sized_results(self) -> Iterator[tuple[str, str]]:
+        """Yield results that are known, where sizes decide them, with the names of the built values that they are."""
+        for result, value in self._program.outputs:
             if value.constant is None:
                 continue
             name, known = self._built.results[result]
             others = [o.results[result][1] for o in self._others]
             same = known is not None and all(o is not None and _same(o, known) for o in others)
             if self._depends(name) if known is None else not same or self._cone.depends(name, self._deciding):
-                raise BindingError(f"the result {result!r} is computed from sizes alone")
+                yield result, name
 
     def guards(self, extremes: Sequence[Built]) -> tuple[Guards, dict[str, bool]]:
         """Return what is to be checked behind all nodes, and what was folded: whether no constant is left of it.
@@ -211,10 +211,10 @@ class _Finder:
             for value in node.around:
                 layers += self._layers(value)
         folded, merged = self._folded()
-        for name in (*folded, *(name for pair in merged for name in pair)):
+        for name in (*folded, *(name for pair in merged for name in pair), *(name for _, name in self._results)):
             layers += self._layers(name)
         checked = tuple((name, *found) for name, found in shapes.items())
-        return Guards(self._above(layers), checked, tuple(primitives), merged=tuple(merged)), {
+        return Guards(self._above(layers), checked, tuple(primitives), merged=tuple(merged), results=self._results), {
             n: self._vanished(n) for n in folded
         }
 

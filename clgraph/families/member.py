@@ -142,7 +142,11 @@ class Recipe:
                 )
             )
         self.guards.check(bindings)
-        results = [(name, made[v]) for name, v in self.program.outputs]
+        sized = dict(self.guards.results)
+        results = [
+            (name, _constant(sized[name], v.layout.dtype, bindings) if name in sized else made[v])
+            for name, v in self.program.outputs
+        ]
         return Program(fed, results, nodes), bindings
 
 

@@ -104,6 +104,7 @@ class Guards:
         constants: Values that sizes decide, and that were folded.
         merged: Such values with equal ones that are read in their place.
         uniform: Folded ones of which nothing is left but their only value, as of zeros that were added: with the shape.
+        results: Those of the program that sizes alone decide, with the built values that a member computes for them.
         expansions: Layers that were inlined, and what stands for them: the nodes that all members have, and what reads
             what. A name inside means the same only where these are the same.
     """
@@ -115,6 +116,7 @@ class Guards:
     merged: tuple[tuple[str, str], ...] = ()
     expansions: tuple[tuple[str, Expansion], ...] = ()
     uniform: tuple[tuple[str, Shape, Array], ...] = ()
+    results: tuple[tuple[str, str], ...] = ()
 
     @property
     def asked(self) -> set[str]:
@@ -122,6 +124,7 @@ class Guards:
         read = {name for layer in self.before for name in layer.inputs}
         read |= {name for _, around, _ in self.shapes for name in around}
         read |= {name for name, _ in self.constants} | {name for name, _, _ in self.uniform}
+        read |= {name for _, name in self.results}
         return read | {name for pair in self.merged for name in pair}
 
     def check(self, bindings: Bindings) -> None:

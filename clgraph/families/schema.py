@@ -126,10 +126,11 @@ def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Map
     """Yield the schemas that inputs of *shapes* may belong to, the widest first.
 
     First all open sizes are free, those of one name together, and all elements of values; then sizes without a name
-    together that stand in the same place of several inputs, and elements with the sizes they are equal to; then
-    elements whose product is the number of elements of an input; then sizes that are the sum of two others; at last
-    only the sizes that stand first. What is yielded depends on the signatures, *shapes* and values alone, so that every
-    shape has one family, whichever was met first.
+    together that stand in the same place of several inputs, and elements with the sizes they are equal to; then sizes
+    of different inputs together that are equal, whatever their names; then elements whose product is the number of
+    elements of an input; then sizes that are the sum of two others; at last only the sizes that stand first. What is
+    yielded depends on the signatures, *shapes* and values alone, so that every shape has one family, whichever was met
+    first.
     """
     seen: set[Schema] = set()
     for schema in _narrowing(signatures, shapes, known):
@@ -165,6 +166,8 @@ def _narrowing(
     tied = sizes(True)
     equal = tuple(_matched(given, tied, shapes, known) for given in values)
     yield replace(tied, values=equal)
+    one = replace(tied, shapes=_joined(tied, shapes))
+    yield replace(one, values=tuple(_matched(given, one, shapes, known) for given in values))
     yield replace(tied, values=tuple(_counted(given, names, shapes, known) for given in values))
     for found in _sums(tied, shapes):
         yield replace(tied, values=equal, sums=(found,))
@@ -205,6 +208,19 @@ def _matched(given: Given, schema: Schema, shapes: Sequence[Shape], known: Mappi
     of = {size: name for names, shape in rows for name, size in zip(names, shape, strict=True) if isinstance(name, str)}
     numbers = known[given.name].ravel().tolist()
     return replace(given, elements=tuple(of.get(n, e) for e, n in zip(given.elements, numbers, strict=True)))
+
+
+def _joined(schema: Schema, shapes: Sequence[Shape]) -> tuple[tuple[Size, ...], ...]:
+    """Return the sizes of *schema* where free ones of different inputs that are equal have one name."""
+    first: dict[int, str] = {}
+    found = []
+    for names, shape in zip(schema.shapes, shapes, strict=True):
+        row = tuple(first.get(size, n) if isinstance(n, str) else n for n, size in zip(names, shape, strict=True))
+        for name, size in zip(row, shape, strict=True):
+            if isinstance(name, str):
+                first.setdefault(size, name)
+        found.append(row)
+    return tuple(found)
 
 
 def _sums(schema: Schema, shapes: Sequence[Shape]) -> list[tuple[str, Size, Size]]:

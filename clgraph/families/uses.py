@@ -15,17 +15,19 @@ class _Group:
     """Built nodes and final ones that share origins: what of the built ones reads a constant, and how often the others.
 
     Attributes:
-        uses: What tells one use from the next, with the name that the constant has there.
+        uses: What tells one use from the next, with the names that the constant has there: several where nodes that
+            computed it were merged.
     """
 
     origin: set[str]
-    uses: dict[object, str]
+    uses: dict[object, set[str]]
     found: int = 0
 
     def take(self, other: _Group) -> None:
         """Make *other* part of this one."""
         self.origin |= other.origin
-        self.uses |= other.uses
+        for use, names in other.uses.items():
+            self.uses.setdefault(use, set()).update(names)
         self.found += other.found
 
 
@@ -59,11 +61,12 @@ class Uses:
         """Return those of *constants* with a use that no final node has."""
         groups: dict[str, list[_Group]] = {}
         for name, origin, use in self._uses(constants):
-            groups.setdefault(self.kept(name), []).append(_Group(set(origin), {use: name}))
+            groups.setdefault(self.kept(name), []).append(_Group(set(origin), {use: {name}}))
         for name, origin in self._found:
             groups.setdefault(self.kept(name), []).append(_Group(set(origin), {}, 1))
         apart = (group for found in groups.values() for group in _apart(found))
-        return {name for group in apart if group.found < len(group.uses) for name in group.uses.values()}
+        lacking = [group for group in apart if group.found < len(group.uses)]
+        return {name for group in lacking for names in group.uses.values() for name in names}
 
     def _uses(self, constants: Collection[str]) -> Iterator[tuple[str, tuple[str, ...], object]]:
         """Yield each use of *constants*: the name, the origin of the reader, and what equal nodes have in common."""

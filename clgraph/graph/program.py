@@ -41,7 +41,8 @@ class Program:
     with the last reference to the program, without a search for cyclic garbage.
 
     Attributes:
-        merged: The names of constants, with those of equal ones that their readers read in their place.
+        merged: The names of constants, and of results of nodes, with those of equal ones that their readers read in
+            their place.
         converted: The names of constants, with those of the constants that they are in another element type.
         batch_slices: How many equal slices of its inputs along the first axis a run computes one after another; the
             inputs and outputs are those of one part. Inputs whose size does not change with them are the same for all.

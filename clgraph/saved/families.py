@@ -31,7 +31,7 @@ from clgraph.passes.base import Context
 from clgraph.saved.programs import Add, Find, decode_program, encode_program
 from clgraph.saved.topologies import LAYER_FORM, decode_layer, encode_layer
 
-FORMAT = 5
+FORMAT = 6
 """Of families as JSON; those of another number are not read."""
 
 _Shape = list[int]
@@ -63,6 +63,7 @@ _FORM = {
         list[tuple[str, str]],
         list[tuple[str, list[tuple[str, str, list[str], list[str]]], list[str]]],
         list[tuple[str, _Shape, Any]],
+        list[tuple[str, str]],
     ],
     "packings": list[tuple[int, Any, Any]],
 }
@@ -128,6 +129,7 @@ def _encode_family(family: Family, add: Add) -> Json:
             recipe.guards.merged,
             [[layer, expansion.nodes, expansion.results] for layer, expansion in recipe.guards.expansions],
             [[name, shape, add(value)] for name, shape, value in recipe.guards.uniform],
+            recipe.guards.results,
         ],
         "packings": [
             [constants[number], encode(layout), add(packed)]
@@ -145,7 +147,7 @@ def _decode_family(text: str, schema: Schema, array: Find, context: Context, pri
                 raise ModelError(f"a saved family is damaged: its {part} are not of the form {form}")
         program = decode_program(data["program"], array, context.devices, primitive_of)
         layers = [decode_layer(row, array, primitive_of) for row in data["layers"]]
-        before, shapes, primitives, folded, merged, expansions, uniform = data["guards"]
+        before, shapes, primitives, folded, merged, expansions, uniform, found = data["guards"]
         guards = Guards(
             tuple(layers[i] for i in before),
             tuple((name, tuple(around), _shapes(sizes)) for name, around, sizes in shapes),
@@ -154,6 +156,7 @@ def _decode_family(text: str, schema: Schema, array: Find, context: Context, pri
             tuple((name, kept) for name, kept in merged),
             tuple((layer, _decode_expansion(nodes, results)) for layer, nodes, results in expansions),
             tuple((name, tuple(shape), array(held)) for name, shape, held in uniform),
+            tuple((result, name) for result, name in found),
         )
         rows = enumerate(zip(data["rules"], program, strict=True))
         rules = tuple(_decode_rule(row, number, node, layers) for number, (row, node) in rows)

@@ -23,7 +23,8 @@ from clgraph.model.specialisations import MEMBERS
 from clgraph.passes.base import Context
 from clgraph.saved.container import Contents
 from clgraph.saved.families import decode_families, encode_families
-from tests.support.graphs import FLOAT
+from tests.support.graphs import FLOAT, INT, graph
+from tests.support.graphs import model as graph_model
 from tests.support.open_models import convolutions, open_model
 from tests.support.saved_families import SHAPES, note, results, used_once
 
@@ -72,7 +73,9 @@ def test_a_file_has_no_program_for_each_member(device: str, family_file: Path, t
     assert sum(program["bound"] for program in Contents(tmp_path / "more.clg").header["programs"]) == MEMBERS
 
 
-@pytest.mark.parametrize("source", [convolutions, lambda: products(3)], ids=["convolutions", "products"])
+@pytest.mark.parametrize(
+    "source", [convolutions, lambda: products(3), lambda: sizes()], ids=["convolutions", "products", "sizes"]
+)
 def test_a_family_comes_back_with_all_that_it_holds(device: str, tmp_path: Path, source: Callable[[], Any]) -> None:
     """What is added to a family must be added to files: a default in its place would be another family."""
     model = clgraph.compile(source(), device)
@@ -100,7 +103,16 @@ def test_a_family_comes_back_with_all_that_it_holds(device: str, tmp_path: Path,
             if f.name != "node":
                 assert getattr(found, f.name) == getattr(rule, f.name)
         assert (found.node.name, found.node.primitive) == (rule.node.name, rule.node.primitive)
-    assert source is convolutions or any(rule.twin is not None for rule in recipe.rules)
+    if len(recipe.rules) == 3:
+        assert any(rule.twin is not None for rule in recipe.rules)
+    assert bool(recipe.guards.results) == (len(recipe.rules) == 1)
+
+
+def sizes() -> onnx.ModelProto:
+    """A result that sizes alone decide."""
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Shape", ["x"], ["s"])]
+    of = graph(nodes, [("x", FLOAT, ("n", 64))], [("y", FLOAT, ("n", 64)), ("s", INT, (2,))])
+    return graph_model(of)
 
 
 def products(count: int) -> onnx.ModelProto:

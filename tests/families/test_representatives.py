@@ -1,4 +1,4 @@
-"""Representatives of families that do not fit a device, and families of which there would be many."""
+"""Representatives that do not fit a device, families of which there would be many, and sizes that must be equal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from onnx import helper
 import clgraph
 from clgraph.families.families import Families
 from clgraph.families.notes import NOTE
-from tests.support.graphs import FLOAT
+from tests.support import graphs
+from tests.support.graphs import FLOAT, INT
 from tests.support.open_models import open_model
 
 pytestmark = pytest.mark.opencl
@@ -47,3 +48,21 @@ def test_families_are_bounded_where_every_shape_has_its_own(device: str, monkeyp
         np.testing.assert_array_equal(model.run({"x": x})["y"], np.maximum(x.reshape(-1, 24), 0))
     assert len(made[0]._families) <= 2
     assert len(made[0]._refusals) <= 2
+
+
+def test_equal_sizes_of_inputs_may_have_different_names(device: str) -> None:
+    """Exporters of PyTorch name each input's sizes apart: a graph's nodes, and which graph each one belongs to."""
+    nodes = [
+        helper.make_node("Unsqueeze", ["of", "last"], ["column"]),
+        helper.make_node("Expand", ["column", "columns"], ["places"]),
+        helper.make_node("ScatterElements", ["sums", "places", "x"], ["y"], axis=0, reduction="add"),
+    ]
+    given = {"last": np.array([1]), "columns": np.array([1, 4]), "sums": np.zeros((2, 4), np.float32)}
+    inputs = [("x", FLOAT, ("s77", 4)), ("of", INT, ("s2",))]
+    source = graphs.model(graphs.graph(nodes, inputs, [("y", FLOAT, (2, 4))], **given))
+    model = clgraph.compile(source, device)
+    for n in (2, 9, 40):
+        x = np.arange(4 * n, dtype=np.float32).reshape(n, 4)
+        y = model.run({"x": x, "of": np.arange(n) % 2})["y"]
+        np.testing.assert_array_equal(y, [x[::2].sum(0), x[1::2].sum(0)])
+        assert model.program.notes[NOTE].startswith("bound")

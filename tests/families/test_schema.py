@@ -45,6 +45,14 @@ def test_a_name_is_one_size_only_where_the_shapes_agree() -> None:
     assert all(found.shapes != (("n", 4), ("n", 4)) for found in of(signatures, [(5, 4), (6, 4)]))
 
 
+def test_equal_sizes_of_different_inputs_become_one_whatever_their_names() -> None:
+    signatures = [signature("x", "s77", 16, "h", "w"), signature("batch", "s2")]
+    wide, narrow, *_ = of(signatures, [(4, 16, 9, 9), (4,)])
+    assert wide.shapes == (("s77", 16, "h", "w"), ("s2",))
+    assert narrow.shapes == (("s77", 16, "h", "w"), ("s77",))
+    assert all(len(found.free) > 2 for found in of(signatures, [(4, 16, 9, 9), (5,)]) if "h" in found.free)
+
+
 def test_elements_of_values_are_free_alone_then_with_the_size_that_they_equal() -> None:
     found = of([signature("x", "n", 6), signature("shape", 2)], [(4, 6), (2,)], shape=np.array([4, 1]))
     assert found[0].values[0].elements == ("shape[0]", 1)

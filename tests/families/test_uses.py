@@ -13,8 +13,9 @@ import clgraph
 from clgraph.families.built import Built
 from clgraph.families.candidates import LEADING
 from clgraph.families.uses import Uses
+from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
-from tests.support.graphs import FLOAT, graph, model
+from tests.support.graphs import FLOAT, INT, graph, model
 from tests.support.programs import Net
 
 WEIGHTS = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
@@ -86,6 +87,53 @@ def test_constants_whose_uses_are_all_there_are_bound(device: str) -> None:
     check(scaled(nodes, ["w"]), device, lambda x, z, w, n: [2 * z + 3 * w * n], "bound in")
 
 
+@pytest.mark.opencl
+@pytest.mark.parametrize(("most", "note"), [(1000, "bound in"), (30, "compiled whole")])
+def test_constants_whose_makers_became_one_are_bound_as_long_as_they_are_equal(
+    device: str, most: int, note: str
+) -> None:
+    """As the ones that a network of graphs counts neighbours with, in each layer; *most* ends what is repeated."""
+    nodes = [
+        helper.make_node("Min", ["shape", "most"], ["limited"]),
+        *[helper.make_node("Concat", [name, "columns"], [f"{name}2"], axis=0) for name in ("shape", "limited")],
+        helper.make_node("Expand", ["one", "shape2"], ["ones"]),
+        helper.make_node("Expand", ["one", "limited2"], ["others"]),
+        *[helper.make_node("Concat", ["x", name], [f"x {name}"], axis=0) for name in ("ones", "others")],
+        helper.make_node("Relu", ["x ones"], ["v"]),
+        helper.make_node("Neg", ["x others"], ["w"]),
+    ]
+    more = {"most": np.array([most]), "columns": np.array([16]), "one": np.ones((1, 16), np.float32)}
+    compiled = clgraph.compile(scaled(nodes, ["v", "w"], **more), device, config={"device_class": "cpu"})
+    for n in (5, 20, 40):
+        x = np.random.default_rng(n).standard_normal((n, 16)).astype(np.float32)
+        v, w = compiled.run({"x": x, "z": WEIGHTS}).values()
+        np.testing.assert_array_equal(v, np.concatenate([np.maximum(x, 0), np.ones_like(x)]))
+        np.testing.assert_array_equal(w, -np.concatenate([x, np.ones_like(x)[:most]]))
+    assert note in compiled.program.notes["family"]
+
+
+@pytest.mark.opencl
+def test_results_that_sizes_alone_decide_are_the_members(device: str) -> None:
+    """As the anchors of a detector, masks, and the number of what there is."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["y"]),
+        helper.make_node("Gather", ["shape", "first"], ["n"]),
+        helper.make_node("Range", ["first", "n", "step"], ["places"]),
+        helper.make_node("Cast", ["places"], ["anchors"], to=FLOAT),
+    ]
+    given = {"first": np.array(0), "step": np.array(1)}
+    results = [("y", FLOAT, ("n", 16)), ("shape", INT, (1,)), ("anchors", FLOAT, (None,))]
+    inputs = [("x", FLOAT, ("n", 16))]
+    source = model(graph([helper.make_node("Shape", ["x"], ["shape"], end=1), *nodes], inputs, results, **given))
+    compiled = clgraph.compile(source, device)
+    for n in (5, 40, 3000):
+        found = compiled.run({"x": np.full((n, 16), -1, np.float32)})
+        assert found["y"].shape == (n, 16)
+        np.testing.assert_array_equal(found["shape"], [n])
+        np.testing.assert_array_equal(found["anchors"], np.arange(n, dtype=np.float32))
+        assert "bound in" in compiled.program.notes["family"]
+
+
 def test_uses_are_counted_among_nodes_that_share_origins() -> None:
     net = Net()
     x, c = net.input("x", (16, 16)), net.constant("c", WEIGHTS)
@@ -107,3 +155,20 @@ def test_uses_are_counted_among_nodes_that_share_origins() -> None:
     nodes[0].origin = ("first", "second")
     assert folded((0, "c")) == {"c"}
     assert folded((0, "c"), (0, "c")) == set()
+
+
+def test_a_use_of_values_whose_makers_became_one_goes_by_all_their_names() -> None:
+    net = Net()
+    x, k = net.input("x", (16, 16)), net.input("k", (16, 16))
+    made = [net.add(name, Activation("neg"), k) for name in ("c", "d")]
+    read = [net.add(f"x{i}", Eltwise("add"), x, value) for i, value in enumerate(made)]
+    program = net.program(net.add("y", Eltwise("mul"), *read))
+    nodes = {node.name: node for node in program}
+    nodes["x0"].origin = ("x0", "x1")
+    built = Built.of(program)
+    kept, gone = (nodes[name].output.name for name in ("c", "d"))
+    names = {kept, gone}
+    uses = Uses(built, names, {gone: kept})
+    assert uses.folded(names) == names
+    uses.found(kept, nodes["x0"])
+    assert uses.folded(names) == set()

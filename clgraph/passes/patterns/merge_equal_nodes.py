@@ -31,6 +31,7 @@ class MergeEqualNodes(Pass):
                 continue
             for value, same in zip(node.outputs, kept.outputs, strict=True):
                 program.rewire(value, same)
+                program.merged[value.name] = same.name
             kept.origin = tuple(dict.fromkeys((*kept.origin, *node.origin)))
             program.erase(node)
             gone += 1
