@@ -66,7 +66,9 @@ SIZES = (
 )
 """What members have: 1, sizes of blocks and around them, those of representatives, and where models clamp."""
 MOST_ELEMENTS = 1 << 17
-"""Of all inputs of a member together: what runs in a moment."""
+"""Of all inputs of a member together: what runs in a moment. Twice a model's own may be more: a picture and another."""
+TRIED = 32
+"""Sizes that are drawn for each member: of a picture's batch, hardly one of these fits."""
 WHOLE = "compiled whole: "
 
 
@@ -80,6 +82,7 @@ class Tally:
         bound: Of these, those whose programs were all bound to families.
         identical: Of those, bit for bit the same.
         refused: Members that cannot be compiled either way.
+        without: Models that have no member: they are not read, no size can be opened, or none of those tried fits.
         whole: Why others were compiled whole, by the number of them.
         wrong: What differs by more than rounding explains.
     """
@@ -89,12 +92,13 @@ class Tally:
     bound: int = 0
     identical: int = 0
     refused: int = 0
+    without: int = 0
     whole: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
         """Count what *other* has, too."""
-        for name in ("models", "members", "bound", "identical", "refused"):
+        for name in ("models", "members", "bound", "identical", "refused", "without"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.whole.update(other.whole)
         self.wrong += other.wrong
@@ -102,7 +106,8 @@ class Tally:
     def __str__(self) -> str:
         return (
             f"{self.models} models, {self.members} members: {self.bound} bound ({self.identical} bit for bit), "
-            f"{self.members - self.bound} compiled whole, {len(self.wrong)} wrong; {self.refused} refused either way"
+            f"{self.members - self.bound} compiled whole, {len(self.wrong)} wrong; {self.refused} refused either way; "
+            f"{self.without} models without a member"
         )
 
 
@@ -246,15 +251,16 @@ def opened(topology: Topology, feeds: Feeds, seed: int = 0) -> tuple[Topology, l
 def random_members(
     topology: Topology, groups: Sequence[Sequence[Place]], feeds: Feeds, count: int, seed: int = 0
 ) -> list[Feeds]:
-    """Return feeds of *count* members at most: each group of axes has a random size, integers those of *feeds*."""
+    """Return feeds of *count* members at most: each group of axes has random sizes, once, integers those of *feeds*."""
     return list(_members(topology, groups, feeds, count, random.Random(seed)))
 
 
 def _members(
     topology: Topology, groups: Sequence[Sequence[Place]], feeds: Feeds, count: int, pick: random.Random
 ) -> Iterator[Feeds]:
-    found = 0
-    for _ in range(4 * count):
+    found, seen = 0, set()
+    most = max(MOST_ELEMENTS, 2 * sum(a.size for a in feeds.values()))
+    for _ in range(TRIED * count):
         sizes: dict[Place, int] = {}
         for group in groups:
             n, axis = group[0]
@@ -264,8 +270,11 @@ def _members(
             )
             sizes |= dict.fromkeys(group, new)
         numbers = pick.randrange(1 << 30)
+        if (key := tuple(sizes.values())) in seen:
+            continue
+        seen.add(key)
         # Asked before they are made: a random net's input may be gigabytes.
-        if sum(prod(_shape(n, a, sizes)) for n, a in feeds.items()) > MOST_ELEMENTS:
+        if sum(prod(_shape(n, a, sizes)) for n, a in feeds.items()) > most:
             continue
         made = _resized(feeds, sizes, numbers)
         if _builds(topology, made):
