@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from clgraph.compilation import cache_files, model_cache
 from clgraph.errors import ModelError, ProgramError
 from clgraph.frontend import scope
 from clgraph.frontend.onnx_loader import load_onnx
+from clgraph.runtime import programs
 from tests.support.models import small_model
 from tests.support.onnx_case import one_node
 from tests.support.rounding import bounds, unfolded
@@ -24,13 +26,14 @@ from tools.fuzzing.campaign import COUNTED, Child, Plan, counts, run_campaign, t
 from tools.fuzzing.damage import damaged
 from tools.fuzzing.files import KINDS, Files
 from tools.fuzzing.graphs import graph
-from tools.fuzzing.judging import WRONG, compared, judge, judged, place
+from tools.fuzzing.judging import LIBRARY, WRONG, compared, judge, judged, place
 from tools.fuzzing.making import STEPS
 from tools.fuzzing.mutations import MUTATIONS, mutated
 from tools.fuzzing.operators import operator
 from tools.fuzzing.reduction import reduced
 from tools.fuzzing.seeds import networks
 from tools.fuzzing.single import CASES
+from tools.fuzzing.worker import tell_of_libraries
 
 DATA = small_model().SerializeToString()
 
@@ -179,6 +182,10 @@ PEER_CRASHES = CRASHES.replace("os.abort()", 'print(\'{"phase": "onnxruntime"}\'
 STARTS_SLOWLY = CRASHES.replace("print", "import time; time.sleep(1); print").replace(
     "os.abort()", 'print(\'{"kind": "equal"}\', flush=True)'
 )
+COMPILES_FIRST = CRASHES.replace(
+    "os.abort()",
+    'import time; print(\'{"phase": "library"}\', flush=True); time.sleep(1); print(\'{"kind": "equal"}\', flush=True)',
+)
 NEVER_STARTS = "raise SystemExit(3)"
 
 
@@ -193,11 +200,23 @@ def test_children_that_crash_or_hang_are_noticed_and_ended() -> None:
         child = Child(of, ("-c", program))
         assert child.judge(0)["kind"] == kind
         assert child.process is None
-    child = Child(replace(plan, seconds=0.7), ("-c", STARTS_SLOWLY))
-    assert child.judge(0)["kind"] == "equal"
-    child.end()
+    for program in (STARTS_SLOWLY, COMPILES_FIRST):
+        child = Child(replace(plan, seconds=0.7), ("-c", program))
+        assert child.judge(0)["kind"] == "equal"
+        child.end()
     with pytest.raises(RuntimeError, match="status 3 before any case"):
         Child(plan, ("-c", NEVER_STARTS)).judge(0)
+
+
+def test_a_library_that_is_compiled_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = logging.getLogger(programs.__name__)
+    monkeypatch.setattr(logger, "handlers", [])
+    told: list[str] = []
+    tell_of_libraries(told.append)
+    logger.info("compiling %s for %s, once on this machine", "softmax_rows", "pocl")
+    logger.info("compiling %s for %s, once on this machine", "library rare", "pocl")
+    logger.setLevel(logging.NOTSET)
+    assert told == [LIBRARY]
 
 
 def test_a_campaign_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -15,14 +15,14 @@ from typing import IO, Any
 import numpy as np
 import onnx
 
-from tools.fuzzing.judging import PEER, WRONG
+from tools.fuzzing.judging import LIBRARY, PEER, WRONG
 from tools.fuzzing.reduction import reduced
 from tools.fuzzing.seeds import Seed
 
 ROOT = Path(__file__).resolve().parents[2]
 
 STARTING = 900.0
-"""Seconds until a child's first case at most: it may build kernel libraries, and with others on the machine."""
+"""Seconds until a child's first case, and of one that builds a kernel library, at most: with others on the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ class Child:
 
     Attributes:
         begun: Whether it has come to a case; before that it starts, which takes longer than a case may.
+        phase: What it said last that it does; to build a library, once on a machine, takes longer, too.
     """
 
     plan: Plan
@@ -70,6 +71,7 @@ class Child:
     process: subprocess.Popen[bytes] | None = None
     pending: bytes = field(default=b"", init=False)
     begun: bool = field(default=False, init=False)
+    phase: str = field(default="", init=False)
 
     def judge(self, number: int) -> dict[str, Any]:
         """Return the outcome of case *number*.
@@ -78,7 +80,7 @@ class Child:
             RuntimeError: The child does not start.
         """
         process = self._running()
-        phase = ""
+        self.phase = ""
         assert process.stdin is not None
         try:
             process.stdin.write(f"{number}\n".encode())
@@ -87,18 +89,18 @@ class Child:
                 if "kind" in message:
                     return message
                 self.begun |= "begins" in message
-                phase = message.get("phase", phase)
+                self.phase = message.get("phase", self.phase)
         except BrokenPipeError:
             pass
         except TimeoutError:
             limit = self._limit
             self.end()
-            return _failed(number, "hung", phase, f"no result after {limit:.0f} s")
+            return _failed(number, "hung", self.phase, f"no result after {limit:.0f} s")
         status, begun = process.wait(), self.begun
         self.end()
         if not begun:
             raise RuntimeError(f"the child ends with status {status} before any case: run {' '.join(self.command)}")
-        return _failed(number, "crashed", phase, f"the process ended with status {status}")
+        return _failed(number, "crashed", self.phase, f"the process ended with status {status}")
 
     def end(self) -> None:
         """End the process."""
@@ -112,7 +114,8 @@ class Child:
 
     @property
     def _limit(self) -> float:
-        return self.plan.seconds if self.begun else max(STARTING, self.plan.seconds)
+        quick = self.begun and self.phase != LIBRARY
+        return self.plan.seconds if quick else max(STARTING, self.plan.seconds)
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self.process is None or self.process.poll() is not None:

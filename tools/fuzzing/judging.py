@@ -39,6 +39,8 @@ LEVELS = ("load", "null", "run", "files")
 MOST_ELEMENTS = 1 << 20
 """Inputs of more elements are not made: the case counts as compiled."""
 
+LIBRARY = "library"
+"""What a child says when a library of kernels is compiled, which takes longer than a case."""
 PEER = "onnxruntime"
 """What a child says before it asks ONNX Runtime, which may crash on what is broken."""
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 import resource
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict
 
 import numpy as np
 
+from clgraph.runtime import programs
 from tools.fuzzing.graphs import graph
-from tools.fuzzing.judging import Outcome, judge
+from tools.fuzzing.judging import LIBRARY, Outcome, judge
 from tools.fuzzing.mutations import mutated
 from tools.fuzzing.operators import operator
 from tools.fuzzing.seeds import Seed, networks, seeds
@@ -50,6 +53,7 @@ def main() -> None:
     np.seterr(all="ignore")
     level, device, seed = options["level"], options["device"], int(options["seed"])
     of, made = options["of"], options["of"] in MADE
+    tell_of_libraries(_phase)
     known = networks()[0]
     if level == "files":
         _serve_files(device, seed)
@@ -68,6 +72,19 @@ def main() -> None:
         ):
             outcome = Outcome("damaged", "an unchanged network gives other results than at the start")
         _say({"number": number, "seed": chosen.name, "changes": names, "inputs": len(chosen.feeds), **asdict(outcome)})
+
+
+def tell_of_libraries(told: Callable[[str], None]) -> None:
+    """Call *told* with the phase ``LIBRARY`` when a library of kernels is compiled, which programs log."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.getMessage().startswith("compiling library"):
+                told(LIBRARY)
+
+    logger = logging.getLogger(programs.__name__)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(Handler())
 
 
 def _serve_files(device: str, seed: int) -> None:
