@@ -53,6 +53,13 @@ def test_built_in_functions_of_compilers_stand_behind_a_feature():
         assert "__has_builtin" not in "\n".join(lines), name
 
 
+def test_bounds_of_vectors_of_integers_are_vectors():
+    """Oclgrind, which runs what GPUs may be given, takes a scalar for the first element only."""
+    for name in (*FILES, *HEADERS):
+        for call in re.finditer(r"\b(?:clamp|min|max)\((\(u?(?:char|short|int|long)\d+\))\([^;]*;", read(name)):
+            assert f", {call[1]}" in re.sub(r"\s+", " ", call[0]), f"{name}: {call[0]}"
+
+
 @pytest.fixture(scope="module")
 def compiler(engine):
     """Return an engine whose compiler does not optimise, PoCL's, since what it refuses does not depend on that."""
