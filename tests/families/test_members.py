@@ -279,7 +279,8 @@ def test_members_of_all_models_are_those_of_whole_compilations(
     found = tally_of(source, device, {"device_class": device_class, "precision": precision})
     print(f"{source}: {found}")
     assert not found.wrong
-    assert found.bound > found.members // 2
+    # Most networks of the onnx package reshape to sizes of one picture: those are compiled whole.
+    assert found.bound > found.members // (4 if source == "light" else 2)
     assert source not in ("light", "quantised") or not found.without
 
 
