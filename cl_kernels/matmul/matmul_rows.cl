@@ -3,8 +3,8 @@
 // A ticket is a run of rows by a run of column groups, 64 columns each, of one batch element; tickets of the same part of
 // the rows are neighbours, and of these the ones of the same column groups. b is packed in groups, [n / 64][k][64] with
 // zeros behind the last column, or row-major: then full groups are read where they are, and the last one and a transposed b
-// are packed in scratch first. Up to four rows read a last group that is not transposed where it is; so does one row full
-// groups of which an instance computes fewer columns at once.
+// are packed in scratch first. Up to four rows of one sum read a last group that is not transposed where it is; so does one
+// row full groups of which an instance computes fewer columns at once.
 //
 // a, a_batch, a_row, a_step    floats from one batch element, row, column to the next
 // b, b_batch                   b_group, b_row: from one group, row k to the next;  b_column: from one column to the next
@@ -21,14 +21,16 @@
 // fetched                      packed b that comes from memory: floats of the next group fetched with each k; 0: none
 // dots                         1: b is one column, which lies in one piece, as rows of a do;  0: it is not
 //
-// Error as in micro_matmul.cl; of dots the sums are shorter: depth / 16 products each, then 16 of these and what is left. Post-operations follow on each run of rows; outer and inner batch, row and 16-column vector
-// are n, f, y and x.
+// Error as in micro_matmul.cl; of dots the sums are shorter: depth / 16 products each, then 16 of these and what is left.
+// Post-operations follow on each run of rows; outer and inner batch, row and 16-column vector are n, f, y and x.
 #include "dots.clh"
 #include "pack.clh"
 
 #define FEW_ROWS 4
+#define ONE_SUM 1024  // products that micro_matmul.cl sums in order
 
-// c = a b for one row of a and at most 64 columns of b, which lie side by side: vectors that overlap so that each is in its row.
+// c = a b for one row of a and at most 64 columns of b, which lie side by side: vectors that overlap so that each is in its
+// row. depth <= ONE_SUM
 NOINLINE static void row_by_columns(__global const float* a, const int a_step, __global const float* b, const int b_row,
                                     __global float* c, const int columns, const int depth) {
   if (columns < 16) {
@@ -78,10 +80,12 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
     __global const float* b =
         AT(const float, banks, d->b) + outer * d->b_outer + inner * d->b_batch + (long)g * d->b_group;
     int b_row = d->packed ? 64 : d->b_row;
-    if (!d->packed && d->b_column == 1 && last_row - first_row <= (columns < 64 ? FEW_ROWS : nb < 4)) {
+    const int few = last_row - first_row <= (columns < 64 ? FEW_ROWS : nb < 4) && d->depth <= ONE_SUM;
+    if (!d->packed && d->b_column == 1 && few) {
       __global float* to = c + (long)first_row * d->c_row + g * 64;
       for (int y = first_row; y < last_row; y++)
-        row_by_columns(a + (long)y * d->a_row, d->a_step, b, b_row, to + (long)(y - first_row) * d->c_row, columns, d->depth);
+        row_by_columns(a + (long)y * d->a_row, d->a_step, b, b_row, to + (long)(y - first_row) * d->c_row, columns,
+                       d->depth);
       post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, last_row - first_row, g, columns);
       continue;
     }
@@ -108,3 +112,4 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
   }
 }
 #undef FEW_ROWS
+#undef ONE_SUM

@@ -70,7 +70,7 @@ EXACT = {
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""
 OTHER = {
     "cached_attention", "col2im", "cumulative_product", "grid_sample", "image_planes", "recurrent_steps", "rotation",
-    "scatter_elements", "scatter_nd", "strassen_weights", "winograd_weights",
+    "scatter_elements", "scatter_nd", "strassen_weights", "tree_classifier", "tree_ensemble", "winograd_weights",
 }  # fmt: skip
 """Kinds whose own tests have the bounds: of run-time lengths, of a product, of places, of bytes, of a recurrence, of
 two products, of sums of few updates, of those that windows overlap in, and of sums in double."""
@@ -87,8 +87,8 @@ ROUNDED = {"convolution.bf16_pairs", "matmul.bf16_pairs"}
 MIXED = {"pooling.planes", "resize.elements", "resize.rows", "roi_align.rows"}
 """What mixes a few elements by weights: the tests of their operators have the bounds."""
 
-DOUBLES = {"layer_normalization.doubles", "matmul.doubles", "softmax.doubles"}
-"""Tiles of doubles alone: their own tests count each rounding."""
+TYPED = {"layer_normalization.doubles", "layer_normalization.halves", "matmul.doubles", "softmax.doubles"}
+"""Tiles of doubles or halves alone: their own tests count each rounding."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ CASES = {
 
 def test_every_tile_that_adds_up_has_a_case() -> None:
     own = [i for i in IMPLEMENTATIONS.values() if i.__module__.startswith("clgraph.implementations.cpu.")]
-    assert {i.name for i in own if i.primitive.kind not in EXACT | OTHER} - SAME - ROUNDED - MIXED - DOUBLES == {
+    assert {i.name for i in own if i.primitive.kind not in EXACT | OTHER} - SAME - ROUNDED - MIXED - TYPED == {
         c.implementation.name for c in CASES.values()
     }
 
