@@ -4,5 +4,8 @@ NOTE = "family"
 """The note of a program that says which family it is bound to, or why to none: what reports look for."""
 BOUND = "bound in "
 """How it begins where the program is bound to one."""
-TAKEN = ("widen_floats", "keep_weights_packed", "use_integers", "compress_weights", "convert_precision")
-"""The passes whose notes are about element types and weights: they hold for every member as for the representative."""
+TAKEN = ("widen_floats", "keep_weights_packed", "partition", "use_integers", "compress_weights", "convert_precision")
+"""The passes whose notes hold for every member as for the representative: about element types, weights and devices.
+
+Sizes in them are the representative's.
+"""
