@@ -126,6 +126,12 @@ class Implementation(ABC, Generic[P]):
         return cls.limits(q)
 
     @classmethod
+    @final
+    def is_denied(cls, denied: frozenset[str]) -> bool:
+        """Whether *denied*, names and tags of implementations, has its name or one of its tags."""
+        return cls.name in denied or not cls.tags.isdisjoint(denied)
+
+    @classmethod
     def limits(cls, q: Query[P]) -> str | None:
         """Refuse what :class:`Serves` cannot express: shapes, attributes, formats. Names no other implementation."""
         return None
@@ -230,11 +236,6 @@ DIGITS = "digits"
 """The tag of products that read floats as fixed-point numbers: the option ``quantised_products`` denies them."""
 ORDERED_F32 = "ordered_f32"
 """The tag of matrix products that add up in float, in the order of k."""
-
-
-def tagged(tag: str) -> frozenset[str]:
-    """Return the names of all implementations with *tag*."""
-    return frozenset(found.name for found in IMPLEMENTATIONS.values() if tag in found.tags)
 
 
 def implements(
