@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, ClassVar, Generic, TypeVar, final
 
@@ -179,7 +178,7 @@ class Implementation(ABC, Generic[P]):
         The number of workers that the user asks for changes no choice, and with it no bit of a result.
         """
         device = q.device.whole
-        return cls.predicted(q if device is q.device else replace(q, device=device))
+        return cls.predicted(q if device is q.device else q.on(device))
 
     @classmethod
     @final
