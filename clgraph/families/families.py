@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import textwrap
 import threading
 import time
@@ -99,16 +98,14 @@ class Families:
     def find(self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile) -> Family:
         """Return the family of *shapes*, made where there is none yet; raises as :meth:`bind`."""
         reasons = []
-        build = functools.cache(partial(topology.build, dict(zip(topology.inputs, shapes, strict=True)), known))
         for schema in schemas(list(topology.inputs.values()), shapes, known):
             if schema not in self._families and schema not in self._refusals:
                 try:
                     self._make(topology, schema, run)
                 except UnknownValueError:
-                    build()  # which input is to be known is told by the shapes asked for: a candidate's are other ones
+                    # A candidate's inputs may be too large for values: which are to be known, these shapes tell.
+                    topology.build(dict(zip(topology.inputs, shapes, strict=True)), known)
                     raise
-                if schema in self._refusals:
-                    build()  # what is wrong with the shapes themselves is said before another schema is tried
             if schema in self._families:
                 self._families.move_to_end(schema)
                 return self._read(schema)
