@@ -157,7 +157,6 @@ class Families:
         # Imported where one is made: a process that has them out of a file needs none of it.
         from clgraph.families.making import make_family
 
-        self.made += 1
         try:
             self._families[schema] = make_family(topology, schema, self.context, run)
         except (UnknownValueError, DeviceError):
@@ -167,6 +166,7 @@ class Families:
             # Whatever is wrong with the member, too, is said when it is compiled whole.
             _log.info("no family of %s: %s", schema, error)
             self._refusals[schema] = str(error)
+        self.made += 1
         while len(self._families) > MOST_FAMILIES:
             self._families.popitem(last=False)
         while len(self._refusals) > MOST_REFUSALS:
