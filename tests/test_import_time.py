@@ -23,6 +23,23 @@ def test_what_a_start_out_of_the_model_cache_imports_loads_no_openssl() -> None:
     assert told.strip() == "False"
 
 
+def test_what_options_and_families_deny_is_not_looked_for_among_all_implementations() -> None:
+    code = """
+import sys
+from clgraph.compilation.context import context_of, for_families
+from clgraph.graph.topology import Topology
+from clgraph.selector.query import DeviceInfo
+from clgraph.settings import Settings
+topology = Topology()
+topology.input("x", ("n", "h"))
+context = context_of({"": DeviceInfo()}, Settings(device="host", winograd=False, quantised_products="exact"))
+denied = for_families(context, topology).denied
+print(sorted(denied), [name for name in sys.modules if name.startswith("clgraph.implementations.")])
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == "['digits', 'some_maps', 'winograd'] []"
+
+
 def test_importing_clgraph_takes_less_than_its_budget() -> None:
     command = [sys.executable, "-X", "importtime", "-c", "import clgraph"]
     times = []

@@ -9,7 +9,7 @@ from clgraph.engines.opening import placement_of
 from clgraph.engines.records import is_dry
 from clgraph.graph.topology import Topology
 from clgraph.passes.base import Build, Context, Execute
-from clgraph.selector.implementation import DIGITS, SOME_MAPS, WINOGRAD, tagged
+from clgraph.selector.implementation import DIGITS, SOME_MAPS, WINOGRAD
 from clgraph.selector.query import BFLOATS, DeviceInfo
 from clgraph.settings import PRODUCT_PRECISIONS, Settings
 
@@ -35,9 +35,9 @@ def context_of(
 
 
 def _denied(options: Settings) -> frozenset[str]:
-    """Return the implementations whose rounding *options* do not allow."""
-    tags = (WINOGRAD,) * (not options.winograd) + (DIGITS,) * (options.quantised_products == "exact")
-    return frozenset().union(*(tagged(tag) for tag in tags))
+    """Return the tags of implementations whose rounding *options* do not allow."""
+    tags = {WINOGRAD: not options.winograd, DIGITS: options.quantised_products == "exact"}
+    return frozenset(tag for tag, denied in tags.items() if denied)
 
 
 def for_families(context: Context, topology: Topology) -> Context:
@@ -48,7 +48,7 @@ def for_families(context: Context, topology: Topology) -> Context:
     """
     shapes = [s.shape for s in topology.inputs.values() if not s.host_type]
     fixed = all(shape is not None and all(isinstance(d, int) for d in shape[1:]) for shape in shapes)
-    denied = context.denied if fixed else context.denied | tagged(SOME_MAPS)
+    denied = context.denied if fixed else context.denied | {SOME_MAPS}
     return replace(context, op_types=topology.op_types, split_batch=False, denied=denied)
 
 

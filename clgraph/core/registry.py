@@ -112,9 +112,9 @@ class Registry(Generic[K, V]):
 
     def of(self, group: str, part: str | None = None) -> tuple[V, ...]:
         """Return the entries of one group, in order of their keys; those of one part, or all."""
-        entries = self._filled(group, part)
         count, found = self._groups.get((group, part), (-1, ()))
-        if count != len(entries):
+        if count != len(self._entries):
+            entries = self._filled(group, part)
             members = [(key, entry) for key, entry in tuple(entries.items()) if self._group(key, entry) == group]
             here = [(key, entry) for key, entry in members if part is None or self._part(entry, part)]
             found = tuple(entry for _, entry in sorted(here, key=lambda item: str(item[0])))

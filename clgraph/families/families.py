@@ -98,14 +98,14 @@ class Families:
     def find(self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile) -> Family:
         """Return the family of *shapes*, made where there is none yet; raises as :meth:`bind`."""
         reasons = []
-        built = False
         for schema in schemas(list(topology.inputs.values()), shapes, known):
             if schema not in self._families and schema not in self._refusals:
-                if not built:
-                    # What decides sizes is found out where nothing else can be wrong.
+                try:
+                    self._make(topology, schema, run)
+                except UnknownValueError:
+                    # A candidate's inputs may be too large for values: which are to be known, these shapes tell.
                     topology.build(dict(zip(topology.inputs, shapes, strict=True)), known)
-                    built = True
-                self._make(topology, schema, run)
+                    raise
             if schema in self._families:
                 self._families.move_to_end(schema)
                 return self._read(schema)
@@ -157,7 +157,6 @@ class Families:
         # Imported where one is made: a process that has them out of a file needs none of it.
         from clgraph.families.making import make_family
 
-        self.made += 1
         try:
             self._families[schema] = make_family(topology, schema, self.context, run)
         except (UnknownValueError, DeviceError):
@@ -167,6 +166,7 @@ class Families:
             # Whatever is wrong with the member, too, is said when it is compiled whole.
             _log.info("no family of %s: %s", schema, error)
             self._refusals[schema] = str(error)
+        self.made += 1
         while len(self._families) > MOST_FAMILIES:
             self._families.popitem(last=False)
         while len(self._refusals) > MOST_REFUSALS:

@@ -48,7 +48,7 @@ class Context:
         budgets: What devices of ``free`` may be filled to, in their order; ``None`` where time decides.
         op_types: The ONNX operator type of every node of the model, by name.
         out_of_order: Whether the queue may run independent nodes at the same time.
-        forced: Implementation by node name; ``denied``: implementations that must not be chosen.
+        forced: Implementation by node name; ``denied``: names and tags of those that must not be chosen.
         split_batch: Whether a batch may be computed in slices.
         precision: Of what operators read and write: ``f32`` (``tf32x3``, ``f16x3`` too), ``f16`` or ``auto``;
             ``keep_f32``: patterns of the names of nodes that stay float32.

@@ -138,17 +138,20 @@ def _proposals(
 ) -> tuple[Proposal, ...]:
     found: list[Proposal] = []
     of_traits = refused(among, q.traits)
-    for candidate in among:
-        if candidate in of_traits or candidate.name in denied or (forced is not None and candidate.name != forced):
+    special: set[Query[Any]] = set()
+    for candidate in sorted(among, key=lambda c: c.general):
+        if candidate in of_traits or candidate.is_denied(denied) or (forced is not None and candidate.name != forced):
             continue
         for laid_out in _as_preferred(candidate, q):
             measured = laid_out.measured.get(candidate.name)
+            if measured is None and candidate.general and laid_out in special:
+                continue
             seconds = candidate.estimate(laid_out) if measured is None else measured
             if not math.isinf(seconds):
                 found.append(Proposal(candidate, laid_out, seconds, measured is not None))
-    special = {p.query for p in found if not p.implementation.general}
-    kept = [p for p in found if not p.implementation.general or p.tuned or p.query not in special]
-    return tuple(sorted(kept, key=lambda p: (p.seconds, p.implementation.name)))
+                if not candidate.general:
+                    special.add(laid_out)
+    return tuple(sorted(found, key=lambda p: (p.seconds, p.implementation.name)))
 
 
 def refusals_of(context: Context, q: Query[Any]) -> str:
@@ -158,14 +161,14 @@ def refusals_of(context: Context, q: Query[Any]) -> str:
         if candidate.general:
             continue
         laid_out = [with_formats(plain_query(q), f.inputs, f.outputs) for f in candidate.formats(q)] or [q]
-        reason = "denied by an option" if candidate.name in context.denied else candidate.refusal(laid_out[0])
+        reason = "denied by an option" if candidate.is_denied(context.denied) else candidate.refusal(laid_out[0])
         reasons.append(f"{candidate.name} {reason}")
     return "; ".join(reasons)
 
 
 def unserved(context: Context, node: Node, query: Query[Any]) -> str | None:
     """Say why no implementation serves *query* in any formats, or return ``None``."""
-    general = (c for c in candidates(query) if c.general and c.name not in context.denied)
+    general = (c for c in candidates(query) if c.general and not c.is_denied(context.denied))
     if any(c.refusal(query) is None for c in general) or proposals(context, node, query):
         return None
     try:

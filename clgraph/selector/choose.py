@@ -140,7 +140,7 @@ def candidates(q: Query[Any]) -> tuple[type[Implementation[Any]], ...]:
 
 
 def choose(q: Query[Any], *, forced: str | None = None, denied: frozenset[str] = frozenset()) -> Choice:
-    """Pick the implementation for *q*: forced by name, else the fastest measured or estimated.
+    """Pick the implementation for *q*: forced by name, else the fastest measured or estimated; *denied* as a context's.
 
     What was tuned counts by its measurement, other special ones by their estimate, general ones only without both.
 
@@ -162,7 +162,7 @@ def _choose(
     able: list[type[Implementation[Any]]] = []
     of_traits = refused(among, q.traits)
     for candidate in among:
-        if candidate.name in denied:
+        if candidate.is_denied(denied):
             reason: str | None = "denied by an option"
         else:
             reason = of_traits.get(candidate) or candidate.sizes_refusal(q)

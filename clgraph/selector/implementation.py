@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, ClassVar, Generic, TypeVar, final
 
@@ -126,6 +125,12 @@ class Implementation(ABC, Generic[P]):
         return cls.limits(q)
 
     @classmethod
+    @final
+    def is_denied(cls, denied: frozenset[str]) -> bool:
+        """Whether *denied*, names and tags of implementations, has its name or one of its tags."""
+        return cls.name in denied or not cls.tags.isdisjoint(denied)
+
+    @classmethod
     def limits(cls, q: Query[P]) -> str | None:
         """Refuse what :class:`Serves` cannot express: shapes, attributes, formats. Names no other implementation."""
         return None
@@ -173,7 +178,7 @@ class Implementation(ABC, Generic[P]):
         The number of workers that the user asks for changes no choice, and with it no bit of a result.
         """
         device = q.device.whole
-        return cls.predicted(q if device is q.device else replace(q, device=device))
+        return cls.predicted(q if device is q.device else q.on(device))
 
     @classmethod
     @final
@@ -230,11 +235,6 @@ DIGITS = "digits"
 """The tag of products that read floats as fixed-point numbers: the option ``quantised_products`` denies them."""
 ORDERED_F32 = "ordered_f32"
 """The tag of matrix products that add up in float, in the order of k."""
-
-
-def tagged(tag: str) -> frozenset[str]:
-    """Return the names of all implementations with *tag*."""
-    return frozenset(found.name for found in IMPLEMENTATIONS.values() if tag in found.tags)
 
 
 def implements(

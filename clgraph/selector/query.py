@@ -196,6 +196,10 @@ class Query(Remembering, Generic[P]):
         """Return the same problem on other layouts."""
         return Query(self.primitive, inputs, outputs, self.device, self.arity, self.fused, self.constant)
 
+    def on(self, device: DeviceInfo) -> Query[P]:
+        """Return the same problem on another device."""
+        return Query(self.primitive, self.inputs, self.outputs, device, self.arity, self.fused, self.constant)
+
     def __str__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))
         fused = "".join(f" + {f.primitive}" for f in self.fused)

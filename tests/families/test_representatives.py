@@ -9,6 +9,7 @@ from onnx import helper
 import clgraph
 from clgraph.families.families import Families
 from clgraph.families.notes import NOTE
+from clgraph.graph.topology import Topology
 from tests.support import graphs
 from tests.support.graphs import FLOAT, INT
 from tests.support.open_models import open_model
@@ -31,6 +32,22 @@ def test_a_representative_that_no_device_holds_gives_way_to_a_smaller_one(device
     largest = float(np.abs(weights).sum(axis=(0, 2, 3, 4)).max() * np.abs(x).max())
     np.testing.assert_allclose(model.run({"x": x, "w": weights})["y"], whole, rtol=0, atol=2 * 54 * 2.0**-24 * largest)
     assert model.program.notes[NOTE].startswith("bound")
+
+
+def test_what_is_asked_for_is_built_only_where_there_is_no_family(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[object] = []
+    original = Topology.build
+    monkeypatch.setattr(
+        Topology, "build", lambda self, shapes, *given: (built.append(shapes), original(self, shapes, *given))[1]
+    )
+    asked = {"x": (2, 3)}
+    for to, family in (([-1], True), ([6], False)):
+        nodes = [helper.make_node("Reshape", ["x", "to"], ["y"])]
+        model = clgraph.compile(open_model(nodes, {"x": (FLOAT, ("n", "m"))}, {"to": np.array(to)}), device)
+        built.clear()
+        model.run({"x": np.zeros((2, 3), np.float32)})
+        assert built
+        assert (asked not in built) == family
 
 
 def test_families_are_bounded_where_every_shape_has_its_own(device: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,6 +143,19 @@ def test_a_denied_implementation_is_not_chosen() -> None:
     assert choice.refusals["choose_probe.fast"] == "denied by an option"
 
 
+def test_a_denied_tag_denies_what_has_it() -> None:
+    @implements(Probe, name="choose_probe.rough", serves=Serves(dtypes=frozenset({DType.F32})), tags={"rough"})
+    class Rough(IMPLEMENTATIONS["choose_probe.fast"]):
+        @classmethod
+        def cost(cls, q: Query[Probe]) -> float:
+            return 1e-8
+
+    assert choose(QUERY).name == "choose_probe.rough"
+    choice = choose(QUERY, denied=frozenset({"rough", "choose_probe.slow"}))
+    assert choice.name == "choose_probe.fast"
+    assert choice.refusals == dict.fromkeys(("choose_probe.rough", "choose_probe.slow"), "denied by an option")
+
+
 def test_the_host_runs_the_reference() -> None:
     assert choose(replace(QUERY, device=DeviceInfo("host", "host"))).implementation.name == "host.reference"
 

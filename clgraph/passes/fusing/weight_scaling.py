@@ -43,6 +43,9 @@ class Scaling:
         return all(bool(np.all(np.abs(part) <= FLOAT_MAX)) for part in (self.scale, self.shift))
 
 
+_NOTHING = Scaling(np.ones(0), np.zeros(0))
+
+
 def channel_axis(node: Node) -> int | None:
     """Return the axis of the result that output channels lie on, or ``None`` for operators without weights.
 
@@ -59,11 +62,11 @@ def followers(program: Program, node: Node) -> tuple[list[Node], Scaling]:
     """Return the longest chain behind *node* that only scales and shifts its channels, and what it does in all."""
     axis = channel_axis(node)
     chain: list[Node] = []
-    channels = node.output.layout.shape[axis] if axis is not None else 0
-    total = Scaling(np.ones(channels), np.zeros(channels))
-    if axis is None or node.fused or not has_plain_weights(node):
-        return chain, total
     value = node.output
+    if axis is None or node.fused or not value.has_one_use or not has_plain_weights(node):
+        return chain, _NOTHING
+    channels = value.layout.shape[axis]
+    total = Scaling(np.ones(channels), np.zeros(channels))
     while value.has_one_use and not program.is_output(value):
         reader, slot = next(iter(value.uses))
         step = _step(reader, slot, total, axis)
