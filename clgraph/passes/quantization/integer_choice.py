@@ -136,6 +136,11 @@ def _narrow(context: Context, device: DeviceInfo) -> bool:
     return device.kind == "gpu" if context.precision == "auto" else context.precision == "f16" and device.kind != "cpu"
 
 
+def _begin(device: DeviceInfo) -> float:
+    """Return what another step takes to begin: on CPUs it is a tile step among others, elsewhere a launch."""
+    return device.costs.step_seconds if device.kind == "cpu" else device.launch_seconds
+
+
 def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidate], makers: Makers) -> set[Node]:
     """Return the products whose computation from integers makes the time of all, and of what stands around, least."""
     index = {node: i for i, node in enumerate(found)}
@@ -145,7 +150,7 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
         readers = [n for n in found if found[n].product.x is x]
         device, source = context.device(readers[0]), x.producer.inputs[0] if rounds(x) and x.producer else None
         seconds = x.layout.count / (BANDWIDTH * device.bytes_per_second)
-        between = device.launch_seconds + (3 if _narrow(context, device) else 5) * seconds
+        between = _begin(device) + (3 if _narrow(context, device) else 5) * seconds
         others = [
             n for n in x.readers if not (n in found or n in makers.moved or isinstance(n.primitive, Eltwise | OnSteps))
         ]
