@@ -31,6 +31,11 @@ from clgraph.passes.selection import proposals
 from clgraph.selector.query import Query
 
 
+_BEHIND, _VECTOR = 3.0, 16
+"""Operations on each vector of the result, the scale, the bias and the range, which products of floats take one by one
+from a list, products of bytes in registers. An estimate."""
+
+
 @frozen
 class _Bytes:
     """Bytes, and which of them stands for 0."""
@@ -76,9 +81,10 @@ def _fastest(context: Context, found: WholeProduct) -> Primitive | None:
     floats = [proposals(context, n) for n in found.nodes]
     # What is rounded is written and read in any case, as floats or as bytes.
     moved = 2 * 3 * found.rounded.layout.count / (BANDWIDTH * device.bytes_per_second)
+    behind = _BEHIND * device.costs.unit("copy.vector") * found.nodes[-1].output.layout.count / _VECTOR / device.workers
     if None in byte_ways or not all(floats):
         return None
-    takes: dict[Primitive | None, float] = {None: sum(f[0].seconds for f in floats) + moved}
+    takes: dict[Primitive | None, float] = {None: sum(f[0].seconds for f in floats) + moved + behind}
     takes[found.primitive] = sum(s for s in byte_ways if s is not None)
     if found.whole is not None and "vnni" not in device.features:
         layouts = (found.rounded.layout, Layout(DType.F32, found.weights.shape))
@@ -86,7 +92,7 @@ def _fastest(context: Context, found: WholeProduct) -> Primitive | None:
         whole = proposals(context, node, asked)
         if whole and whole[0].implementation is not floats[0][0].implementation:
             widened = _widened_seconds(context, found)
-            takes[found.whole] = whole[0].seconds + (moved if widened is None else widened)
+            takes[found.whole] = whole[0].seconds + (moved if widened is None else widened) + behind
     return min(takes, key=lambda way: takes[way])
 
 
