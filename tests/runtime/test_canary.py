@@ -299,7 +299,9 @@ def test_measured_rates_take_the_place_of_the_classs():
     assert gpu.costs.units == shipped("nvidia").units
 
 
-@pytest.mark.parametrize("more", [{}, {"cached": 3e10, "amx_products": 6.5, "byte_products": 1.7}], ids=["without", "with"])
+@pytest.mark.parametrize(
+    "more", [{}, {"cached": 3e10, "amx_products": 6.5, "byte_products": 1.7}], ids=["without", "with"]
+)
 def test_rates_come_back_from_json_with_and_without_what_not_every_cpu_has(more):
     rates = Rates(1e11, ((1, 1e10), (2, 1.8e10)), 0.9, 1.2, **more)
     assert Rates.from_data(json.loads(json.dumps(asdict(rates)))) == rates

@@ -23,17 +23,16 @@ from clgraph.passes.quantization.integer_products import (
     BANDWIDTH,
     Quantized,
     byte_type,
+    listed_seconds,
 )
-from clgraph.passes.quantization.saturation import times_longer
+from clgraph.passes.quantization.saturation import with_saturation
 from clgraph.passes.quantization.whole_products import Given, WholeProduct, whole_product
 from clgraph.passes.rewriting import apart, substitute
 from clgraph.passes.selection import proposals
 from clgraph.selector.query import Query
 
-
-_BEHIND, _VECTOR = 3.0, 16
-"""Operations on each vector of the result, the scale, the bias and the range, which products of floats take one by one
-from a list, products of bytes in registers. An estimate."""
+_BEHIND = 3
+"""Operations behind a product: the scale, the bias and the range. Bytes' take them in registers."""
 
 
 @frozen
@@ -81,7 +80,7 @@ def _fastest(context: Context, found: WholeProduct) -> Primitive | None:
     floats = [proposals(context, n) for n in found.nodes]
     # What is rounded is written and read in any case, as floats or as bytes.
     moved = 2 * 3 * found.rounded.layout.count / (BANDWIDTH * device.bytes_per_second)
-    behind = _BEHIND * device.costs.unit("copy.vector") * found.nodes[-1].output.layout.count / _VECTOR / device.workers
+    behind = listed_seconds(device, found.nodes[-1].output.layout, _BEHIND)
     if None in byte_ways or not all(floats):
         return None
     takes: dict[Primitive | None, float] = {None: sum(f[0].seconds for f in floats) + moved + behind}
@@ -115,7 +114,7 @@ def _seconds(context: Context, found: WholeProduct, weights: Array) -> float | N
     made, device = found.primitive.infer(inputs), context.device(node)
     q = Query[Primitive](found.primitive, inputs, made, device, len(inputs), constant=frozenset({1, 2, 3, 4}))
     seconds = next((p.seconds for p in proposals(context, node, q) if not p.implementation.general), None)
-    return None if seconds is None else seconds * times_longer(device, found.primitive, weights)
+    return None if seconds is None else with_saturation(device, found.primitive, weights, seconds)
 
 
 def _rewrite(
