@@ -30,8 +30,8 @@ _HALVES = 2.0
 _STAGE = 2.0
 """Multiply-adds that copying a vector of the input takes."""
 _NO_LATENCY = 0.7
-"""Share of the estimate of floats, whose blocks of 6 accumulators wait for each sum, that blocks of words take, whose sums
-are ready after a cycle. Zen 5 with kernels for AVX2."""
+"""Share of the estimate of floats, whose blocks of 6 accumulators wait for each sum, that blocks of words take: their
+sums are ready after a cycle. Zen 5 with kernels for AVX2."""
 _LOOKED_AT = 1 / 16
 """Bytes of weights for one of the input, above which tickets without VNNI are of output channels. An estimate."""
 
