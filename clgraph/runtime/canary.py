@@ -46,6 +46,7 @@ _FILES = (
     "canary/canary_vbmi.cl",
     "canary/canary_amx_bf16.cl",
     "canary/canary_amx_bf16_products.cl",
+    "canary/canary_byte_products.cl",
 )
 
 
@@ -165,7 +166,7 @@ def _read(path: Path, key: str) -> dict[str, Any] | None:
         if not found["why"]:
             rates = Rates.from_data(found)
             numbers = (rates.worker_flops, rates.bf16_products, rates.fetching, *chain(*rates.bandwidths))
-            numbers += tuple(r for r in (rates.cached, rates.amx_products) if r is not None)
+            numbers += tuple(r for r in (rates.cached, rates.amx_products, rates.byte_products) if r is not None)
             return found if min(numbers) > 0 else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

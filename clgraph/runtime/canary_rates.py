@@ -44,6 +44,9 @@ def measure(canary: Canary) -> dict[str, Any]:
         found["cached"] = _cached(canary, values)
     if canary.fetches:
         found["fetching"] = _fetching(canary, values)
+    if canary.pairs_bytes:
+        words = _side_by_side(lambda: canary.run("byte_products", groups, held, np.int32(rounds)))
+        found["byte_products"] = 4.0 * seconds / max(words, 1e-3 * seconds)
     if "bf16" in canary.further:
         # A round of pairs takes one to four times as long as one of floats.
         fewer = max(1, rounds // 4)

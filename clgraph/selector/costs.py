@@ -17,6 +17,7 @@ _SHIPPED = Path(__file__).parents[1] / "data" / "costs"
 _BF16_PRODUCTS = 2.0
 """What ``vdpbf16ps`` gains where nothing was measured."""
 _AMX_PRODUCTS = 13.0
+_BYTE_PRODUCTS = 1.3
 """The same of ``tdpbf16ps``."""
 
 
@@ -32,6 +33,8 @@ class Rates:
             where that is left to the core; 1 where it was not measured.
         cached: Bytes a second that a worker reads from a cache that all share; ``None`` where it was not measured.
         amx_products: Multiply-adds of bfloat16 by tile registers in the time of one of float32; ``None`` likewise.
+        byte_products: Multiply-adds of bytes in the time of one of float32 by ``vpmaddubsw``, where the CPU has no
+            ``vpdpbusd``; ``None`` likewise.
     """
 
     worker_flops: float
@@ -40,14 +43,15 @@ class Rates:
     fetching: float = 1.0
     cached: float | None = None
     amx_products: float | None = None
+    byte_products: float | None = None
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Rates:
         """Return the rates that JSON holds; raises ``KeyError``, ``TypeError``, ``ValueError`` where it holds none."""
         bandwidths = tuple((int(workers), float(rate)) for workers, rate in data["bandwidths"])
         pairs, fetching = float(data.get("bf16_products", _BF16_PRODUCTS)), float(data.get("fetching", 1.0))
-        cached, tiles = (None if data.get(x) is None else float(data[x]) for x in ("cached", "amx_products"))
-        return Rates(float(data["worker_flops"]), bandwidths, pairs, fetching, cached, tiles)
+        further = (None if data.get(x) is None else float(data[x]) for x in ("cached", "amx_products", "byte_products"))
+        return Rates(float(data["worker_flops"]), bandwidths, pairs, fetching, *further)
 
     def bandwidth(self, workers: int) -> float:
         """Return the bytes a second of *workers*: of the largest measured number that is not larger."""
@@ -74,6 +78,8 @@ class CostModel:
         bf16_products: Multiply-adds of bfloat16 in the time of one of float32, on CPUs that have ``vdpbf16ps``: 2 on
             Zen 4 and 5, half of one on Sapphire Rapids.
         amx_products: The same by the tile registers of CPUs that have AMX.
+        byte_products: Multiply-adds of bytes in the time of one of float32 by ``vpmaddubsw`` and ``vpmaddwd``, on CPUs
+            without VNNI: 1.3 on Emerald Rapids, 2 on Zen 5.
         general_compute, general_traffic: The shares of the peaks that general kernels reach.
         units: What one piece of work of a tile function takes one worker, by name; what a piece is, its cost says.
         scales: Measured by estimated time beyond a step's begin, by implementation; 1 for those not named.
@@ -95,6 +101,7 @@ class CostModel:
     tickets: int = 8
     bf16_products: float = _BF16_PRODUCTS
     amx_products: float = _AMX_PRODUCTS
+    byte_products: float = _BYTE_PRODUCTS
     general_compute: float
     general_traffic: float
     units: Mapping[str, float] = field(default_factory=dict)
@@ -146,6 +153,8 @@ class CostModel:
             changes["cache_bytes_per_second"] = self.cache_bytes_per_second * faster
         if rates.amx_products is not None:
             changes["amx_products"] = rates.amx_products
+        if rates.byte_products is not None:
+            changes["byte_products"] = rates.byte_products
         if rates.cached is not None:
             changes["shared_bytes_per_second"] = rates.cached
         return replace(self, origin="shipped, rates measured", flops_a_cycle=None, bytes_a_flop=None, **changes)

@@ -130,6 +130,8 @@ def test_every_record_that_the_cpu_executes_computes_rightly_and_is_measured(rec
     # What has not been measured is 2; CPUs have made 0.49 (Sapphire Rapids) to 2.
     measured = found.rates.bf16_products
     assert 0.2 < measured < 2.6 and measured != 2.0 if "bf16" in record.features else measured == 2.0
+    words = found.rates.byte_products
+    assert 0.5 < words < 4 if {"byte_pairs", "vnni"} & record.features == {"byte_pairs"} else words is None
     # What has not been measured is 1; a line costs at most three instead of one, and gains what memory takes in it.
     assert 0.2 < found.rates.fetching < 5
     assert found.rates.fetching != 1.0
@@ -289,13 +291,17 @@ def test_measured_rates_take_the_place_of_the_classs():
     costs = DeviceInfo(name="pocl:0", workers=2, rates=cached).costs
     assert (costs.shared_bytes_per_second, costs.cache_bytes_per_second) == (3e10, measured.cache_bytes_per_second)
     assert measured.shared_bytes_per_second is None
+    assert measured.byte_products == plain.byte_products
+    assert DeviceInfo(name="pocl:0", workers=2, rates=replace(cached, byte_products=1.9)).costs.byte_products == 1.9
     gpu = DeviceInfo(name="nvidia:0", kind="gpu", vendor="NVIDIA", simd=1, rates=Rates(4e11, ((132, 4e12),)))
     assert gpu.costs.flops(132, 1.9) == 132 * 4e11
     assert gpu.costs.bandwidth(1.0) == 4e12
     assert gpu.costs.units == shipped("nvidia").units
 
 
-@pytest.mark.parametrize("more", [{}, {"cached": 3e10, "amx_products": 6.5}], ids=["without", "with"])
+@pytest.mark.parametrize(
+    "more", [{}, {"cached": 3e10, "amx_products": 6.5, "byte_products": 1.7}], ids=["without", "with"]
+)
 def test_rates_come_back_from_json_with_and_without_what_not_every_cpu_has(more):
     rates = Rates(1e11, ((1, 1e10), (2, 1.8e10)), 0.9, 1.2, **more)
     assert Rates.from_data(json.loads(json.dumps(asdict(rates)))) == rates

@@ -29,9 +29,9 @@ _HALVES = 2.0
 """How many times that are where a vector is two registers."""
 _STAGE = 2.0
 """Multiply-adds that copying a vector of the input takes."""
-_WORD = {16: 3.1, 8: 2.85}
-"""Multiply-adds of floats in whose time four channels are multiplied without VNNI, by SIMD width: three instructions.
-Emerald Rapids, of 960 channels."""
+_NO_LATENCY = 0.7
+"""Share of the estimate of floats, whose blocks of 6 accumulators wait for each sum, that blocks of words take: their
+sums are ready after a cycle. Zen 5 with kernels for AVX2."""
 _LOOKED_AT = 1 / 16
 """Bytes of weights for one of the input, above which tickets without VNNI are of output channels. An estimate."""
 
@@ -117,7 +117,8 @@ def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
     ends = _ENDS.get(end.mode, _LONGER) if isinstance(end, End) else _LONGER
     ends += _LISTED * len(listed_of(q, end)) if isinstance(end, End) else 0.0
     ends *= 1.0 if q.device.simd >= LANES else _HALVES
-    each = 1.0 if vnni else _WORD[16 if q.device.simd >= 16 else 8]
+    each = 1.0 if vnni else 4.0 / q.device.costs.byte_products
+    each *= 1.0 if vnni or q.device.simd >= LANES else _NO_LATENCY
     moved = _STAGE * -(-w[1] // LANES) * width * prod(stride) if staged else 0.0
     return ByteSizes(
         x=x,

@@ -23,12 +23,16 @@ from clgraph.passes.quantization.integer_products import (
     BANDWIDTH,
     Quantized,
     byte_type,
+    listed_seconds,
 )
-from clgraph.passes.quantization.saturation import times_longer
+from clgraph.passes.quantization.saturation import with_saturation
 from clgraph.passes.quantization.whole_products import Given, WholeProduct, whole_product
 from clgraph.passes.rewriting import apart, substitute
 from clgraph.passes.selection import proposals
 from clgraph.selector.query import Query
+
+_BEHIND = 3
+"""Operations behind a product: the scale, the bias and the range. Bytes' take them in registers."""
 
 
 @frozen
@@ -76,9 +80,10 @@ def _fastest(context: Context, found: WholeProduct) -> Primitive | None:
     floats = [proposals(context, n) for n in found.nodes]
     # What is rounded is written and read in any case, as floats or as bytes.
     moved = 2 * 3 * found.rounded.layout.count / (BANDWIDTH * device.bytes_per_second)
+    behind = listed_seconds(device, found.nodes[-1].output.layout, _BEHIND)
     if None in byte_ways or not all(floats):
         return None
-    takes: dict[Primitive | None, float] = {None: sum(f[0].seconds for f in floats) + moved}
+    takes: dict[Primitive | None, float] = {None: sum(f[0].seconds for f in floats) + moved + behind}
     takes[found.primitive] = sum(s for s in byte_ways if s is not None)
     if found.whole is not None and "vnni" not in device.features:
         layouts = (found.rounded.layout, Layout(DType.F32, found.weights.shape))
@@ -86,7 +91,7 @@ def _fastest(context: Context, found: WholeProduct) -> Primitive | None:
         whole = proposals(context, node, asked)
         if whole and whole[0].implementation is not floats[0][0].implementation:
             widened = _widened_seconds(context, found)
-            takes[found.whole] = whole[0].seconds + (moved if widened is None else widened)
+            takes[found.whole] = whole[0].seconds + (moved if widened is None else widened) + behind
     return min(takes, key=lambda way: takes[way])
 
 
@@ -109,7 +114,7 @@ def _seconds(context: Context, found: WholeProduct, weights: Array) -> float | N
     made, device = found.primitive.infer(inputs), context.device(node)
     q = Query[Primitive](found.primitive, inputs, made, device, len(inputs), constant=frozenset({1, 2, 3, 4}))
     seconds = next((p.seconds for p in proposals(context, node, q) if not p.implementation.general), None)
-    return None if seconds is None else seconds * times_longer(device, found.primitive, weights)
+    return None if seconds is None else with_saturation(device, found.primitive, weights, seconds)
 
 
 def _rewrite(

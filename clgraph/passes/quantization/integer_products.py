@@ -33,6 +33,8 @@ MOST = 2**23
 """Up to this sum of weights' sizes any sum of products with 8 bits, and its start, is an int."""
 BANDWIDTH = 0.6
 """Share of a device's peak at which kernels move bytes. An estimate."""
+_VECTOR = 16
+"""Floats that a CPU's kernels take at a time."""
 _ROOM = 2**22
 """Of a bias in it: what is left of an int."""
 
@@ -52,6 +54,12 @@ class Steps:
 def byte_type(device: DeviceInfo) -> DType:
     """Return the bytes that the kernels of *device* multiply: ``vpdpbusd`` wants unsigned ones."""
     return DType.U8 if device.kind == "cpu" else DType.I8
+
+
+def listed_seconds(device: DeviceInfo, value: Layout, operations: int) -> float:
+    """Return what a product of floats takes for *operations* of a list on its result *value*, 0 but on CPUs."""
+    vectors = value.count / _VECTOR / device.whole.workers
+    return operations * vectors * device.costs.unit("copy.vector") if device.kind == "cpu" else 0.0
 
 
 @frozen

@@ -9,21 +9,29 @@ from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose
 from clgraph.passes.quantization.integer_products import Quantized, outputs_axis
 from clgraph.selector.query import DeviceInfo
 
-_OUTPUTS, _CHANNELS = 32, 4
-"""Outputs and channels that are multiplied in 16 bits together, where one pair of neighbours wants it."""
+_OUTPUTS, _CHANNELS, _LANES = 32, 4, 16
+"""Outputs and channels that are multiplied in 16 bits together, where one pair of neighbours wants it; outputs of a
+word."""
 _LONGER = 0.4
 """More time of a step that they take so, by five instructions in place of three. Ice Lake, MobileNetV2: 0.3 to 0.5."""
+_LOOKED_AT, _WRITTEN = 16.0, 40.0
+"""Multiply-adds of 16 floats in whose time a word of 16 outputs is looked at, which tiles do anew in each run, and is
+written in two parts where it saturates. Zen 5, 16 rows by 1536 x 384 weights."""
 _BLOCKS = 8
 """Blocks of outputs that are looked at."""
 
 
-def times_longer(device: DeviceInfo, primitive: Quantized, weights: Array) -> float:
-    """Return how many times the estimate *primitive* takes with *weights*, which an estimate does not know."""
+def with_saturation(device: DeviceInfo, primitive: Quantized, weights: Array, seconds: float) -> float:
+    """Return what *primitive* takes with *weights*, which its estimate of *seconds* does not know."""
     if "byte_pairs" not in device.features or "vnni" in device.features:
-        return 1.0
+        return seconds
     outputs = outputs_axis(primitive)
     channels = 2 if isinstance(primitive, QuantizedConvTranspose) else 1 - outputs
-    return 1.0 + _LONGER * saturating_share(weights, outputs, channels)
+    if weights.shape[channels] < 2:  # depthwise windows are multiplied as numbers of 16 bits
+        return seconds
+    share = saturating_share(weights, outputs, channels)
+    each = (_LOOKED_AT + _WRITTEN * share) * 2 * _LANES / device.costs.worker_flops
+    return seconds * (1.0 + _LONGER * share) + each * weights.size / (_LANES * _CHANNELS) / device.whole.workers
 
 
 def saturating_share(weights: Array, outputs: int, channels: int) -> float:

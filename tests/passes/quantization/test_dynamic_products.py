@@ -24,6 +24,18 @@ def fakes():
     """Choose among the implementations that there are."""
 
 
+def test_floats_take_scale_bias_and_range_one_by_one_which_counts_where_a_result_is_large():
+    net = Net()
+    net.add("q", DynamicQuantize(), net.input("x", (1, 16, 56, 56)), outputs=("q", "s", "z"))
+    net.constant("w", np.random.default_rng(0).integers(-64, 65, (96, 16, 1, 1)).astype(np.int8))
+    net.constant("w_zero", np.array(0, np.int8))
+    window = IntegerConvolution((1, 1), (1, 1), ((0, 0), (0, 0)))
+    net.add("f", Reorder(DType.F32), net.add("y", window, "q", "w", "z", "w_zero"))
+    program = run_until(net.program("f"), UseIntegers.name, Context({"null": DeviceInfo(features=PAIRS)}))
+    (node,) = [n for n in program if isinstance(n.primitive, Convolution | QuantizedConvolution)]
+    assert type(node.primitive) is QuantizedConvolution
+
+
 @pytest.mark.parametrize(
     ("features", "kernel", "made"),
     [

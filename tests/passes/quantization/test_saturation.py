@@ -8,7 +8,7 @@ import pytest
 from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
-from clgraph.passes.quantization.saturation import saturating_share, times_longer
+from clgraph.passes.quantization.saturation import saturating_share, with_saturation
 from clgraph.selector.query import DeviceInfo
 
 CONVOLUTION = QuantizedConvolution((1, 1), (1, 1), ((0, 0), (0, 0)))
@@ -44,16 +44,18 @@ def test_neighbours_are_along_the_inputs_of_every_product():
     w = np.full((32, 8), 1, np.int8)
     w[3, 4:6] = 100
     slow = DeviceInfo("a CPU", features=frozenset({"byte_pairs"}))
-    expected = pytest.approx(1 + 0.4 / 2)
-    assert times_longer(slow, CONVOLUTION, w[..., None, None]) == expected
-    assert times_longer(slow, QuantizedMatMul(True), w) == expected
-    assert times_longer(slow, QuantizedMatMul(False), w.T) == expected
-    assert times_longer(slow, QuantizedConvTranspose((1, 1)), w[None]) == expected
-    assert times_longer(slow, CONVOLUTION, w[:, :1, None, None]) == 1, "a depthwise convolution has no neighbours"
+    # Two of four columns of words of 32 outputs, of which all are looked at and these are written anew.
+    looked = 4 * (16 + 40 / 2) * 32 / slow.costs.worker_flops / slow.whole.workers
+    expected = pytest.approx(1e-3 * (1 + 0.4 / 2) + looked, rel=1e-12)
+    assert with_saturation(slow, CONVOLUTION, w[..., None, None], 1e-3) == expected
+    assert with_saturation(slow, QuantizedMatMul(True), w, 1e-3) == expected
+    assert with_saturation(slow, QuantizedMatMul(False), w.T, 1e-3) == expected
+    assert with_saturation(slow, QuantizedConvTranspose((1, 1)), w[None], 1e-3) == expected
+    assert with_saturation(slow, CONVOLUTION, w[:, :1, None, None], 1) == 1, "a depthwise convolution has no neighbours"
 
 
 def test_other_devices_hold_every_sum():
     w = np.full((32, 8, 1, 1), 127, np.int8)
     for features in ((), ("vnni",), ("byte_pairs", "vnni")):
-        assert times_longer(DeviceInfo("a device", features=frozenset(features)), CONVOLUTION, w) == 1
-    assert times_longer(DeviceInfo("a CPU", features=frozenset({"byte_pairs"})), CONVOLUTION, w) > 1.3
+        assert with_saturation(DeviceInfo("a device", features=frozenset(features)), CONVOLUTION, w, 1) == 1
+    assert with_saturation(DeviceInfo("a CPU", features=frozenset({"byte_pairs"})), CONVOLUTION, w, 1) > 1.3

@@ -262,6 +262,25 @@ def test_a_small_product_is_not_worth_rounding_for():
     assert "less than rounding its input and widening its result take" in program.notes["use_integers"]
 
 
+def test_on_cpus_what_rounds_for_a_product_is_a_step_among_others_and_no_launch():
+    net = Quantised()
+    x = net.rounded(net.add("r", Activation("exp"), net.input("x", (16, 384))))
+    net.add("s", Activation("exp"), net.rounded(net.add("c", MatMul(), x, net.weights("w", 384, 384, axis=1))))
+    program = run_until(net.program("s"), "use_integers", VNNI)
+    assert program["c"].primitive.kind == "quantized_matmul"
+
+
+def test_floats_that_are_rounded_take_longer_than_those_of_a_model_that_is_not_quantised():
+    net = Quantised()
+    x = net.rounded(net.input("x", (1, 32, 40, 40)))
+    net.constant("w_i", np.random.default_rng(0).integers(-60, 61, (64, 32, 1, 1)).astype(np.int8))
+    w = net.add("w", Dequantize(0), "w_i", net.number("w_s", 0.001))
+    c = net.rounded(net.add("c", Convolution((1, 1), (1, 1), ((0, 0), (0, 0))), x, w))
+    context = Context({"null": DeviceInfo(features=frozenset({"byte_pairs", "fma"}))})
+    program = run_until(net.program(net.add("end", Activation("sigmoid"), c)), "use_integers", context)
+    assert program["c"].primitive.kind == "quantized_convolution"
+
+
 def test_a_cpu_is_told_that_no_kernel_is_for_it():
     program = run_until(residual().program("end"), "use_integers", Context())
     assert "quantized_convolution" not in kinds(program)
