@@ -17,8 +17,9 @@ _SHIPPED = Path(__file__).parents[1] / "data" / "costs"
 _BF16_PRODUCTS = 2.0
 """What ``vdpbf16ps`` gains where nothing was measured."""
 _AMX_PRODUCTS = 13.0
-_BYTE_PRODUCTS = 1.3
 """The same of ``tdpbf16ps``."""
+_BYTE_PRODUCTS = 1.3
+"""The same of ``vpmaddubsw`` and ``vpmaddwd``."""
 
 
 @frozen
