@@ -1,4 +1,4 @@
-"""Decoders without attention, as Mamba's and RWKV's: layers carry the latest columns and what a recurrence has come to."""
+"""Decoders without attention, as Mamba and RWKV: layers carry the latest columns and what a recurrence came to."""
 
 from __future__ import annotations
 
