@@ -1,6 +1,6 @@
 // Product of rows in digits and a matrix of 2, 4 or 8 bits that has a scale a block. A ticket is a run of rows by a run of
 // column groups, 64 columns each; a group's records are read from the first to the last, one forward stream. Many rows
-// take the weights of a block and of 32 columns as bytes in scratch, and keep their sums there, STRIP rows at a time.
+// take the weights of a block and of 64 columns as bytes in scratch, and keep their sums there, STRIP rows at a time.
 //
 // digits, sums, scales         of a, as block_digits.cl writes them; count bytes of a number, for `pitch` rows
 // records, group               as in clgraph/ops/block_records.py; ints from one group to the next
@@ -16,19 +16,21 @@
 #include "post_tile.clh"
 #include "records.clh"
 
-#define STRIP 128  // rows whose sums, and digits of a block, the cache next to the core holds
+#define STRIP 48  // rows whose sums, and digits of a block, the cache next to the core holds; a multiple of 3 and 4
 
-// The weights of 32 columns of a record as words of four bytes: to[4 * word][32].
-static void block_bytes(__global const uint* w, const int pieces, const int bits, __global uint* to) {
+// The weights of a record as words of four bytes: to[4 * word][64]. What comes `next` words behind is fetched meanwhile.
+static void block_bytes(__global const uint* w, const int next, const int pieces, const int bits, __global uint* to) {
   const uint16 mask = 0x01010101 * ((1u << bits) - 1);
   for (int p = 0; p < pieces; p++, w += 64) {
-    FETCH_RECORD(w, STRIP);
-    FETCH_RECORD(w + 16, STRIP);
-    const uint16 low = as_uint16(LOAD_LOOSE((__global const float*)w));
-    const uint16 high = as_uint16(LOAD_LOOSE((__global const float*)w + 16));
-    for (int shift = 0; shift < 8; shift += bits, to += 32) {
-      *(__global uint16*)to = low >> (uint16)(shift) & mask;
-      *(__global uint16*)(to + 16) = high >> (uint16)(shift) & mask;
+    uint16 words[4];
+    #pragma unroll
+    for (int j = 0; j < 4; j++) {
+      FETCH_NEXT(w + next + j * 16);
+      words[j] = as_uint16(LOAD_LOOSE((__global const float*)w + j * 16));
+    }
+    for (int shift = 0; shift < 8; shift += bits, to += 64) {
+      #pragma unroll
+      for (int j = 0; j < 4; j++) *(__global uint16*)(to + j * 16) = words[j] >> (uint16)(shift) & mask;
     }
   }
 }
@@ -39,22 +41,26 @@ static void digit_strip(__global const block_matmul_digits_desc* d, __global cha
   const int pieces = d->pieces, blocks = d->blocks, record = d->group / blocks, each = d->count, pitch = d->pitch;
   const long block_digits = (long)pitch * d->block * each;
   __global float* sums = (__global float*)scratch;
-  __global uint* bytes = (__global uint*)(sums + (STRIP + 8) * 32);
-  for (int j = 0; j < columns; j += 32) {
-    __global const char* x = AT(const char, banks, d->digits) + (long)first * d->block * each;
-    __global const int* sum_of = AT(const int, banks, d->sums) + first * each;
-    __global const float* scale_of = AT(const float, banks, d->scales) + first;
-    __global const uint* from = w + j;
-    for (int b = 0; b < blocks; b++, from += record, x += block_digits, sum_of += pitch * each, scale_of += pitch) {
-      __global const uchar* points = (__global const uchar*)(from + 64 * (pieces + 1)) - j * 3;
-      block_bytes(from, pieces, d->bits, bytes);
-      micro_digit_rows(d->rows_id, x, sum_of, scale_of, count, d->block / 16, (__global const int*)bytes,
-                       (__global const float*)from + 64 * pieces, d->zeros ? points : 0, b > 0, sums);
-    }
-    for (int y = 0; y < count; y++)
-      for (int i = j; i < min(j + 32, columns); i += 16)
-        store_lanes(c + (long)y * d->columns + i, LOAD16(sums + y * 32 + i - j), min(16, columns - i));
+  __global uint* bytes = (__global uint*)(sums + (STRIP + 4) * 64);
+  __global const char* x = AT(const char, banks, d->digits) + (long)first * d->block * each;
+  __global const int* sum_of = AT(const int, banks, d->sums) + first * each;
+  __global const float* scale_of = AT(const float, banks, d->scales) + first;
+  for (int i = 0; i < count * 64; i += 16) STORE16(sums + i, (float16)(0.0f));
+  for (int b = 0; b < blocks; b++, w += record, x += block_digits, sum_of += pitch * each, scale_of += pitch) {
+    block_bytes(w, record, pieces, d->bits, bytes);
+    micro_digit_rows(d->rows_id, x, sum_of, scale_of, count, d->block / 16, block_digits, (__global const int*)bytes,
+                     (__global const float*)w + 64 * pieces, d->zeros ? (__global const uchar*)(w + 64 * (pieces + 1)) : 0,
+                     sums);
   }
+  for (int y = 0; y < count; y++, c += d->columns)
+    for (int j = 0; j < columns; j += 16) {
+      const float16 v = LOAD16(sums + y * 64 + j);
+      if (columns - j >= 16) {
+        STORE_LOOSE(c + j, v);
+      } else {
+        store_lanes(c + j, v, columns - j);
+      }
+    }
 }
 
 static void block_matmul_digits(__global const block_matmul_digits_desc* d, __global char** banks, __global char* scratch,

@@ -8,12 +8,12 @@
 // zeros                   whether the records have zero points; else the sums are multiplied by them
 // c                       the result, of whose 64 columns the first `columns` exist and are written
 //
-// Exact within a block (|sum| <= 255 * 127 * 256 < 2^24 for each digit); the digits' sums become one float by two fma, and
-// those of the blocks add up in float, in order: with that of block_digits.cl,
+// Exact within a block: 255 (256 * 127 + 128) 256 < 2^31 bounds the two upper digits' sum, which the last one's is added to
+// in float; the blocks' add up in float, in order: with that of block_digits.cl,
 // |error| <= (blocks + 4) 2^-24 sum |x w| + 2^-24 sum over blocks (max |x| sum |w|), 2^-8 with one digit.
+#include "digits.clh"
 #include "post_tile.clh"
 #include "records.clh"
-#include "vnni.clh"
 
 #ifndef DIGITS
   #define DIGITS 3
@@ -79,9 +79,8 @@ NOINLINE static void micro_digits(__global const char* restrict x, __global cons
     for (int j = 0; j < 4; j++) {
       FETCH_RECORD(w + j * 16, 1);
       const float16 scale = LOAD_LOOSE((__global const float*)w + j * 16);
-      float16 v = FLOATS_OF(part[j][DIGITS - 1]);
-      #pragma unroll
-      for (int d = DIGITS - 2; d >= 0; d--) v = fma(v, (float16)(256.0f), FLOATS_OF(part[j][d]));
+      const int16 before = (part[j][DIGITS - 1] << 8) + part[j][DIGITS / 2];
+      const float16 v = DIGITS == 1 ? FLOATS_OF(part[j][0]) : sum_of_digits(part[j][0], before);
       sum[j] = fma(v * *scales, scale, sum[j]);
     }
     w = next;

@@ -7,10 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from clgraph.generate.decoding import Feeding, Reader, is_kept
+from clgraph.generate.decoding import Reader, is_kept
+from clgraph.generate.feeding import Feeding
+from clgraph.generate.reading import Reading
 from clgraph.graph.primitive import Array
 from clgraph.model.model import Model
-from clgraph.model.state.session import Session
 
 
 def readers(model: Model, feeding: Feeding, prompts: Sequence[Sequence[int]]) -> list[Reader] | None:
@@ -21,11 +22,11 @@ def readers(model: Model, feeding: Feeding, prompts: Sequence[Sequence[int]]) ->
     """
     if len(prompts) < 2 or not is_kept(model, feeding):
         return None
-    session = model.session(feeding.carried)
-    padding = session.padding if feeding.mask is not None else None
+    reading = Reading(model, feeding)
+    padding = reading.session.padding if feeding.mask is not None else None
     if len({len(p) for p in prompts}) > 1 and (padding is None or (padding == "left" and feeding.positions is None)):
         return None
-    batch = _Batch(session, feeding, padding or "left", len(prompts))
+    batch = _Batch(reading, feeding, padding or "left", len(prompts))
     return [_Row(batch, i) for i in range(len(prompts))]
 
 
@@ -47,7 +48,7 @@ class _Row:
 
 
 class _Batch:
-    """Texts that a session has read so far.
+    """Texts that have been read so far.
 
     A text that pushes nothing any more keeps its row, which reads a token that is forgotten.
 
@@ -56,10 +57,10 @@ class _Batch:
         found: Logits ``[vocabulary]`` that were not asked for yet.
     """
 
-    def __init__(self, session: Session, feeding: Feeding, padding: Literal["left", "right"], count: int) -> None:
+    def __init__(self, reading: Reading, feeding: Feeding, padding: Literal["left", "right"], count: int) -> None:
         self.waiting: dict[int, Sequence[int]] = {}
         self.found: dict[int, Array] = {}
-        self._session, self._feeding, self._padding = session, feeding, padding
+        self._reading, self._feeding, self._padding = reading, feeding, padding
         self._lengths = np.zeros(count, np.int64)
         self._mask = np.zeros((count, 0), np.int64)
 
@@ -72,7 +73,7 @@ class _Batch:
         own = np.arange(ids.shape[1]) if self._padding == "right" else np.maximum(new.cumsum(1) - 1, 0)
         feeds = feeding.feeds(ids, mask, self._lengths[:, None] + own)
         last = self._padding == "left" or ids.shape[1] == 1 or len(set(counts.tolist())) == 1
-        logits = self._session.run(feeds, outputs=[feeding.logits], last=last)[feeding.logits]
+        logits = self._reading.run(feeds, last=last)
         for i in self.waiting:
             self.found[i] = logits[i, -1 if last else counts[i] - 1].astype(np.float32)
             self._lengths[i] += counts[i]

@@ -13,7 +13,8 @@ from typing import Any
 from clgraph.errors import InputError, OptionError
 from clgraph.generate.batch import readers
 from clgraph.generate.chat import Message, chat_text
-from clgraph.generate.decoding import Decoding, Reader, feeding_of, vocabulary_of
+from clgraph.generate.decoding import Decoding, Reader
+from clgraph.generate.feeding import feeding_of, vocabulary_of
 from clgraph.generate.folder import ModelFolder, read_folder
 from clgraph.generate.options import Options
 from clgraph.generate.texts import Generation, TextStream, TokenStream

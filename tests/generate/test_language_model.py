@@ -9,13 +9,15 @@ import pytest
 from onnx import numpy_helper
 
 import clgraph
-from clgraph.errors import GenerationError, InputError, ModelError, OptionError, UnsupportedError
+from clgraph.errors import DeviceError, GenerationError, InputError, ModelError, OptionError, UnsupportedError
 from clgraph.generate import Options
+from clgraph.generate.decoding import Decoding
 from tests.support.decoder_folder import tokenizer
 from tests.support.decoder_weights import Decoder
 from tests.support.decoders import decoder_feeds, decoder_model, greedy_tokens, onnxruntime_run
 from tests.support.hybrid import PAST, hybrid_model, hybrid_settings
 from tests.support.models import small_model
+from tests.support.recurrent_decoder import recurrent_decoder
 
 SOME = Options(max_tokens=5, ignore_end=True)
 pytestmark = pytest.mark.opencl
@@ -104,6 +106,80 @@ def _greedy(run, d, prompt, count):
         places = np.arange(feeds["attention_mask"].shape[1])[-len(new) :]
         more = {"position_ids": np.broadcast_to(places, (3, 1, len(new))), PAST: past[0]}
         logits, *caches, past[0] = run(feeds | more)
+        new = [int(logits[0, -1].argmax())]
+        tokens += new
+    return tokens
+
+
+@pytest.mark.parametrize(
+    ("tokens", "mask", "names"),
+    [
+        ("tokens", None, ("past_conv.%d", "present_conv.%d", "past_ssm.%d", "present_ssm.%d")),
+        ("tokens", "tokens", ("past_conv.%d", "present_conv.%d", "past_ssm.%d", "present_ssm.%d")),
+        ("tokens", "all", ("state_a%d", "state_a%d_out", "state_b%d", "new_state_b%d")),
+        (1, None, ("state_a%d", "state_a%d_out", "state_b%d", "new_state_b%d")),
+    ],
+)
+def test_a_decoder_that_carries_values_alone_reads_in_pieces(folder, device, monkeypatch, tokens, mask, names):
+    counts, run_session = set(), clgraph.model.state.session.Session.run
+
+    def counted(session, feeds, **more):
+        counts.add(feeds["input_ids"].shape[1])
+        return run_session(session, feeds, **more)
+
+    monkeypatch.setattr(clgraph.model.state.session.Session, "run", counted)
+    path, made = folder(), recurrent_decoder(tokens=tokens, mask=mask, names=names)
+    onnx.save(made, path / "model.onnx")
+    lm = clgraph.generate.load(path, device)
+    run = onnxruntime_run(made)
+    prompts = [[int(x) for x in np.random.default_rng(n).integers(3, 64, n)] for n in (1, 19, 147)]
+    for prompt in prompts:
+        assert list(lm.generate(prompt, SOME).tokens) == _greedy_carried(run, made, prompt, 5)
+    together = lm.generate_all([prompts[1]] * 2, SOME)
+    assert [m.tokens for m in together] == [lm.generate(prompts[1], SOME).tokens] * 2
+    assert counts == ({1} if tokens == 1 else {1, 16, 128})
+
+
+def test_a_text_that_is_read_in_pieces_stays_where_one_fails(folder, device, monkeypatch):
+    path, made = folder(), recurrent_decoder()
+    onnx.save(made, path / "model.onnx")
+    lm = clgraph.generate.load(path, device)
+    text = Decoding(lm.model, lm._feeding)
+    text.push([5, 6, 7])
+    text.logits()
+    session, calls = clgraph.model.state.session.Session, []
+    run = session.run
+
+    def failing(*given, **more):
+        calls.append(1)
+        if len(calls) == 2:
+            raise DeviceError("the device is gone")
+        return run(*given, **more)
+
+    text.push(list(range(17)))
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "run", failing)
+        with pytest.raises(DeviceError):
+            text.logits()
+    logits = text.logits()
+    again = Decoding(lm.model, lm._feeding)
+    again.push([5, 6, 7, *range(17)])
+    np.testing.assert_allclose(logits, again.logits(), rtol=1e-5, atol=1e-5)
+
+
+def _greedy_carried(run, made, prompt, count):
+    """Return the tokens of the recurrent decoder that is *run*, whose tokens come one at a time."""
+    sizes = {x.name: [d.dim_value or 1 for d in x.type.tensor_type.shape.dim] for x in made.graph.input}
+    names = [name for name in sizes if name not in ("input_ids", "attention_mask")]
+    values = [np.zeros(sizes[name], np.float32) for name in names]
+    tokens, new, total = [], list(prompt), 0
+    for _ in range(count):
+        for token in new:
+            total += 1
+            feeds = {"input_ids": np.array([[token]]), **dict(zip(names, values, strict=True))}
+            if "attention_mask" in sizes:
+                feeds["attention_mask"] = np.ones((1, 1), np.int64)
+            logits, *values = run(feeds)
         new = [int(logits[0, -1].argmax())]
         tokens += new
     return tokens

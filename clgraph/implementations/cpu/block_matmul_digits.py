@@ -16,13 +16,13 @@ from clgraph.selector.library import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
-_TOGETHER = {3: 4, 1: 8}
-"""Rows that are multiplied by weights in bytes at a time, by digits: what the registers hold beside 32 columns."""
+_TOGETHER = {3: 3, 1: 4}
+"""Rows that are multiplied by weights in bytes at a time, by digits: what the registers hold beside 64 columns."""
 
-_MANY = {3: 4, 1: 6}
+_MANY = {3: 5, 1: 6}
 """Rows from which on they are multiplied together in less time than one by one, by digits."""
 
-_STRIP = 128
+_STRIP = 48
 """Rows whose sums lie in scratch, as in ``block_matmul_digits.cl``."""
 
 
@@ -129,9 +129,8 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
     @classmethod
     def row_seconds(cls, q: Query[BlockMatMul]) -> float:
         """Return one worker's time for a row of a group of columns."""
-        unit, several = q.device.costs.unit, rows_of(q) >= cls.many(q)
-        digit = unit("block_matmul.digits_together") if several else unit("block_matmul.digit")
-        return q.primitive.depth * (unit("block_matmul.weights") + digits_of(q) * digit)
+        unit = q.device.costs.unit
+        return q.primitive.depth * (unit("block_matmul.weights") + digits_of(q) * unit("block_matmul.digit"))
 
     @classmethod
     def limits(cls, q: Query[BlockMatMul]) -> str | None:
@@ -200,7 +199,7 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
             rows_id=MANY_MICROS.id(q.device.simd, _rows_micro(count)) if many else 0,
         )
         # The sums of a strip, of as many rows as are computed, and a block's weights.
-        scratch = 128 * (_STRIP + 8 + p.block // 4) if many and rows >= many else 0
+        scratch = 64 * (4 * (_STRIP + 4) + p.block) if many and rows >= many else 0
         steps = (
             Tile("block_digits", digits, first.count),
             Tile("block_matmul_digits", product, spans.count * tiers.count, scratch=scratch, post=block_posts(q)),

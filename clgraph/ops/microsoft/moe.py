@@ -1,9 +1,9 @@
-"""Mixtures of experts: ONNX Runtime's MoE and QMoE, whose weights of 2, 4 or 8 bits are floats here."""
+"""Mixtures of experts: ONNX Runtime's MoE and QMoE, whose weights of 2, 4 or 8 bits stay packed, as records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,13 +13,16 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, primitive
 from clgraph.ops.activation import Activation
-from clgraph.ops.block_records import unpacked
+from clgraph.ops.block_matmul import BlockMatMul
+from clgraph.ops.block_records import Records, unpacked
+from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.fill import Fill
 from clgraph.ops.gather import Gather
 from clgraph.ops.gather_elements import GatherElements
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.block_quantised import constant_of, given
+from clgraph.ops.microsoft.expert_rows import rows_by_expert, sizes_of
 from clgraph.ops.microsoft.gates import SwiGLU
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reshape import Reshape
@@ -29,6 +32,14 @@ from clgraph.ops.softmax import Softmax
 from clgraph.ops.split import Split
 from clgraph.ops.top_k import TopK
 from clgraph.ops.transpose import Transpose
+
+_Form = tuple[str, int, int, int, int, bool]
+
+_BLOCKS = (128, 64, 32)
+"""Weights in a block, where each row has one scale."""
+
+_FEW = 64
+"""Choices of an expert that are computed one by one in less time than in runs, some to an expert."""
 
 _ACTIVATIONS = {
     "relu": Activation("relu"),
@@ -48,13 +59,15 @@ class MixtureOfExperts(Composite):
     fc1's, and shares ``[rows, experts]`` in place of the router's.
 
     Few rows take copies of the weights of their experts; many are multiplied by every expert, by a share of 0 where it
-    is not one of theirs.
+    is not one of theirs, or, where weights are packed, stand in runs of one expert each, which take copies.
 
     Attributes:
         activation: Behind the first layer: one of a gate and a value, ``swiglu``, has *fusion*.
         normal: Whether the shares of the best add up to 1.
         fusion: Of swiglu: 1 for gate and value in turns in fc1, 2 for one behind the other, 0 for the value in fc3.
         alpha, beta, limit: Of :class:`SwiGLU`.
+        packed: The form of each fc whose weights are records ``[experts, *records]``: its name, and the columns, depth,
+            bits, block and zero points of its products.
     """
 
     k: int = 1
@@ -65,6 +78,7 @@ class MixtureOfExperts(Composite):
     beta: float = 0.0
     limit: float | None = None
     reads: tuple[str, ...] = ("fc1", "fc2")
+    packed: tuple[_Form, ...] = ()
 
     kind: ClassVar[str] = "mixture_of_experts"
 
@@ -76,11 +90,20 @@ class MixtureOfExperts(Composite):
         if not 0 < self.k <= experts or c.layout(w["fc1"]).shape[0] != experts:
             raise ShapeError(f"{self.k} of {experts} experts cannot be chosen, nor have weights {c.layout(w['fc1'])}")
         shares, places = self._chosen(c, router, w.pop("shares", None))
-        if rows * self.k < experts:
+        if self._takes_each(rows * self.k, experts):
             y = self._of_chosen(c, x, w, shares, places)
+        elif self.packed:
+            y = self._of_runs(c, x, w, shares, places, experts)
         else:
             y = self._of_all(c, x, w, shares, places, experts)
         return (c.add(Reshape(shape, zero_is_zero=True), y),)
+
+    def _takes_each(self, pairs: int, experts: int) -> bool:
+        """Whether each of *pairs* takes a copy of its expert: the weights of few bits of few, which are read once."""
+        if not self.packed:
+            return pairs < experts
+        _, runs = sizes_of(pairs, experts)
+        return pairs <= runs or pairs <= min(3 * runs, _FEW)
 
     def _chosen(self, c: Composition, router: str, shares: str | None) -> tuple[str, str]:
         """Return shares and places ``[rows, k]`` of the best experts."""
@@ -98,12 +121,18 @@ class MixtureOfExperts(Composite):
     def _of_chosen(self, c: Composition, x: str, w: dict[str, str], shares: str, places: str) -> str:
         rows, k = c.layout(places).shape
         flat = c.add(Reshape((rows * k,), zero_is_zero=True), places)
-        own = {name: c.add(Gather(0), value, flat) for name, value in w.items()}
-        each = c.constant(np.repeat(np.arange(rows), k))
-        y = self._experts(c, c.add(Reshape((rows * k, 1, -1)), c.add(Gather(0), x, each)), own)
-        y = c.add(Reshape((rows, k, -1)), y)
-        y = c.add(Eltwise("mul"), y, c.add(Reshape((rows, k, 1), zero_is_zero=True), shares))
-        return c.add(Reduce("sum", (1,)), y)
+        each = c.add(Gather(0), x, c.constant(np.repeat(np.arange(rows), k)))
+        if self.packed:
+            y = self._one_by_one(c, each, w, flat, 1)
+        else:
+            y = self._experts(c, c.add(Reshape((rows * k, 1, -1)), each), _of(c, w, flat))
+        return _shared(c, y, shares)
+
+    def _of_runs(self, c: Composition, x: str, w: dict[str, str], shares: str, places: str, experts: int) -> str:
+        runs = rows_by_expert(c, places, experts)
+        y = self._one_by_one(c, c.add(Gather(0), x, runs.rows), w, runs.experts, runs.size)
+        y = c.add(Reshape((runs.runs * runs.size, -1)), y)
+        return _shared(c, c.add(Gather(0), y, runs.places), shares)
 
     def _of_all(self, c: Composition, x: str, w: dict[str, str], shares: str, places: str, experts: int) -> str:
         rows, dtype = c.layout(x).shape[0], c.layout(shares).dtype
@@ -113,36 +142,64 @@ class MixtureOfExperts(Composite):
         y = c.add(Eltwise("mul"), y, c.add(Reshape((experts, rows, 1), zero_is_zero=True), whole))
         return c.add(Reduce("sum", (0,)), y)
 
+    def _one_by_one(self, c: Composition, x: str, w: dict[str, str], places: str, size: int) -> str:
+        """Return what the expert at each of *places* makes of its *size* rows of x."""
+        made = []
+        for i in range(c.layout(places).shape[0]):
+            row = c.add(Slice((i * size,), ((i + 1) * size,), axes=(0,)), x)
+            own = _of(c, w, c.add(Slice((i,), (i + 1,), axes=(0,)), places))
+            made.append(self._experts(c, c.add(Reshape((1, size, -1)), row), own))
+        return c.add(Concat(0), *made) if len(made) > 1 else made[0]
+
     def _experts(self, c: Composition, x: str, w: dict[str, str]) -> str:
         """Return what each expert makes of x ``[experts or 1, rows, K]``."""
-        y = _layer(c, x, w["fc1"], w.get("b1"))
+        y = self._layer(c, x, "1", w)
         if self.activation == "swiglu":
             y = c.add(SwiGLU(self.alpha, self.beta, self.limit), *self._halves(c, x, y, w))
         else:
             y = c.add(_ACTIVATIONS[self.activation], y)
             if "fc3" in w:
-                y = c.add(Eltwise("mul"), y, _layer(c, x, w["fc3"], w.get("b3")))
-        return _layer(c, y, w["fc2"], w.get("b2"))
+                y = c.add(Eltwise("mul"), y, self._layer(c, x, "3", w))
+        return self._layer(c, y, "2", w)
+
+    def _layer(self, c: Composition, x: str, number: str, w: dict[str, str]) -> str:
+        name, bias = f"fc{number}", w.get(f"b{number}")
+        form = next((p for p in self.packed if p[0] == name), None)
+        if form is None:
+            y = c.add(MatMul(transpose_b=True), x, w[name])
+        else:
+            product = BlockMatMul(*form[1:])
+            records = c.add(Reshape(product.records.shape(product.columns, product.depth)), w[name])
+            y = c.add(product, x, records)
+        if bias is None:
+            return y
+        experts, width = c.layout(bias).shape
+        return c.add(Eltwise("add"), y, c.add(Reshape((experts, 1, width), zero_is_zero=True), bias))
 
     def _halves(self, c: Composition, x: str, y: str, w: dict[str, str]) -> Sequence[str]:
         """Return gate and value of a swiglu."""
         if self.fusion == 0:
-            return y, _layer(c, x, w["fc3"], w.get("b3"))
+            return y, self._layer(c, x, "3", w)
         if self.fusion == 2:
             return c.add_all(Split(-1, parts=2), y)
         size = c.layout(y).shape[-1]
         return [c.add(Slice((i,), (size,), axes=(-1,), steps=(2,)), y) for i in (0, 1)]
 
 
-def _layer(c: Composition, x: str, weights: str, bias: str | None) -> str:
-    y = c.add(MatMul(transpose_b=True), x, weights)
-    if bias is None:
-        return y
-    experts, width = c.layout(bias).shape
-    return c.add(Eltwise("add"), y, c.add(Reshape((experts, 1, width), zero_is_zero=True), bias))
+def _shared(c: Composition, y: str, shares: str) -> str:
+    """Return the sums of y, of each choice, times its share of *shares* ``[rows, k]``."""
+    rows, k = c.layout(shares).shape
+    y = c.add(Reshape((rows, k, -1)), y)
+    y = c.add(Eltwise("mul"), y, c.add(Reshape((rows, k, 1), zero_is_zero=True), shares))
+    return c.add(Reduce("sum", (1,)), y)
 
 
-def _mixture(node: OnnxNode, reads: Sequence[str]) -> MixtureOfExperts:
+def _of(c: Composition, w: dict[str, str], places: str) -> dict[str, str]:
+    """Return weights and biases of the experts at *places*."""
+    return {name: c.add(Gather(0), value, places) for name, value in w.items()}
+
+
+def _mixture(node: OnnxNode, reads: Sequence[str], packed: Sequence[_Form] = ()) -> MixtureOfExperts:
     activation, fusion = node.attribute("activation_type", "relu"), node.attribute("swiglu_fusion", 0)
     if activation not in (*_ACTIVATIONS, "swiglu"):
         known = ", ".join((*_ACTIVATIONS, "swiglu"))
@@ -160,6 +217,7 @@ def _mixture(node: OnnxNode, reads: Sequence[str]) -> MixtureOfExperts:
         node.attribute("activation_beta", 0.0),
         node.attribute("swiglu_limit", None),
         tuple(reads),
+        tuple(packed),
     )
 
 
@@ -172,39 +230,75 @@ def import_moe(node: OnnxNode) -> Sequence[str]:
 
 @onnx("QMoE", since=(1,), domain=MICROSOFT)
 def import_qmoe(node: OnnxNode) -> Sequence[str]:
-    """Return MoE by the weights as floats of the scales' type."""
+    """Return MoE by the weights as records; as floats of the scales' type where their blocks are none of records."""
     if (form := node.attribute("quant_type", "int")) != "int":
         raise node.unsupported(f"quant_type={form!r} is not supported: ONNX Runtime's CPU has int alone, too")
     if any(given(node, slot) for slot in range(15, 21)):
         raise node.unsupported("scales of activations, for other weights than integers, are not there")
-    reads: dict[str, str] = {}
+    reads, packed = dict[str, str](), list[_Form]()
     for layer, (at, zeros) in enumerate(((2, 11), (5, 12), (8, 13)), start=1):
         if given(node, at):
-            reads[f"fc{layer}"] = node.literal(_floats(node, layer, at, zeros))
+            w = _weights(node, layer, at, zeros)
+            reads[f"fc{layer}"] = node.literal(w.floats() if (form := w.form) is None else w.records(form))
+            packed += [] if form is None else [form]
             if given(node, at + 2):
                 reads[f"b{layer}"] = node.inputs[at + 2]
     if given(node, 14):
         reads["shares"] = node.inputs[14]
-    return node.emit(_mixture(node, tuple(reads)), *node.inputs[:2], *reads.values())
+    return node.emit(_mixture(node, tuple(reads), packed), *node.inputs[:2], *reads.values())
 
 
-def _floats(node: OnnxNode, layer: int, at: int, zeros_at: int) -> Array:
-    """Return the weights ``[experts, N, K]`` of a layer."""
+@frozen
+class _Weights:
+    """A layer's: bytes ``[experts, N, K * bits / 8]``, scales and perhaps zero points ``[experts, N, blocks]``."""
+
+    name: str
+    bits: int
+    data: Array
+    scales: Array
+    zeros: Array | None
+
+    @property
+    def depth(self) -> int:
+        return int(self.data.shape[2]) * 8 // self.bits
+
+    @property
+    def form(self) -> _Form | None:
+        """The form of the records; ``None`` where there are none of such blocks."""
+        blocks = int(self.scales.shape[2])
+        sizes = [n for n in _BLOCKS if self.depth % n == 0] if blocks == 1 else [self.depth // blocks]
+        if not sizes or sizes[0] * self.bits % 32:
+            return None
+        return (self.name, int(self.data.shape[1]), self.depth, self.bits, sizes[0], self.zeros is not None)
+
+    def records(self, form: _Form) -> Array:
+        """Return them as records ``[experts, *records]``."""
+        more, of = self.depth // form[4] // self.scales.shape[2], Records(self.bits, form[4], form[5])
+        scales = self.scales.repeat(more, 2)
+        zeros = None if self.zeros is None else self.zeros.repeat(more, 2)
+        made = [of.pack(d, scales[i], None if zeros is None else zeros[i]) for i, d in enumerate(self.data)]
+        return np.stack(made)
+
+    def floats(self) -> Array:
+        """Return them as floats ``[experts, N, K]`` of the scales' type."""
+        by_block = unpacked(self.data, self.bits).reshape(*self.scales.shape, -1).astype(np.float32)
+        by_block -= (1 << (self.bits - 1)) if self.zeros is None else self.zeros[..., None].astype(np.float32)
+        found: Array = by_block * self.scales[..., None].astype(np.float32)
+        return found.reshape(*self.data.shape[:2], self.depth).astype(self.scales.dtype)
+
+
+def _weights(node: OnnxNode, layer: int, at: int, zeros_at: int) -> _Weights:
     bits = node.attribute(f"fc{layer}_expert_weight_bits", None) or node.attribute("expert_weight_bits", 4)
     if bits not in (2, 4, 8):
         raise node.unsupported(f"weights have 2, 4 or 8 bits, not {bits}")
     packed, scales = constant_of(node, at), constant_of(node, at + 1)
-    whole = unpacked(packed.reshape(-1, packed.shape[-1]), bits).reshape(*packed.shape[:2], -1)
-    experts, rows, columns = whole.shape
+    experts, rows, columns = (*packed.shape[:2], packed.shape[-1] * 8 // bits)
     blocks = scales.size // max(experts * rows, 1)
     if not blocks or scales.size != experts * rows * blocks or columns % blocks:
-        raise node.unsupported(f"scales {scales.shape} are none of weights {whole.shape}")
-    zero: Any = 1 << (bits - 1)
+        raise node.unsupported(f"scales {scales.shape} are none of weights {(experts, rows, columns)}")
+    zeros = None
     if given(node, zeros_at):
         found = constant_of(node, zeros_at)
-        per_row = scales.ndim == 3
-        zero = unpacked(found.reshape(-1, found.shape[-1]), bits)[:, : blocks if per_row else rows]
-        zero = zero.reshape(experts, rows, blocks, 1).astype(np.float32)
-    by_block = whole.reshape(experts, rows, blocks, -1).astype(np.float32) - zero
-    made: Array = by_block * scales.reshape(experts, rows, blocks, 1).astype(np.float32)
-    return made.reshape(whole.shape).astype(scales.dtype)
+        zeros = unpacked(found.reshape(-1, found.shape[-1]), bits)[:, : blocks if scales.ndim == 3 else rows]
+        zeros = zeros.reshape(experts, rows, blocks)
+    return _Weights(f"fc{layer}", bits, packed, scales.reshape(experts, rows, blocks), zeros)
