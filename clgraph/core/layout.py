@@ -22,7 +22,7 @@ Halo = tuple[tuple[int, int], ...]
 _UNSET = Format(())
 
 
-@frozen
+@frozen(guarded=False)
 class Layout(Remembering):
     """Element type, logical shape (ONNX axis order), memory format, halo and pitches of one tensor.
 

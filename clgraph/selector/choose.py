@@ -23,7 +23,7 @@ MIXED = frozenset({"convolution", "matmul"})
 """Primitives that most networks run on GPUs by few kernels, some with fused operations and others without."""
 
 
-@frozen
+@frozen(guarded=False)
 class Choice:
     """The chosen implementation, why it was chosen, and the reasons the others gave.
 
@@ -214,7 +214,10 @@ def planned(implementation: type[Implementation[Any]], q: Query[Any]) -> Plan:
     :data:`MIXED` have it always: one text is then enough.
     """
     plan = implementation.plan(q)
-    if not any(isinstance(step, Launch) for step in plan.steps):
+    for step in plan.steps:
+        if isinstance(step, Launch):
+            break
+    else:
         return plan
     if q.device.kind == "gpu" and q.primitive.kind in MIXED:
         return plan

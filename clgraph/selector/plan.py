@@ -55,7 +55,7 @@ class Launch:
         return self if self.args[-len(NO_POSTS) :] != NO_POSTS else replace(self, jit=self.jit.define(NO_POSTS=1))
 
 
-@frozen
+@frozen(guarded=False)
 class Tile:
     """One run of a tile function of a library.
 
@@ -93,7 +93,7 @@ class Carry:
 Step = Launch | Tile | Carry
 
 
-@frozen
+@frozen(guarded=False)
 class Plan:
     """The steps of one node, in order, and the sizes in bytes of the scratch tensors that they share."""
 

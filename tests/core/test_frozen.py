@@ -273,3 +273,38 @@ def test_a_field_without_a_default_behind_one_with_it_is_a_type_error() -> None:
 
     with pytest.raises(TypeError, match=r"'name' of .*Wrong has no default"):
         Wrong(1)
+
+
+@frozen(guarded=False)
+class Quick:
+    x: int
+    y: tuple[int, ...] = (1, 2)
+    tags: list[str] = field(default_factory=list, compare=False)
+    norm: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", abs(self.x))
+
+
+def test_what_is_not_guarded_is_the_same_value_and_sets_its_slots_itself() -> None:
+    made = Quick(-3)
+    assert made == Quick(-3, (1, 2), ["t"]) != Quick(3)
+    assert len({made, Quick(-3), Quick(-3, ())}) == 2
+    assert repr(made) == "Quick(x=-3, y=(1, 2), tags=[], norm=3)"
+    assert replace(made, x=-4).norm == 4
+    assert pickle.loads(pickle.dumps(made)) == copy.copy(made) == made
+    assert Quick.__setattr__ is object.__setattr__
+    assert Quick.__init__.__code__.co_names == ("x", "y", "_MISSING", "_default_2", "tags", "__post_init__")
+    with pytest.raises(AttributeError):
+        made.other = 1  # type: ignore[attr-defined]
+
+
+def test_what_is_not_guarded_inherits_a_guard() -> None:
+    @frozen(guarded=False)
+    class Longer(Pair):
+        third: int = 3
+
+    made = Longer(1)
+    assert (made.first, made.second, made.third) == (1, "b", 3)
+    with pytest.raises(FrozenInstanceError):
+        made.third = 4  # type: ignore[misc]

@@ -60,7 +60,7 @@ MICROS = micro_family("micro_conv", {simd: list(_instances(simd)) for simd in _T
 BYTE_MICROS = micro_family("micro_bytes", {simd: list(_instances(simd, bytes_=True)) for simd in _TABLES})
 
 
-@frozen
+@frozen(guarded=False)
 class Block:
     """How a row is computed: ``nb`` blocks of output channels at a time, in ``chunks`` parts.
 

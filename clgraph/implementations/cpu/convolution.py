@@ -114,7 +114,7 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     high: Float
 
 
-@frozen
+@frozen(guarded=False)
 class ConvolutionTickets:
     """Which chunks and groups a ticket takes, and whether it fetches weights ahead."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -38,7 +37,7 @@ def flat_planes(q: Query[Convolution], y: Planes) -> bool:
     return y.height > 1 and all(row == pixel * y.width for _, _, row, pixel, _ in operands)
 
 
-@frozen
+@frozen(guarded=False)
 class ConvolutionSizes:
     """Sizes of one problem in the driver's terms; ``width`` of a flat one is that of the whole plane.
 
@@ -86,7 +85,9 @@ class ConvolutionSizes:
 
 @remembered
 def sizes_of(q: Query[Convolution]) -> ConvolutionSizes:
-    return replace(cheapest_sizes(q), x=planes(q.inputs[0]), y=planes(q.outputs[0]))
+    s, x, y = cheapest_sizes(q), planes(q.inputs[0]), planes(q.outputs[0])
+    groups, kernel, stride = s.convolution_groups, s.kernel, s.stride
+    return ConvolutionSizes(x, y, s.flat, groups, s.channels, s.blocks, kernel, stride, s.block, s.present)
 
 
 def _geometry(q: Query[Convolution]) -> tuple[object, ...]:

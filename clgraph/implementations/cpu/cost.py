@@ -17,7 +17,7 @@ def ticket_seconds(work: float, device: DeviceInfo) -> float:
     return min(max(work / (device.workers * costs.tickets), costs.ticket_low), costs.ticket_high)
 
 
-@frozen
+@frozen(guarded=False)
 class TicketRanges:
     """Pieces cut into *count* runs of *each* (the last may be shorter)."""
 

@@ -63,7 +63,7 @@ def blocked_posts(q: Query[Any], skip: int = 0) -> tuple[PostStep, ...]:
     return post_steps(q, lambda layout: operand_pitches(layout, q.outputs[0]))[skip:]
 
 
-@frozen
+@frozen(guarded=False)
 class InRegisters:
     """What a micro-kernel applies before it stores: one residual, then two bounds; ``taken`` operations of the list."""
 

@@ -18,7 +18,7 @@ PACKED_BIAS = Format((0,), ((0, LANES),))
 """The format of a number a channel: whole blocks."""
 
 
-@frozen
+@frozen(guarded=False)
 class Planes:
     """A tensor ``[N, C, H, W]`` (or ``[N, C, W]`` as one row) in b_fs_yx_fsv16; pitches in floats, a pixel is 16.
 

@@ -25,7 +25,7 @@ _BESIDE = 4
 """Vectors that take as long as what is done once a row."""
 
 
-@frozen
+@frozen(guarded=False)
 class Axis:
     """One axis of a loop nest: its size and the pitch of every tensor along it."""
 
