@@ -47,6 +47,7 @@ class Registry(Generic[K, V]):
         self._groups: dict[tuple[str, str | None], tuple[int, tuple[V, ...]]] = {}
         self._modules: Callable[[str | None, str | None], Iterable[str]] | None = None
         self._found: set[tuple[str | None, str | None]] = set()
+        self._third_party: tuple[int, frozenset[str]] = 0, frozenset()
         Registry._all.append(self)
 
     def found_by(self, modules: Callable[[str | None, str | None], Iterable[str]]) -> None:
@@ -131,15 +132,19 @@ class Registry(Generic[K, V]):
 
     def restore(self, entries: dict[K, V]) -> None:
         """Put the table back to a :meth:`snapshot`."""
-        self._entries, self._groups = dict(entries), {}
+        self._entries, self._groups, self._third_party = dict(entries), {}, (0, frozenset())
 
     def third_party(self) -> frozenset[str]:
         """Return the packages other than clgraph, or modules outside any, whose entries are in the table now.
 
         The empty name stands for entries that do not tell where they are from, such as texts.
         """
-        modules: set[str] = {getattr(entry, "__module__", "") for entry in tuple(self._entries.values())}
-        return frozenset(module.partition(".")[0] for module in modules) - {__name__.partition(".")[0]}
+        entries = tuple(self._entries.values())
+        if self._third_party[0] != len(entries):
+            modules: set[str] = {getattr(entry, "__module__", "") for entry in entries}
+            packages = frozenset(module.partition(".")[0] for module in modules) - {__name__.partition(".")[0]}
+            self._third_party = len(entries), packages
+        return self._third_party[1]
 
     @property
     def _is_found(self) -> bool:

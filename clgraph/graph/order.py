@@ -15,14 +15,29 @@ class Order:
     """Nodes in their order of execution, in which a pass may ask for and edit any place at a small cost.
 
     Each node has a label, a number that grows along the order, so that its position is found by bisection. A new node
-    gets the middle between its neighbours' labels; where there is none, all are numbered anew, ``_GAP`` apart.
+    gets the middle between its neighbours' labels; where there is none, all are numbered anew, ``_GAP`` apart. Labels
+    are made when they are first asked for: nobody edits the program of a member of a family.
     """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
-        self._labels: dict[int, int] = {}
-        # The labels of the nodes, in their order, for bisection without a call for each step.
-        self._keys: list[int] = []
+        self._made: tuple[dict[int, int], list[int]] | None = None
+
+    @property
+    def _labels(self) -> dict[int, int]:
+        """The label of each node, by its identity."""
+        return self._numbered()[0]
+
+    @property
+    def _keys(self) -> list[int]:
+        """The labels of the nodes, in their order, for bisection without a call for each step."""
+        return self._numbered()[1]
+
+    def _numbered(self) -> tuple[dict[int, int], list[int]]:
+        if self._made is None:
+            keys = [i * _GAP for i in range(len(self.nodes))]
+            self._made = {id(node): label for node, label in zip(self.nodes, keys, strict=True)}, keys
+        return self._made
 
     def __contains__(self, node: object) -> bool:
         return id(node) in self._labels
@@ -52,9 +67,7 @@ class Order:
 
     def replace(self, nodes: Iterable[Node]) -> None:
         """Hold *nodes*, in this order, in place of those there were."""
-        self.nodes = list(nodes)
-        self._keys = [i * _GAP for i in range(len(self.nodes))]
-        self._labels = {id(node): label for node, label in zip(self.nodes, self._keys, strict=True)}
+        self.nodes, self._made = list(nodes), None
 
     def _gap(self, position: int) -> tuple[int, int]:
         """Return the labels between which a node at *position* gets its own."""

@@ -108,7 +108,8 @@ class Program:
     @property
     def buffers(self) -> list[Buffer]:
         """Every buffer once, scratch included, in order of first use."""
-        found = dict.fromkeys([v.buffer for v in self.values if v.buffer is not None])
+        made = chain(self.inputs, chain.from_iterable([node.outputs for node in self._order.nodes]))
+        found = dict.fromkeys([v.buffer for v in made if v.buffer is not None])
         return list(found | dict.fromkeys([b for node in self._order.nodes for b in node.scratch]))
 
     @property

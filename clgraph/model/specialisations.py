@@ -178,11 +178,12 @@ class Specialisations:
         with self.lock:
             if self.latest is not None and shapes == self._latest_shapes and not self._deciding:
                 return self.latest
-            found = self._kept.get(self._key(shapes, values)) if values or not self._deciding else None
-            if found is None:
+            key = self._key(shapes, values) if values or not self._deciding else None
+            found = None if key is None else self._kept.get(key)
+            if key is None or found is None:
                 found = self._make(shapes, values)
             elif found is not self.latest:
-                self._kept.move_to_end(self._key(shapes, values))
+                self._kept.move_to_end(key)
             self.latest, self._latest_shapes = found, shapes
             return found
 

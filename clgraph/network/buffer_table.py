@@ -231,7 +231,12 @@ class _Pointers(dict[str, int]):
         self[NULL.role] = -1
 
     def __missing__(self, role: str) -> int:
-        bank, offset = self._table.role(self._node, role)
+        table, (kind, index) = self._table, _parsed(role)
+        if kind == "in":
+            value = self._node.inputs[index]
+            bank, offset = table.fixed.get(value) or table.at(value)
+        else:
+            bank, offset = table.role(self._node, role)
         found = self[role] = bank << BANK_SHIFT | offset
         return found
 

@@ -88,7 +88,10 @@ class Constants:
         """Note that *user* holds *memories*."""
         with self._lock:
             for memory in memories:
-                self._users.setdefault(memory, WeakSet()).add(user)
+                users = self._users.get(memory)
+                if users is None:
+                    users = self._users[memory] = WeakSet()
+                users.add(user)
 
     def alone(self, memory: Memory) -> bool:
         """Whether there is no more than one user of *memory*."""

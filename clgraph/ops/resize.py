@@ -103,9 +103,17 @@ class Resize(Primitive):
         starts, ends = [0.0] * rank, [1.0] * rank
         for i, axis in enumerate(axes if roi else ()):
             starts[axis], ends[axis] = roi[i], roi[i + len(roi) // 2]
-        bound = replace(self, shape=tuple(shape), scales=tuple(factors), axes=None, policy="stretch", reads=())
-        bound = replace(bound, nearest=nearest_rule(self.nearest, factors))
-        return Bound(replace(bound, roi=(*starts, *ends) if roi else ()), (0,))
+        bound = replace(
+            self,
+            nearest=nearest_rule(self.nearest, factors),
+            shape=tuple(shape),
+            scales=tuple(factors),
+            roi=(*starts, *ends) if roi else (),
+            axes=None,
+            policy="stretch",
+            reads=(),
+        )
+        return Bound(bound, (0,))
 
     def scaled(self, shape: Shape) -> Shape:
         """Return *shape* times the scales, rounded down, in float32 as ONNX Runtime has it."""

@@ -214,7 +214,10 @@ def planned(implementation: type[Implementation[Any]], q: Query[Any]) -> Plan:
     :data:`MIXED` have it always: one text is then enough.
     """
     plan = implementation.plan(q)
-    if not any(isinstance(step, Launch) for step in plan.steps):
+    for step in plan.steps:
+        if isinstance(step, Launch):
+            break
+    else:
         return plan
     if q.device.kind == "gpu" and q.primitive.kind in MIXED:
         return plan

@@ -71,17 +71,29 @@ class Descriptor:
     c_longs: ClassVar[int] = 0
     c_values: ClassVar[itemgetter[str]]
 
+    __slots__ = ("_row",)
+
     def __init__(self, *values: Any, **named: Any) -> None:
         """Set every field, by position or name; raises ``TypeError`` unless each is given once."""
         given = dict(zip(self.c_names, values, strict=False)) | named if values else named
         try:
             # As many as there are, and none of those missing: half of the time that comparing the names takes.
-            self.c_values(given)
+            row = self.c_values(given)
         except KeyError:
-            given = {}
-        if len(values) + len(named) != len(self.c_names) or not given:
+            row = ()
+        if len(values) + len(named) != len(self.c_names) or not row:
             raise TypeError(f"{type(self).__name__} takes {', '.join(self.c_names)}, once each")
-        object.__setattr__(self, "__dict__", given)
+        _set_row(self, row)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the field *name*."""
+        if name not in self.c_names:
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}")
+        return self.by_name()[name]
+
+    def by_name(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        return dict(zip(self.c_names, self._row, strict=True))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.c_names:
@@ -89,7 +101,7 @@ class Descriptor:
         super().__setattr__(name, value)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n, _, _ in self.c_fields)})"
+        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in self.by_name().items())})"
 
     @property
     def reads_in_place(self) -> bool:
@@ -109,12 +121,13 @@ class Descriptor:
 
     def to_bytes(self, places: Places) -> bytes:
         """Return the struct's bytes with every pointer resolved."""
-        row, longs = self.c_values(self.__dict__), self.c_longs
+        row, longs = self._row, self.c_longs
         return self.c_layout.pack(
             *[places[v.role] + v.offset if type(v) is Ref else v for v in row[:longs]], *row[longs:]
         )
 
 
+_set_row: Callable[[Descriptor, tuple[Any, ...]], None] = vars(Descriptor)["_row"].__set__
 DESCRIPTORS: Registry[str, type[Descriptor]] = Registry("tile function", package="clgraph.implementations")
 
 

@@ -159,7 +159,7 @@ class Query(Remembering, Generic[P]):
     @property
     def post(self) -> tuple[Fused, ...]:
         """The operations fused behind the primitive, in order."""
-        return tuple([f for f in self.fused if f.where == "post"]) if self.fused else ()
+        return _behind(self) if self.fused else ()
 
     @property
     def pre(self) -> tuple[Fused, ...]:
@@ -204,6 +204,11 @@ class Query(Remembering, Generic[P]):
         inputs = ", ".join(map(str, self.inputs))
         fused = "".join(f" + {f.primitive}" for f in self.fused)
         return f"{self.primitive}{fused} on ({inputs}) -> ({', '.join(map(str, self.outputs))}) on {self.device.name}"
+
+
+@remembered
+def _behind(q: Query[Any]) -> tuple[Fused, ...]:
+    return tuple([f for f in q.fused if f.where == "post"])
 
 
 def query_of(node: Node, device: DeviceInfo) -> Query[Primitive]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -86,7 +85,9 @@ class ConvolutionSizes:
 
 @remembered
 def sizes_of(q: Query[Convolution]) -> ConvolutionSizes:
-    return replace(cheapest_sizes(q), x=planes(q.inputs[0]), y=planes(q.outputs[0]))
+    s, x, y = cheapest_sizes(q), planes(q.inputs[0]), planes(q.outputs[0])
+    groups, kernel, stride = s.convolution_groups, s.kernel, s.stride
+    return ConvolutionSizes(x, y, s.flat, groups, s.channels, s.blocks, kernel, stride, s.block, s.present)
 
 
 def _geometry(q: Query[Convolution]) -> tuple[object, ...]:

@@ -84,5 +84,5 @@ class QuantizedConvTransposeBytes(Implementation[QuantizedConvTranspose]):
                 "spread": 1,
             }
             scratch = tile.scratch + FLOAT_SCRATCH * s.block.nb
-            steps.append(replace(tile, descriptor=ConvBytesDesc(**(vars(desc) | of_element)), scratch=scratch))
+            steps.append(replace(tile, descriptor=ConvBytesDesc(**(desc.by_name() | of_element)), scratch=scratch))
         return Plan(tuple(steps))

@@ -72,10 +72,10 @@ class Liveness:
             bit = 0 if node.in_place else 1 << position
             for value in node.inputs if bit else ():
                 if value.constant is None:
-                    touches[_buffer(value)].readers |= bit
+                    touches[value.buffer or _buffer(value)].readers |= bit
             for value in node.outputs:
                 if value.constant is None:
-                    touches[_buffer(value)].writers |= bit
+                    touches[value.buffer or _buffer(value)].writers |= bit
             for buffer in node.scratch:
                 found.touches[buffer] = Touch(bit, bit)
         for value in _held(v for _, v in program.outputs):

@@ -36,13 +36,8 @@ class MemoryDependencies(Pass):
     needs: ClassVar[Milestone] = Milestone.SELECTED
 
     def run(self, program: Program, context: Context) -> int:
-        values = program.values
-        _give_buffers(program, values, context)
+        held = _give_buffers(program, context)
         liveness = Liveness.of(program)
-        held: dict[Buffer, list[Value]] = {}
-        for value in values:
-            if value.buffer is not None:
-                held.setdefault(value.buffer, []).append(value)
         for position, node in enumerate(liveness.nodes):
             if node.in_place or not overrides(choice_of(node).implementation, "overwrites"):
                 continue
@@ -76,20 +71,31 @@ def _computing(readers: Sequence[Node]) -> Sequence[Node]:
     return [n for n in readers if not isinstance(n.primitive, Transfer)] or readers
 
 
-def _give_buffers(program: Program, values: Iterable[Value], context: Context) -> None:
-    for value in values:
-        if value.constant is None:
-            buffer = value.buffer
-            if buffer is None:
-                buffer = value.buffer = Buffer(value.name, value.layout.nbytes)
-            if not buffer.placement:
-                buffer.placement = home_of(value, context)
+def _give_buffers(program: Program, context: Context) -> dict[Buffer, list[Value]]:
+    """Give values and scratch buffers; return the values in each of those that hold some."""
+    held: dict[Buffer, list[Value]] = {}
+    for value in program.inputs:
+        _hold(value, home_of(value, context), held)
     for node in program:
-        choice = choice_of(node)
+        choice, placement = choice_of(node), node.placement or next(iter(context.devices))
+        for value in node.outputs:
+            _hold(value, placement, held)
         sizes = () if choice.in_place else choice.plan().scratch
         node.scratch = tuple([Buffer(f"{node.name}/scratch{i}", n) for i, n in enumerate(sizes)]) if sizes else ()
         for buffer in node.scratch:
-            buffer.placement = node.placement or next(iter(context.devices))
+            buffer.placement = placement
+    return held
+
+
+def _hold(value: Value, placement: str, held: dict[Buffer, list[Value]]) -> None:
+    buffer = value.buffer
+    if value.constant is not None:
+        return
+    if buffer is None:
+        buffer = value.buffer = Buffer(value.name, value.layout.nbytes)
+    if not buffer.placement:
+        buffer.placement = placement
+    held.setdefault(buffer, []).append(value)
 
 
 def _overwritten(context: Context, liveness: Liveness, node: Node, position: int) -> Buffer | None:
