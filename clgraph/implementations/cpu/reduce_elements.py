@@ -23,11 +23,8 @@ OF_FLOATS = ("sum", "mean", "max", "min", "prod", "l1", "l2", "sum_square")
 OF_INTEGERS = ("sum", "mean", "max", "min", "prod", "l1", "sum_square")
 EXTREMA = ("max", "min")
 
-MOST_NARROW = {FLOAT: 4}
-"""Elements of rows that are reduced side by side, each element of all rows in turn, by what is computed with."""
-
-MOST_NARROW_NUMBERS = 16
-"""The same of all others."""
+NARROW_FLOATS, NARROW_NUMBERS = 4, 16
+"""Most elements of rows that are reduced side by side, each element of all rows in turn."""
 
 MOST_SHORT = 256
 """Floats of rows of which sixteen are reduced at a time."""
