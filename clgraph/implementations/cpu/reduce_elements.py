@@ -100,12 +100,8 @@ def _axes(q: Query[Reduce]) -> Reduction | str:
     gone = [a for a in found if not a.pitches[1]]
     if len(stay) > 2 or len(gone) > 2:
         return "walks two axes that stay and two that are reduced, and this needs more"
-    if (
-        inner is one
-        and stay
-        and gone[-1].size <= MOST_NARROW.get(_domain(q), MOST_NARROW_NUMBERS)
-        and stay[-1].size >= LANES
-    ):
+    narrow = NARROW_FLOATS if _domain(q) == FLOAT else NARROW_NUMBERS
+    if inner is one and stay and gone[-1].size <= narrow and stay[-1].size >= LANES:
         inner = stay.pop()
     (outer, rows), (across, along) = ([one, one, *axes][-2:] for axes in (stay, gone))
     return Reduction(outer, rows, across, along, inner)
