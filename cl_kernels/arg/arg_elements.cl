@@ -2,7 +2,7 @@
 //
 // Elements become integers that ascend as they get better (order_keys.clh), a NaN the best of all. Lines, where inner is 1: the
 // best key of each run, and its place where it beats those before. Else runs of neighbours, each with its best key and place
-// so far, a step along the axis at a time; so are lines of at most NARROW elements searched, RUN at a time. A ticket is a run of lines, or of such runs.
+// so far, a step along the axis at a time; so are lines of at most NARROW_LINE elements searched, RUN at a time. A ticket is a run of lines, or of such runs.
 //
 // inp, out               dense;  type (element_types.clh), itemsize: of elements
 // domain                 what is compared: 0 floats, 1 doubles, 2 ints, 3 longs
@@ -14,7 +14,7 @@
 #include "element_types.clh"
 #include "order_keys.clh"
 
-#define NARROW 16
+#define NARROW_LINE 16
 
 // Loops without a branch, which compilers make vectors of. K: of as many bits as T.
 #define ARG(T, K, LEAST, MOST, as) \
@@ -78,7 +78,7 @@ ARG(double, long, LONG_MIN, LONG_MAX, as_doubles)
 static void arg_elements(__global const arg_elements_desc* d, __global char** banks, __global char* scratch, const int ticket,
                          __global const post_step* post, const int posts) {
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces);
-  const int narrow = d->inner == 1 && d->count <= NARROW;
+  const int narrow = d->inner == 1 && d->count <= NARROW_LINE;
   for (int p = ticket * d->ticket_pieces, together = 1; p < last; p += together) {
     if (narrow) together = min(RUN, last - p);
     const int image = p / d->inner_runs, x0 = (p - image * d->inner_runs) * RUN;
@@ -100,4 +100,4 @@ static void arg_elements(__global const arg_elements_desc* d, __global char** ba
   }
 }
 #undef FOUND
-#undef NARROW
+#undef NARROW_LINE

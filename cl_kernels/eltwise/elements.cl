@@ -22,6 +22,7 @@
 //
 // NUMBERS (0): of the domains, those that few networks need, as tile function number_elements.
 #include "element_types.clh"
+#include "integer_quotients.clh"
 #include "double_runs.clh"
 #include "double_power.clh"
 #include "double_angles.clh"
@@ -85,48 +86,7 @@
 // c ? a : b by their bits, both loaded: a choice of loads takes five times as long for bytes, twice for ints (LLVM 14).
 #define CHOSEN(T, c, a, b) ((b) ^ (((a) ^ (b)) & (T)((c) ? -1 : 0)))
 
-// The one quotient that does not fit wraps: the CPU's own division ends the process.
-//
-// Quotients of ints in double precision are right, and vectors: one that is no integer is 2^-31 of itself away from the next.
-static int divided_int(const int a, const int b) {
 #ifdef cl_khr_fp64
-  const double quotient = (double)a / (double)(b == 0 ? INT_MAX : b);
-  return (int)(quotient == 2147483648.0 ? -2147483648.0 : quotient) & (b == 0 ? 0 : -1);
-#else
-  return b == 0 ? 0 : b == -1 ? (int)(0u - (uint)a) : a / b;
-#endif
-}
-
-static long divided_long(const long a, const long b) {
-  return b == 0 ? 0 : b == -1 ? (long)(0ul - (ulong)a) : a / b;
-}
-
-// Quotients of longs below 2^52 in size, right in double precision for the same reason, as vectors.
-#ifdef cl_khr_fp64
-static long divided_few(const long a, const long b) {
-  return b == 0 ? 0 : (long)((double)a / (double)b);
-}
-
-static int are_few(__global const long* restrict a, __global const long* restrict b, const int n) {
-  ulong bits = 0;
-  for (int i = 0; i < n; i++) bits |= (ulong)(a[i] ^ a[i] >> 63) | (ulong)(b[i] ^ b[i] >> 63);
-  return bits < 1ul << 52;
-}
-#endif
-
-#define REST(T, divided) \
-  static T rest_##T(const T a, const T b) { return b == 0 ? 0 : (T)((u##T)a - (u##T)divided(a, b) * (u##T)b); } \
-  static T modulo_##T(const T a, const T b) { \
-    const T rest = rest_##T(a, b); \
-    return rest != 0 && (rest ^ b) < 0 ? rest + b : rest; \
-  }
-REST(int, divided_int)
-REST(long, divided_long)
-#ifdef cl_khr_fp64
-typedef long few;
-typedef ulong ufew;
-REST(few, divided_few)
-
 // Whether the quotients or rests of n longs are those of few bits, which are written then.
 NOINLINE static int of_few(const int function, __global const long* restrict a, __global const long* restrict b,
                            __global long* restrict y, const int n) {

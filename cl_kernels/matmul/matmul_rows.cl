@@ -123,4 +123,5 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
   }
 }
 #undef FEW_ROWS
+#undef FEW_NARROW_ROWS
 #undef ONE_SUM

@@ -21,52 +21,12 @@
 //
 // NUMBERS (0): of the domains, those that few networks need, as tile function reduce_numbers.
 #include "element_types.clh"
+#include "reductions.clh"
 
 #ifndef NUMBERS
   #define NUMBERS 0
 #endif
 
-#define REDUCE_MEAN 1
-#define REDUCE_MAX 2
-#define REDUCE_MIN 3
-#define REDUCE_PROD 4
-#define REDUCE_L1 5
-#define REDUCE_L2 6
-#define REDUCE_SQUARES 7
-
-#define REALS(T) \
-  static T joined_##T(const int function, const T a, const T b) { \
-    if (function == REDUCE_MAX) return b > a || b != b ? b : a; \
-    if (function == REDUCE_MIN) return b < a || b != b ? b : a; \
-    return function == REDUCE_PROD ? a * b : a + b; \
-  } \
-  static T taken_##T(const int function, const T v) { \
-    return function == REDUCE_L1 ? fabs(v) : function == REDUCE_L2 || function == REDUCE_SQUARES ? v * v : v; \
-  } \
-  static T begin_##T(const int function) { \
-    return function == REDUCE_MAX ? -INFINITY : function == REDUCE_MIN ? INFINITY : function == REDUCE_PROD ? 1 : 0; \
-  } \
-  static T ended_##T(const int function, const T v, const int count) { \
-    return function == REDUCE_MEAN ? v / (T)count : function == REDUCE_L2 ? sqrt(v) : v; \
-  } \
-  FOLDED_LANES(T, sum_of_16, SUM) \
-  FOLDED_LANES(T, product_of_16, PRODUCT) \
-  FOLDED_LANES(T, most_of_16, GREATER) \
-  FOLDED_LANES(T, least_of_16, LESSER)
-
-#define SUM(a, b) ((a) + (b))
-#define PRODUCT(a, b) ((a) * (b))
-#define GREATER(v, all) ((v) > (all) || (v) != (v) ? (v) : (all))
-#define LESSER(v, all) ((v) < (all) || (v) != (v) ? (v) : (all))
-
-#define FOLDED_LANES(T, name, JOIN) \
-  static T name##_##T(const T##16 v) { \
-    const T##8 a = JOIN(v.lo, v.hi); \
-    const T##4 b = JOIN(a.lo, a.hi); \
-    const T##2 c = JOIN(b.lo, b.hi); \
-    return JOIN(c.lo, c.hi); \
-  }
-REALS(float)
 
 #define LANES_16(T, LOAD, begin, e, folded) \
   { \
@@ -134,70 +94,6 @@ REALS(float)
   }
 #define FUSED(v, all) fma(v, v, all)
 REDUCED_REALS(float, LOAD_LOOSE, FUSED)
-
-// The folds of sixteen vectors that lie side by side, lane by lane of the result.
-#define FOLDS(JOIN) \
-  { \
-    for (int r = 0; r < 8; r++) { \
-      const float16 a = LOAD16(x + 32 * r), b = LOAD16(x + 32 * r + 16); \
-      v[r] = JOIN(((float16)(a.lo, b.lo)), ((float16)(a.hi, b.hi))); \
-    } \
-    for (int r = 0; r < 4; r++) { \
-      const float16 a = v[2 * r], b = v[2 * r + 1]; \
-      v[r] = JOIN(((float16)(a.s0123, a.s89ab, b.s0123, b.s89ab)), ((float16)(a.s4567, a.scdef, b.s4567, b.scdef))); \
-    } \
-    for (int r = 0; r < 2; r++) { \
-      const float16 a = v[2 * r], b = v[2 * r + 1]; \
-      v[r] = JOIN(((float16)(a.s014589cd, b.s014589cd)), ((float16)(a.s2367abef, b.s2367abef))); \
-    } \
-    const float16 a = v[0], b = v[1]; \
-    return JOIN(((float16)(a.even, b.even)), ((float16)(a.odd, b.odd))); \
-  }
-NOINLINE static float16 folded_vectors(const int function, __global const float* x) {
-  float16 v[8];
-  switch (function) {
-  case REDUCE_MAX: FOLDS(GREATER)
-  case REDUCE_MIN: FOLDS(LESSER)
-  case REDUCE_PROD: FOLDS(PRODUCT)
-  }
-  FOLDS(SUM)
-}
-
-#define SIXTEEN_ROWS(e) \
-  { \
-    for (int r = 0; r < 16; r++) { \
-      __global const float* row = x + min(r, rows - 1) * pitch; \
-      float16 all = begin; \
-      for (int k = 0; k + 16 <= n; k += 16) { \
-        const float16 v = LOAD_LOOSE(row + k); \
-        all = (e); \
-      } \
-      if (n % 16) { \
-        const float16 v = LOAD_LOOSE(row + max(n - 16, 0)), before = all; \
-        all = (e); \
-        all = counts ? all : before; \
-      } \
-      STORE16(room + 16 * r, all); \
-    } \
-    break; \
-  }
-// y[r] = the reduction of the n numbers from x + r * pitch, for at most 16 rows, of which each may be read 16 numbers far.
-NOINLINE static void sixteen_rows(const int function, __global const float* x, const long pitch, const int n,
-                                  __global float* y, const int rows, __global float* room) {
-  const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  const int16 counts = n < 16 ? lane < n : lane >= 16 - n % 16;
-  const float16 begin = begin_float(function);
-  switch (function) {
-  case REDUCE_MAX: SIXTEEN_ROWS(GREATER(v, all))
-  case REDUCE_MIN: SIXTEEN_ROWS(LESSER(v, all))
-  case REDUCE_PROD: SIXTEEN_ROWS(all * v)
-  case REDUCE_L1: SIXTEEN_ROWS(all + fabs(v))
-  case REDUCE_L2:
-  case REDUCE_SQUARES: SIXTEEN_ROWS(fma(v, v, all))
-  default: SIXTEEN_ROWS(all + v)
-  }
-  store_lanes(y, folded_vectors(function, room), rows);
-}
 
 #ifdef cl_khr_fp64
 // A call where the CPU has no fused products.

@@ -8,11 +8,11 @@
 // sum's, and 3 roundings of |x - max|. A row with NaN or +infinity is NaN.
 #include "rows.clh"
 
-#define NARROW 8
+#define NARROW_ROW 8
 
-// Sixteen rows of at most NARROW floats that lie one behind the other, a row a lane.
+// Sixteen rows of at most NARROW_ROW floats that lie one behind the other, a row a lane.
 NOINLINE static void sixteen_narrow_rows(__global const float* in, __global float* out, const int width, const int logarithm) {
-  float16 v[NARROW], top = -INFINITY, sum = 0.0f;
+  float16 v[NARROW_ROW], top = -INFINITY, sum = 0.0f;
   for (int k = 0; k < width; k++) {
     __global const float *a = in + k, *b = a + 4 * width, *c = b + 4 * width, *e = c + 4 * width;
 #define FOUR(p) p[0], p[width], p[2 * width], p[3 * width]
@@ -36,7 +36,7 @@ NOINLINE static void sixteen_narrow_rows(__global const float* in, __global floa
 static void softmax_rows(__global const softmax_rows_desc* d, __global char** banks, __global char* scratch,
                          const int ticket, __global const post_step* post, const int posts) {
   const int width = d->width, whole = width / 16, rest = width % 16, last = min((ticket + 1) * d->ticket_rows, d->images * d->rows);
-  const int together = posts == 0 && width <= NARROW && d->in_y == width && d->out_y == width;
+  const int together = posts == 0 && width <= NARROW_ROW && d->in_y == width && d->out_y == width;
   for (int r = ticket * d->ticket_rows; r < last; r++) {
     const int n = r / d->rows, y = r - n * d->rows;
     __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)y * d->in_y;
@@ -73,3 +73,4 @@ static void softmax_rows(__global const softmax_rows_desc* d, __global char** ba
     post_whole_row(post, posts, banks, out, n, 0, y, width);
   }
 }
+#undef NARROW_ROW

@@ -58,8 +58,8 @@ def spread_depth(program: Program, node: Node) -> bool:
         """Return the weights of *count* taps along the depth, those of one tap's channels behind the other's."""
         flat = (outputs, count * shape[1], *shape[3:])
         if (known := weights.constant) is not None:
-            part = known[:, :, first : first + count].swapaxes(1, 2).reshape(flat)
-            return program.constant(f"{node.name}/weights{first}", np.ascontiguousarray(part))
+            own = known[:, :, first : first + count].swapaxes(1, 2).reshape(flat)
+            return program.constant(f"{node.name}/weights{first}", np.ascontiguousarray(own))
         ends = (outputs, shape[1], first + count, *shape[3:])
         part = add(Slice((0, 0, first, 0, 0), ends, (1,) * 5, follows=True), weights) if count < taps else weights
         return add(Reshape(flat), add(Transpose(SLICES_OUTSIDE), part) if count > 1 else part)

@@ -66,8 +66,10 @@ def spread_groups(program: Program, node: Node) -> bool:
 
     def kernel_of(phase: tuple[Phase, ...], number: int) -> Value:
         if known is not None:
-            met = known[(slice(None), slice(None), *np.ix_(*(along.taps for along in phase)))]
-            return program.constant(f"{node.name}/weights{number}", np.ascontiguousarray(met))
+            met = known
+            for axis, along in enumerate(phase, 2):
+                met = met.take(along.taps, axis)
+            return program.constant(f"{node.name}/weights{number}", met)
         kernel = flat
         for axis, along in enumerate(phase, 2):
             taps = program.constant(f"{node.name}/taps{number}_{axis}", np.array(along.taps, np.int64))
