@@ -69,8 +69,8 @@
     const T begin = begin_##T(function); \
     T result = begin; \
     switch (function) { \
-    case REDUCE_MAX: EXTREMES(T, LOAD, GREATER, most_of_16) \
-    case REDUCE_MIN: EXTREMES(T, LOAD, LESSER, least_of_16) \
+    case REDUCE_MAX: EXTREMES(T, LOAD, JOIN_GREATER, most_of_16) \
+    case REDUCE_MIN: EXTREMES(T, LOAD, JOIN_LESSER, least_of_16) \
     case REDUCE_PROD: LANES_16(T, LOAD, begin, all * v, product_of_16) \
     case REDUCE_L1: LANES_16(T, LOAD, begin, all + fabs(v), sum_of_16) \
     case REDUCE_L2: \
