@@ -2,7 +2,7 @@
 //
 // Elements become integers that ascend as they get better (order_keys.clh), a NaN the best of all. Lines, where inner is 1: the
 // best key of each run, and its place where it beats those before. Else runs of neighbours, each with its best key and place
-// so far, a step along the axis at a time. A ticket is a run of lines, or of such runs.
+// so far, a step along the axis at a time; so are lines of at most NARROW_LINE elements searched, RUN at a time. A ticket is a run of lines, or of such runs.
 //
 // inp, out               dense;  type (element_types.clh), itemsize: of elements
 // domain                 what is compared: 0 floats, 1 doubles, 2 ints, 3 longs
@@ -10,9 +10,11 @@
 // count, inner           sizes;  inner_runs: runs of inner
 // pieces, ticket_pieces  lines or runs: in all, of a ticket
 //
-// scratch: two runs of 8 bytes an element, one more of best keys, one of places. Exact.
+// scratch: a run of 8 bytes an element that is converted, one of what lies apart, one more of best keys, one of places. Exact.
 #include "element_types.clh"
 #include "order_keys.clh"
+
+#define NARROW_LINE 16
 
 // Loops without a branch, which compilers make vectors of. K: of as many bits as T.
 #define ARG(T, K, LEAST, MOST, as) \
@@ -53,13 +55,17 @@
     } \
   } \
   static void arg_columns_##T(__global const arg_elements_desc* d, __global const char* from, __global long* to, \
-                              __global char* scratch, const int n) { \
+                              __global char* scratch, const int n, const int pitch) { \
+    __global char* room = scratch + RUN * 8; \
     __global K* best = (__global K*)(scratch + 2 * RUN * 8); \
     __global K* place = (__global K*)(scratch + 3 * RUN * 8); \
     const long step = (long)d->inner * d->itemsize; \
     for (int i = 0; i < n; i++) best[i] = LEAST, place[i] = 0; \
-    for (int k = 0; k < d->count; k++, from += step) \
-      better_##T##s(as(d->type, from, (__global T*)scratch, n), best, place, n, k, (K)(-d->smallest), d->last); \
+    for (int k = 0; k < d->count; k++, from += step) { \
+      if (pitch > 1) gather_run(from, pitch, d->itemsize, room, n); \
+      better_##T##s(as(d->type, pitch > 1 ? room : from, (__global T*)scratch, n), best, place, n, k, (K)(-d->smallest), \
+                    d->last); \
+    } \
     for (int i = 0; i < n; i++) to[i] = place[i]; \
   }
 ARG(float, int, INT_MIN, INT_MAX, as_floats)
@@ -72,13 +78,16 @@ ARG(double, long, LONG_MIN, LONG_MAX, as_doubles)
 static void arg_elements(__global const arg_elements_desc* d, __global char** banks, __global char* scratch, const int ticket,
                          __global const post_step* post, const int posts) {
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces);
-  for (int p = ticket * d->ticket_pieces; p < last; p++) {
-    const int image = p / d->inner_runs, x0 = (p - image * d->inner_runs) * RUN, n = min(RUN, d->inner - x0);
+  const int narrow = d->inner == 1 && d->count <= NARROW_LINE;
+  for (int p = ticket * d->ticket_pieces, together = 1; p < last; p += together) {
+    if (narrow) together = min(RUN, last - p);
+    const int image = p / d->inner_runs, x0 = (p - image * d->inner_runs) * RUN;
+    const int n = narrow ? together : min(RUN, d->inner - x0);
     __global const char* from = AT(const char, banks, d->inp) + ((long)image * d->count * d->inner + x0) * d->itemsize;
     __global long* to = AT(long, banks, d->out) + (long)image * d->inner + x0;
 #define FOUND(T) \
-  if (d->inner == 1) to[0] = arg_line_##T(d, from, scratch); \
-  else arg_columns_##T(d, from, to, scratch, n); \
+  if (d->inner == 1 && !narrow) to[0] = arg_line_##T(d, from, scratch); \
+  else arg_columns_##T(d, from, to, scratch, n, narrow ? d->count : 1); \
   break;
     switch (d->domain) {
     case 0: FOUND(float)
@@ -91,3 +100,4 @@ static void arg_elements(__global const arg_elements_desc* d, __global char** ba
   }
 }
 #undef FOUND
+#undef NARROW_LINE

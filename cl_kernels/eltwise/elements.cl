@@ -22,6 +22,7 @@
 //
 // NUMBERS (0): of the domains, those that few networks need, as tile function number_elements.
 #include "element_types.clh"
+#include "integer_quotients.clh"
 #include "double_runs.clh"
 #include "double_power.clh"
 #include "double_angles.clh"
@@ -85,29 +86,24 @@
 // c ? a : b by their bits, both loaded: a choice of loads takes five times as long for bytes, twice for ints (LLVM 14).
 #define CHOSEN(T, c, a, b) ((b) ^ (((a) ^ (b)) & (T)((c) ? -1 : 0)))
 
-// A division by -1 wraps: the CPU's own ends the process where the quotient does not fit.
-//
-// Quotients of ints in double precision are right, and vectors: one that is no integer is 2^-31 of itself away from the next.
-static int divided_int(const int a, const int b) {
 #ifdef cl_khr_fp64
-  return b == 0 ? 0 : b == -1 ? (int)(0u - (uint)a) : (int)((double)a / (double)b);
+// Whether the quotients or rests of n longs are those of few bits, which are written then.
+NOINLINE static int of_few(const int function, __global const long* restrict a, __global const long* restrict b,
+                           __global long* restrict y, const int n) {
+  if ((function != FUNCTION_DIV && function != FUNCTION_MOD && function != FUNCTION_FMOD) || !are_few(a, b, n)) return 0;
+  if (function == FUNCTION_DIV)
+    for (int i = 0; i < n; i++) y[i] = divided_few(a[i], b[i]);
+  else if (function == FUNCTION_MOD)
+    for (int i = 0; i < n; i++) y[i] = modulo_few(a[i], b[i]);
+  else
+    for (int i = 0; i < n; i++) y[i] = rest_few(a[i], b[i]);
+  return 1;
+}
 #else
-  return b == 0 ? 0 : b == -1 ? (int)(0u - (uint)a) : a / b;
+static int of_few(const int function, __global const long* a, __global const long* b, __global long* y, const int n) {
+  return 0;
+}
 #endif
-}
-
-static long divided_long(const long a, const long b) {
-  return b == 0 ? 0 : b == -1 ? (long)(0ul - (ulong)a) : a / b;
-}
-
-#define REST(T, divided) \
-  static T rest_##T(const T a, const T b) { return b == 0 ? 0 : (T)((u##T)a - (u##T)divided(a, b) * (u##T)b); } \
-  static T modulo_##T(const T a, const T b) { \
-    const T rest = rest_##T(a, b); \
-    return rest != 0 && (rest ^ b) < 0 ? rest + b : rest; \
-  }
-REST(int, divided_int)
-REST(long, divided_long)
 
 #define INTEGERS(NAME, T, divided) \
   NOINLINE static void NAME(const int function, const T low, const T high, __global const T* restrict a, \
@@ -342,7 +338,9 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
 #else
     case 3:
       COMPUTE(long, as_longs, longs_as,
-              of_longs(function, d->first, d->second, first, SECOND(long, as_longs), c, (__global long*)y, n))
+              __global const long* second = SECOND(long, as_longs);
+              if (!of_few(function, first, second, (__global long*)y, n))
+                of_longs(function, d->first, d->second, first, second, c, (__global long*)y, n))
 #endif
 #if NUMBERS && defined(cl_khr_fp64)
     case 1:

@@ -27,29 +27,40 @@
 #include "pack.clh"
 
 #define FEW_ROWS 4
+#define FEW_NARROW_ROWS 12  // of less than a vector, which take less time than a group that is filled up
 #define ONE_SUM 1024  // products that micro_matmul.cl sums in order
 
 // c = a b for one row of a and at most 64 columns of b, which lie side by side: vectors that overlap so that each is in its
-// row. depth <= ONE_SUM
+// row.
 NOINLINE static void row_by_columns(__global const float* a, const int a_step, __global const float* b, const int b_row,
                                     __global float* c, const int columns, const int depth) {
   if (columns < 16) {
-    float16 sum = 0.0f;
+    float16 total = 0.0f;
     const int safe = b_row > 0 ? depth - 1 - 15 / b_row : 0;
-    for (int k = 0; k < safe; k++) sum = fma((float16)(a[(long)k * a_step]), LOAD_LOOSE(b + (long)k * b_row), sum);
-    for (int k = max(0, safe); k < depth; k++)
-      sum = fma((float16)(a[(long)k * a_step]), load_lanes(b + (long)k * b_row, 1, columns), sum);
-    store_lanes(c, sum, columns);
+    for (int done = 0; done < depth; done += ONE_SUM) {
+      const int end = min(depth, done + ONE_SUM);
+      float16 sum = 0.0f;
+      for (int k = done; k < min(safe, end); k++)
+        sum = fma((float16)(a[(long)k * a_step]), LOAD_LOOSE(b + (long)k * b_row), sum);
+      for (int k = max(done, safe); k < end; k++)
+        sum = fma((float16)(a[(long)k * a_step]), load_lanes(b + (long)k * b_row, 1, columns), sum);
+      total += sum;
+    }
+    store_lanes(c, total, columns);
     return;
   }
   const int last = columns - 16, j1 = min(16, last), j2 = min(32, last);
   float16 s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
-  for (int k = 0; k < depth; k++, b += b_row) {
-    const float16 v = (float16)(a[(long)k * a_step]);
-    s0 = fma(v, LOAD_LOOSE(b), s0);
-    s1 = fma(v, LOAD_LOOSE(b + j1), s1);
-    s2 = fma(v, LOAD_LOOSE(b + j2), s2);
-    s3 = fma(v, LOAD_LOOSE(b + last), s3);
+  for (int done = 0; done < depth; done += ONE_SUM) {
+    float16 t0 = 0.0f, t1 = 0.0f, t2 = 0.0f, t3 = 0.0f;
+    for (int k = done; k < min(depth, done + ONE_SUM); k++, b += b_row) {
+      const float16 v = (float16)(a[(long)k * a_step]);
+      t0 = fma(v, LOAD_LOOSE(b), t0);
+      t1 = fma(v, LOAD_LOOSE(b + j1), t1);
+      t2 = fma(v, LOAD_LOOSE(b + j2), t2);
+      t3 = fma(v, LOAD_LOOSE(b + last), t3);
+    }
+    s0 += t0, s1 += t1, s2 += t2, s3 += t3;
   }
   STORE_LOOSE(c, s0);
   STORE_LOOSE(c + j1, s1);
@@ -80,7 +91,7 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
     __global const float* b =
         AT(const float, banks, d->b) + outer * d->b_outer + inner * d->b_batch + (long)g * d->b_group;
     int b_row = d->packed ? 64 : d->b_row;
-    const int few = last_row - first_row <= (columns < 64 ? FEW_ROWS : nb < 4) && d->depth <= ONE_SUM;
+    const int few = last_row - first_row <= (columns < 16 ? FEW_NARROW_ROWS : columns < 64 ? FEW_ROWS : nb < 4);
     if (!d->packed && d->b_column == 1 && few) {
       __global float* to = c + (long)first_row * d->c_row + g * 64;
       for (int y = first_row; y < last_row; y++)
@@ -112,4 +123,5 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
   }
 }
 #undef FEW_ROWS
+#undef FEW_NARROW_ROWS
 #undef ONE_SUM

@@ -1,7 +1,7 @@
 // Sums, means, extrema and products over some axes of plain tensors of any element types.
 //
-// Axes outer and rows stay, across and along are reduced, in any order; inner is the last axis where that stays, else 1. Then a
-// result is made of runs that lie side by side; else runs of inner are added up. A ticket is a run of units: of results, or
+// Axes outer and rows stay, across and along are reduced, in any order; inner is an axis that stays whose results lie side by
+// side, or 1. Then a result is made of runs that lie side by side; else runs of inner are added up. A ticket is a run of units: of results, or
 // of runs of one index of outer and rows.
 //
 // inp, out                    plain tensors;  in_type, out_type (element_types.clh), in_size, out_size: bytes of an element
@@ -9,9 +9,10 @@
 //                             are extrema
 // operation                   0 sum, 1 mean, 2 max, 3 min, 4 prod, 5 l1, 6 l2, 7 sum of squares
 // rows, across, along, inner  sizes
-// in_outer, in_rows, in_across, in_along    elements of x from one index to the next; inner: 1, or along: 1
+// in_outer, in_rows, in_across, in_along, in_inner    elements of x from one index to the next; where inner is 1, along: 1
 // out_outer, out_rows         of y
 // count                       elements that a result is made of
+// short_rows                  1: floats, inner and across are 1, along at most RUN, and results lie side by side
 // inner_runs                  runs of inner;  units, ticket_units: in all, of a ticket, the latter a multiple of 16
 //
 // The list is applied to results, y seen as [n][x]: n is the unit's index of outer and rows, or 0 where inner is 1.
@@ -20,57 +21,26 @@
 //
 // NUMBERS (0): of the domains, those that few networks need, as tile function reduce_numbers.
 #include "element_types.clh"
+#include "reductions.clh"
 
 #ifndef NUMBERS
   #define NUMBERS 0
 #endif
 
-#define REDUCE_MEAN 1
-#define REDUCE_MAX 2
-#define REDUCE_MIN 3
-#define REDUCE_PROD 4
-#define REDUCE_L1 5
-#define REDUCE_L2 6
-#define REDUCE_SQUARES 7
 
-#define REALS(T) \
-  static T joined_##T(const int function, const T a, const T b) { \
-    if (function == REDUCE_MAX) return b > a || b != b ? b : a; \
-    if (function == REDUCE_MIN) return b < a || b != b ? b : a; \
-    return function == REDUCE_PROD ? a * b : a + b; \
-  } \
-  static T taken_##T(const int function, const T v) { \
-    return function == REDUCE_L1 ? fabs(v) : function == REDUCE_L2 || function == REDUCE_SQUARES ? v * v : v; \
-  } \
-  static T begin_##T(const int function) { \
-    return function == REDUCE_MAX ? -INFINITY : function == REDUCE_MIN ? INFINITY : function == REDUCE_PROD ? 1 : 0; \
-  } \
-  static T ended_##T(const int function, const T v, const int count) { \
-    return function == REDUCE_MEAN ? v / (T)count : function == REDUCE_L2 ? sqrt(v) : v; \
-  } \
-  static T sum_of_16_##T(const T##16 v) { \
-    const T##8 a = v.lo + v.hi; \
-    const T##4 b = a.lo + a.hi; \
-    return b.s0 + b.s1 + b.s2 + b.s3; \
-  }
-REALS(float)
-
-#define LANES_16(T, LOAD, begin, e) \
+#define LANES_16(T, LOAD, begin, e, folded) \
   { \
     T##16 all = (T##16)(begin); \
     for (; i + 16 <= n; i += 16) { \
       const T##16 v = LOAD(x + i); \
       all = (e); \
     } \
-    for (int l = 0; l < 16; l++) lanes[l] = all[l]; \
+    if (i > 0) result = folded##_##T(all); \
     break; \
   }
 
-#define GREATER(v, all) ((v) > (all) || (v) != (v) ? (v) : (all))
-#define LESSER(v, all) ((v) < (all) || (v) != (v) ? (v) : (all))
-
 // Four vectors side by side: the next comparison with one does not wait for the one before.
-#define EXTREMES(T, LOAD, BEST) \
+#define EXTREMES(T, LOAD, BEST, folded) \
   { \
     T##16 a = begin, b = begin, c = begin, e = begin; \
     for (; i + 64 <= n; i += 64) { \
@@ -83,7 +53,7 @@ REALS(float)
       const T##16 v = LOAD(x + i); \
       a = BEST(v, a); \
     } \
-    for (int l = 0; l < 16; l++) lanes[l] = a[l]; \
+    if (i > 0) result = folded##_##T(a); \
     break; \
   }
 
@@ -95,22 +65,18 @@ REALS(float)
   }
 #define REDUCED_REALS(T, LOAD, SQUARED) \
   NOINLINE static T reduced_##T(const int function, __global const T* x, const int n) { \
-    T lanes[16]; \
     int i = 0; \
     const T begin = begin_##T(function); \
-    switch (function) { \
-    case REDUCE_MAX: EXTREMES(T, LOAD, GREATER) \
-    case REDUCE_MIN: EXTREMES(T, LOAD, LESSER) \
-    case REDUCE_PROD: LANES_16(T, LOAD, begin, all * v) \
-    case REDUCE_L1: LANES_16(T, LOAD, begin, all + fabs(v)) \
-    case REDUCE_L2: \
-    case REDUCE_SQUARES: LANES_16(T, LOAD, begin, SQUARED(v, all)) \
-    default: LANES_16(T, LOAD, begin, all + v) \
-    } \
     T result = begin; \
-    if (i > 0 && (function < REDUCE_MAX || function > REDUCE_PROD)) result = sum_of_16_##T(vload16(0, lanes)); \
-    else if (i > 0) \
-      for (int l = 0; l < 16; l++) result = joined_##T(function, result, lanes[l]); \
+    switch (function) { \
+    case REDUCE_MAX: EXTREMES(T, LOAD, JOIN_GREATER, most_of_16) \
+    case REDUCE_MIN: EXTREMES(T, LOAD, JOIN_LESSER, least_of_16) \
+    case REDUCE_PROD: LANES_16(T, LOAD, begin, all * v, product_of_16) \
+    case REDUCE_L1: LANES_16(T, LOAD, begin, all + fabs(v), sum_of_16) \
+    case REDUCE_L2: \
+    case REDUCE_SQUARES: LANES_16(T, LOAD, begin, SQUARED(v, all), sum_of_16) \
+    default: LANES_16(T, LOAD, begin, all + v, sum_of_16) \
+    } \
     for (; i < n; i++) result = joined_##T(function, result, taken_##T(function, x[i])); \
     return result; \
   } \
@@ -219,7 +185,15 @@ typedef struct {
   int n;
 } reduce_unit;
 
-// reduce_T: results of a unit, made in the last third of the scratch, where they are left as numbers of type T.
+// n elements at `at`, `pitch` elements apart: where they are, or side by side in `to`.
+static __global const char* side_by_side(__global const char* at, const long pitch, const int size, __global char* to,
+                                         const int n) {
+  if (pitch == 1) return at;
+  gather_run(at, pitch, size, to, n);
+  return to;
+}
+
+// reduce_T: results of a unit, made in the third room of the scratch, where they are left as numbers of type T.
 #define WALK(T, as) \
   NOINLINE static __global T* reduce_##T(__global const reduce_elements_desc* d, __global const char* x, \
                                          const reduce_unit u, const int function, __global char* scratch) { \
@@ -243,6 +217,7 @@ typedef struct {
     for (int a = 0; a < d->across; a++) \
       for (int k = 0; k < d->along; k++) { \
         __global const char* at = x + (u.from + a * d->in_across + k * d->in_along) * d->in_size; \
+        at = side_by_side(at, d->in_inner, d->in_size, scratch + 4 * RUN * 8, u.n); \
         combine_##T(function, as(d->in_type, at, room, u.n), part, u.n); \
         if (++steps % 64) continue; \
         combine_##T(joined, part, all, u.n); \
@@ -273,16 +248,44 @@ static __global long* mean_long(__global const reduce_elements_desc* d, __global
   return all;
 }
 
+#if !NUMBERS
+// Results `first` to `last` - 1 of short rows, a few rows at a time.
+static void reduce_rows(__global const reduce_elements_desc* d, __global const char* x, __global char* y, const int first,
+                        const int last, __global char* scratch) {
+  const int function = d->operation, n = d->along, converted = d->in_type != TYPE_F32;
+  __global float* room = (__global float*)scratch;
+  __global float* sums = (__global float*)(scratch + RUN * 8);
+  __global float* all = (__global float*)(scratch + 2 * RUN * 8);
+  for (int unit = first, count; unit < last; unit += count) {
+    const int outer = unit / d->rows, row = unit - outer * d->rows;
+    count = min(min(16, last - unit), d->rows - row);
+    if (converted) count = d->in_rows == n ? min(count, RUN / n) : 1;
+    const long from = outer * d->in_outer + row * d->in_rows;
+    __global const float* at = as_floats(d->in_type, x + from * d->in_size, room, count * n);
+    // Nothing is read behind the tensor.
+    if (converted || n >= 16 || unit + count + 16 <= d->units)
+      sixteen_rows(function, at, d->in_rows, n, all, count, sums);
+    else
+      for (int r = 0; r < count; r++) all[r] = reduced_float(function, at + r * d->in_rows, n);
+    for (int r = 0; r < count; r++) all[r] = ended_float(function, all[r], d->count);
+    floats_as(d->out_type, all, y + (long)unit * d->out_size, count);
+  }
+}
+#endif
+
 static void reduce_elements(__global const reduce_elements_desc* d, __global char** banks, __global char* scratch,
                             const int ticket, __global const post_step* post, const int posts) {
   const int first = ticket * d->ticket_units, last = min(first + d->ticket_units, d->units), function = d->operation;
   __global const char* x = AT(const char, banks, d->inp);
   __global char* y = AT(char, banks, d->out);
-  for (int unit = first; unit < last; unit++) {
+#if !NUMBERS
+  if (d->short_rows) reduce_rows(d, x, y, first, last, scratch);
+#endif
+  for (int unit = first; unit < last && !d->short_rows; unit++) {
     const int kept = unit / d->inner_runs, i0 = (unit - kept * d->inner_runs) * RUN;
     const int outer = kept / d->rows, row = kept - outer * d->rows, n = min(RUN, d->inner - i0);
     reduce_unit u;
-    u.from = outer * d->in_outer + row * d->in_rows + i0, u.to = outer * d->out_outer + row * d->out_rows + i0, u.n = n;
+    u.from = outer * d->in_outer + row * d->in_rows + i0 * d->in_inner, u.to = outer * d->out_outer + row * d->out_rows + i0, u.n = n;
     __global char* to = y + u.to * d->out_size;
     switch (d->domain) {
 #if !NUMBERS

@@ -11,7 +11,8 @@
 // rows, ticket_rows              of the result: in all, of a ticket
 // rule, middle, factor_y, divisor_y, offset_y, factor_x, divisor_x, offset_x   as in resize_fsv16.cl
 //
-// scratch: where each element of a row lies, or each pixel of `unit` elements that are copied as one.
+// scratch: where each element of a row lies, or each pixel of `unit` elements that are copied as one; the row of the input
+// that each row of a plane shows.
 #include "interleave.clh"
 #include "resize_taps.clh"
 
@@ -19,9 +20,10 @@
 #define NEAREST(T) \
   NOINLINE static void nearest_##T(__global const T* restrict x, __global T* restrict y, __global const int* restrict places, \
                                   const int times, const int n) { \
-    __global loose_##T* out = (__global loose_##T*)y; \
     int i = 0; \
-    for (; times && i + 16 * times <= n; i += 16 * times, out += times) { \
+    for (const int step = 16 * times; step && i < n && n >= step; i += step) { \
+      i = min(i, n - step); \
+      __global loose_##T* out = (__global loose_##T*)(y + i); \
       const T##16 v = *(__global const loose_##T*)(x + i / times); \
       if (times == 2) { \
         out[0] = v.s0011223344556677, out[1] = v.s8899aabbccddeeff; \
@@ -53,16 +55,24 @@ static void resize_nearest(__global const resize_nearest_desc* d, __global char*
   const int last = min((ticket + 1) * d->ticket_rows, d->rows), unit = d->unit, each = d->whole ? 1 : unit;
   const int itemsize = d->itemsize, bytes = d->width * unit * itemsize, wide = d->width * each;
   __global int* places = (__global int*)scratch;
-  for (int x = 0; x < d->width; x++) {
+  const int looked_up = !d->times || wide < 16 * d->times;
+  for (int x = 0; looked_up && x < d->width; x++) {
     const float at = (d->offset_x + (x + d->middle) * d->factor_x / d->divisor_x) - d->middle;
     const int place = resize_taps(at, 0, d->rule, d->in_width).x * each;
     for (int e = 0; e < each; e++) places[x * each + e] = place + e;
   }
+  __global int* shown = places + wide;
+  const int first = ticket * d->ticket_rows;
+  int plane = first / d->height, y = first - plane * d->height;
+  for (int i = 0; i < min(d->height, last - first); i++) {
+    const int of = y + i < d->height ? y + i : y + i - d->height;
+    const float at = (d->offset_y + (of + d->middle) * d->factor_y / d->divisor_y) - d->middle;
+    shown[of] = resize_taps(at, 0, d->rule, d->in_height).x;
+  }
   int held = -1;
-  for (int r = ticket * d->ticket_rows; r < last; r++) {
-    const int plane = r / d->height;
-    const float at = (d->offset_y + (r - plane * d->height + d->middle) * d->factor_y / d->divisor_y) - d->middle;
-    const int row = plane * d->in_height + resize_taps(at, 0, d->rule, d->in_height).x;
+  for (int r = first; r < last; r++) {
+    const int row = plane * d->in_height + shown[y];
+    if (++y == d->height) y = 0, plane++;
     __global const char* from = AT(const char, banks, d->inp) + (long)row * d->in_width * unit * itemsize;
     __global char* to = AT(char, banks, d->out) + (long)r * bytes;
     if (row == held)

@@ -27,7 +27,15 @@ def test_large_values_do_not_overflow():
 @pytest.mark.opencl
 @pytest.mark.parametrize(
     ("axes", "shape"),
-    [((2,), (2, 3, 65)), ((1,), (2, 19, 4)), ((1, 2), (3, 4, 5)), ((0,), (7,)), ((3,), (2, 3, 5, 130))],
+    [
+        ((2,), (2, 3, 65)),
+        ((1,), (2, 19, 4)),
+        ((1, 2), (3, 4, 5)),
+        ((0,), (7,)),
+        ((3,), (2, 3, 5, 130)),
+        ((1,), (53, 2)),
+        ((2,), (3, 21, 7)),
+    ],
 )
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
 def test_every_implementation_is_within_its_bound(dtype, axes, shape, engine):

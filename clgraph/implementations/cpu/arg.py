@@ -13,6 +13,9 @@ from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
+NARROW = 16
+"""Most elements of lines that are searched side by side."""
+
 PIECE_SECONDS = 30e-9
 """What beginning a line or a run of neighbours takes."""
 
@@ -51,6 +54,8 @@ class ArgElements(AlongAxis[ArgExtremum]):
         """Return what a piece takes: vectors, those of 64 bits twice, a conversion as much again."""
         x = q.inputs[0].dtype
         passes = (1 + x.itemsize // 8) * (1 + (x not in (DType.F32, DType.F64, DType.I32, DType.I64)))
+        if columns.inner == 1 and columns.count <= NARROW:
+            return columns.count * passes * q.device.costs.unit("move.element")
         if columns.inner == 1:
             vectors = -(-columns.count // LANES) + 4 * -(-columns.count // RUN)
         else:

@@ -61,7 +61,7 @@ ANGLES = {
 ANGLE_SLOW = 64.0
 """What they take, as in ``SLOW``."""
 
-SLOW = {"div": 24.0, "mod": 32.0, "fmod": 32.0}
+SLOW = {"div": 8.0, "mod": 10.0, "fmod": 10.0}
 """What integer divisions take, in the time that a vector of 16 floats takes to copy."""
 
 

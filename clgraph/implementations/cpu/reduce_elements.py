@@ -23,6 +23,12 @@ OF_FLOATS = ("sum", "mean", "max", "min", "prod", "l1", "l2", "sum_square")
 OF_INTEGERS = ("sum", "mean", "max", "min", "prod", "l1", "sum_square")
 EXTREMA = ("max", "min")
 
+NARROW_FLOATS, NARROW_NUMBERS = 4, 16
+"""Most elements of rows that are reduced side by side, each element of all rows in turn."""
+
+MOST_SHORT = 256
+"""Floats of rows of which sixteen are reduced at a time."""
+
 UNIT_SECONDS = 30e-9
 """What beginning a unit takes: divisions, two switches."""
 
@@ -37,6 +43,7 @@ class ReduceElementsDesc(Descriptor):
     in_rows: Long
     in_across: Long
     in_along: Long
+    in_inner: Long
     out_outer: Long
     out_rows: Long
     in_type: Int
@@ -51,6 +58,7 @@ class ReduceElementsDesc(Descriptor):
     inner: Int
     count: Int
     inner_runs: Int
+    short_rows: Int
     units: Int
     ticket_units: Int
 
@@ -62,7 +70,12 @@ class ReduceNumbersDesc(ReduceElementsDesc):
 
 @frozen
 class Reduction:
-    """The axes of a problem, pitches of the input and the result; *inner* has size 1 where the last axis is reduced."""
+    """The axes of a problem, pitches of the input and the result.
+
+    Attributes:
+        inner: An axis that stays, along which results are computed side by side; of size 1 where a result is computed
+            of what lies side by side.
+    """
 
     outer: Axis
     rows: Axis
@@ -87,6 +100,9 @@ def _axes(q: Query[Reduce]) -> Reduction | str:
     gone = [a for a in found if not a.pitches[1]]
     if len(stay) > 2 or len(gone) > 2:
         return "walks two axes that stay and two that are reduced, and this needs more"
+    narrow = NARROW_FLOATS if _domain(q) == FLOAT else NARROW_NUMBERS
+    if inner is one and stay and gone[-1].size <= narrow and stay[-1].size >= LANES:
+        inner = stay.pop()
     (outer, rows), (across, along) = ([one, one, *axes][-2:] for axes in (stay, gone))
     return Reduction(outer, rows, across, along, inner)
 
@@ -132,6 +148,7 @@ class ReduceElements(Implementation[Reduce]):
             in_rows=r.rows.pitches[0],
             in_across=r.across.pitches[0],
             in_along=r.along.pitches[0],
+            in_inner=r.inner.pitches[0] or 1,
             out_outer=r.outer.pitches[1],
             out_rows=r.rows.pitches[1],
             in_type=TYPES[x.dtype],
@@ -146,6 +163,7 @@ class ReduceElements(Implementation[Reduce]):
             inner=r.inner.size,
             count=r.across.size * r.along.size,
             inner_runs=-(-r.inner.size // RUN),
+            short_rows=int(_short_rows(q, r)),
             units=_units(r),
             ticket_units=tickets.each,
         )
@@ -154,7 +172,7 @@ class ReduceElements(Implementation[Reduce]):
             return (0, 0, 0, 0, 0) if operand.count == 1 else (r.inner.size if r.inner.size > 1 else 0, 0, 0, LANES, 1)
 
         steps = post_steps(q, pitches)
-        return Plan((Tile(desc.function, desc, tickets.count, scratch=4 * RUN * RUN_BYTES, post=steps),))
+        return Plan((Tile(desc.function, desc, tickets.count, scratch=5 * RUN * RUN_BYTES, post=steps),))
 
 
 def _domain(q: Query[Reduce]) -> int:
@@ -176,6 +194,12 @@ def _found(q: Query[Reduce]) -> Reduction:
     return found
 
 
+def _short_rows(q: Query[Reduce], r: Reduction) -> bool:
+    """Whether several rows are reduced at a time."""
+    alone = r.inner.size == 1 and r.across.size == 1
+    return alone and _domain(q) == FLOAT and r.along.size <= MOST_SHORT
+
+
 def _units(r: Reduction) -> int:
     return r.outer.size * r.rows.size * -(-r.inner.size // RUN)
 
@@ -184,6 +208,8 @@ def _unit_seconds(q: Query[Reduce], r: Reduction) -> float:
     vector = q.device.costs.unit("copy.vector")
     as_it_is = _domain(q) == BYTES or q.inputs[0].dtype in (DType.F32, DType.F64, DType.I64)
     converted = 1 if as_it_is else 2
+    if _short_rows(q, r):
+        return (-(-r.along.size // LANES) + 4) * vector * converted
     if r.inner.size == 1:
         vectors = r.across.size * (-(-r.along.size // LANES) + 4 * -(-r.along.size // RUN))
     else:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.element_functions import FUNCTIONS, Computation
-from clgraph.implementations.cpu.element_types import DOUBLE, FLOAT, INT, LONG, signed
+from clgraph.implementations.cpu.element_functions import FUNCTIONS, INTEGERS, Computation
+from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, FLOAT, INT, LONG, signed
 from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.ops.reorder import Reorder
 from clgraph.selector.implementation import implements
@@ -20,6 +20,10 @@ class ReorderElements(Elements):
         x, y = q.inputs[0].dtype, q.outputs[0].dtype
         if x == y:
             return "converts elements, and these are of one type"
+        if x.itemsize == y.itemsize == 1:
+            # A truth value is a byte's, bounded by 1.
+            truth = y == DType.BOOL and x != DType.BOOL
+            return Computation(INTEGERS["clip"] if truth else FUNCTIONS["same"], BYTES, (0,), x, y, second=int(truth))
         if (x, y) == (DType.F64, DType.F16) or (x == DType.U64 and y.floating) or (x.floating and y == DType.U64):
             return f"rounds {x} not to {y} in one step"
         if (y == DType.F64 and x != DType.F16) or x == DType.F64:

@@ -22,7 +22,7 @@ _RUN_BYTES = 32
 """Bytes of a pixel from which on it is copied as a run."""
 
 _WIDEST = 1 << 16
-"""Elements of a row, whose places scratch holds."""
+"""Elements of a row and rows of a plane, whose places scratch holds."""
 
 _MOST_TIMES = 4
 """How often an element may be there for rows that are made by vectors."""
@@ -92,7 +92,10 @@ class ResizeNearest(Implementation[Resize]):
         seen = _picture(q)
         if isinstance(seen, str):
             return seen
-        return f"serves rows of up to {_WIDEST} elements" if _width(q, seen) > _WIDEST else count_refusal(q)
+        height = 1 if seen.rows is None else y.shape[seen.rows]
+        if max(_width(q, seen), height) > _WIDEST:
+            return f"serves planes of up to {_WIDEST} rows and columns"
+        return count_refusal(q)
 
     @classmethod
     def cost(cls, q: Query[Resize]) -> float:
@@ -119,7 +122,7 @@ class ResizeNearest(Implementation[Resize]):
             ticket_rows=tickets.each,
             **resize_map(q, row, column),
         )
-        return Plan((Tile("resize_nearest", desc, tickets.count, scratch=4 * _width(q, seen)),))
+        return Plan((Tile("resize_nearest", desc, tickets.count, scratch=4 * (_width(q, seen) + desc.height)),))
 
 
 def _seen(q: Query[Resize]) -> _Picture:
@@ -151,7 +154,8 @@ def _row_seconds(q: Query[Resize]) -> float:
     width = _width(q, seen)
     nbytes = 2 * q.outputs[0].nbytes / _rows(q)
     apart = 0.0 if _times(q, seen) else unit("move.row") / 4 if seen.whole else unit("move.element")
-    return unit("move.row") + nbytes * unit("move.byte") + width * apart
+    begun = unit("move.row") / (4 if _times(q, seen) else 1)
+    return begun + nbytes * unit("move.byte") + width * apart
 
 
 def _tickets(q: Query[Resize]) -> TicketRanges:

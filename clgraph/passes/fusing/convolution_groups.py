@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clgraph.graph.node import Node
-from clgraph.graph.primitive import Array
+from clgraph.graph.node import Node, Value
+from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.where import Where
 from clgraph.passes.base import Context
 from clgraph.passes.fusing.weight_scaling import constant_of
 from clgraph.passes.rewriting import substitute
@@ -57,7 +61,7 @@ def merged_seconds(context: Context, node: Node, m: int, *, banded: bool = True,
 
 
 def merge(program: Program, context: Context, node: Node, m: int, shuffled: int = 1) -> Node:
-    """Put *node* with every *m* groups made one in its place.
+    """Put *node* with every *m* groups made one in its place; weights that a run computes are spread in each.
 
     Weights that are not there are -0, so that a NaN or an infinity in one group does not reach the groups merged with
     it (``Convolution.apart``). All groups merged leave the ``bands`` of the new one, so that zeros need not be
@@ -68,11 +72,15 @@ def merge(program: Program, context: Context, node: Node, m: int, shuffled: int 
     """
     p, weights = node.primitive, node.inputs[1].constant
     assert isinstance(p, Convolution)
-    assert weights is not None
     groups = p.groups
-    what = ("merge groups", groups, m, shuffled)
-    spread = context.packed.once(what, [weights], lambda: spread_weights(weights, groups, m, shuffled))
-    own = (node.inputs[0], constant_of(program, node, "weights", spread), *node.inputs[2:])
+    if weights is None:
+        assert shuffled == 1
+        spread = _computed_spread(program, node, m)
+    else:
+        what = ("merge groups", groups, m, shuffled)
+        known = context.packed.once(what, [weights], lambda: spread_weights(weights, groups, m, shuffled))
+        spread = constant_of(program, node, "weights", known)
+    own = (node.inputs[0], spread, *node.inputs[2:])
     bands = m if m == p.groups else 1
     primitive = replace(p, groups=p.groups // m, apart=True, bands=bands, shuffled=shuffled)
     return substitute(program, [node], primitive, own)
@@ -86,6 +94,30 @@ def spread_weights(weights: Array, groups: int, m: int, shuffled: int) -> Array:
         rows, first = slice(group * outputs, (group + 1) * outputs), group % m * inputs
         spread[rows, first : first + inputs] = weights[rows] + weights.dtype.type(0)
     return spread[:, unshuffled(spread.shape[1], shuffled)] if shuffled > 1 else spread
+
+
+def _computed_spread(program: Program, node: Node, m: int) -> Value:
+    """Return what :func:`spread_weights` does, as nodes: the weights where a row's group is, -0 elsewhere."""
+    p, weights = node.primitive, node.inputs[1]
+    assert isinstance(p, Convolution)
+    (rows, inputs, *kernel), dtype = weights.layout.shape, weights.layout.dtype.numpy
+
+    def add(step: Primitive, *read: Value) -> Value:
+        return program.insert(step, read, sources=[node], before=node).output
+
+    own = np.arange(rows)[:, None] // (rows // p.groups) % m == np.arange(m)
+    here = constant_of(program, node, "own", own[..., None])
+    flat = add(Reshape((rows, 1, inputs * prod(kernel))), weights)
+    # A weight of -0 is one that is there.
+    there = add(Eltwise("add"), flat, constant_of(program, node, "zero", np.zeros(1, dtype)))
+    spread = add(Where(), here, there, constant_of(program, node, "none", np.full(1, -0.0, dtype)))
+    return add(Reshape((rows, m * inputs, *kernel)), spread)
+
+
+def has_plain_floats(node: Node) -> bool:
+    """Whether a convolution's weights are plain and of floating type, constant or not."""
+    layout = node.inputs[1].layout
+    return layout.is_dense_plain and layout.dtype.floating
 
 
 def shuffled_order(channels: int, ranges: int) -> NDArray[np.int64]:

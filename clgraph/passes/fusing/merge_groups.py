@@ -8,8 +8,7 @@ from typing import ClassVar
 from clgraph.graph.program import Milestone, Program
 from clgraph.ops.convolution import Convolution
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.fusing.convolution_groups import best_merge, merge
-from clgraph.passes.fusing.weight_scaling import has_plain_weights
+from clgraph.passes.fusing.convolution_groups import best_merge, has_plain_floats, merge
 
 
 class MergeGroups(Pass):
@@ -29,7 +28,7 @@ class MergeGroups(Pass):
         notes = list[str]()
         for node in program:
             p = node.primitive
-            if not isinstance(p, Convolution) or p.groups == 1 or node.fused or not has_plain_weights(node):
+            if not isinstance(p, Convolution) or p.groups == 1 or node.fused or not has_plain_floats(node):
                 continue
             best = best_merge(context, node)
             if best is not None and best[1] > 1:

@@ -8,7 +8,7 @@ import numpy as np
 
 from clgraph.core.layout import Shape
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution
@@ -27,31 +27,42 @@ JOINED = 1 << 28
 
 
 def spread_depth(program: Program, node: Node) -> bool:
-    """Compute a convolution over three axes with constant weights as one over the last two, or as a sum of such.
+    """Compute a convolution over three axes as one over the last two, or as a sum of such.
 
     Slice d of the result meets ``kernel`` slices of the input. Of one group their channels, one slice's behind the
     other's, are those of image d, and the weights ``[O, C, kernel, y, x]`` are ``[O, kernel * C, y, x]``. Of several
     groups, and where that takes too much memory, each slice has a convolution, and the results are added. Transposes
     between such convolutions meet, and go.
     """
-    p, weights = node.primitive, node.inputs[1].constant if isinstance(node.primitive, Convolution) else None
-    if not isinstance(p, Convolution) or weights is None or weights.ndim != 5 or node.fused or p.apart:
+    p = node.primitive
+    if not isinstance(p, Convolution) or len(p.strides) != 3 or node.fused or p.apart:
         return False
+    weights = node.inputs[1]
     (stride, *strides), (dilation, *dilations), (pads, *others) = p.strides, p.dilations, p.pads
     batch, outputs, depth, *made = node.output.layout.shape
-    taps = weights.shape[2]
-    if 0 in (*node.output.layout.shape, *weights.shape):
+    shape = weights.layout.shape
+    taps = shape[2]
+    if 0 in (*node.output.layout.shape, *shape):
         return False
 
     def add(step: Primitive, *inputs: Value) -> Value:
         return program.insert(step, inputs, sources=[node], before=node).output
 
-    def convolved(x: Value, number: int, kernel: Array, *bias: Value) -> Value:
+    def convolved(x: Value, kernel: Value, *bias: Value) -> Value:
         size = x.layout.shape
         images = add(Reshape((batch * depth, *size[2:])), x)
-        constant = program.constant(f"{node.name}/weights{number}", np.ascontiguousarray(kernel))
         image = replace(p, strides=tuple(strides), dilations=tuple(dilations), pads=tuple(others))
-        return add(image, images, constant, *bias)
+        return add(image, images, kernel, *bias)
+
+    def kernel_of(first: int, count: int) -> Value:
+        """Return the weights of *count* taps along the depth, those of one tap's channels behind the other's."""
+        flat = (outputs, count * shape[1], *shape[3:])
+        if (known := weights.constant) is not None:
+            own = known[:, :, first : first + count].swapaxes(1, 2).reshape(flat)
+            return program.constant(f"{node.name}/weights{first}", np.ascontiguousarray(own))
+        ends = (outputs, shape[1], first + count, *shape[3:])
+        part = add(Slice((0, 0, first, 0, 0), ends, (1,) * 5, follows=True), weights) if count < taps else weights
+        return add(Reshape(flat), add(Transpose(SLICES_OUTSIDE), part) if count > 1 else part)
 
     x = add(Transpose(SLICES_OUTSIDE), node.inputs[0])
     if any(pads):
@@ -64,12 +75,11 @@ def spread_depth(program: Program, node: Node) -> bool:
         ]
     if p.groups == 1 and taps * met[0].layout.nbytes <= JOINED:
         joined = add(Concat(2), *met) if taps > 1 else met[0]
-        flat = weights.swapaxes(1, 2).reshape(outputs, -1, *weights.shape[3:])
-        y = convolved(joined, 0, flat, *node.inputs[2:])
+        y = convolved(joined, kernel_of(0, taps), *node.inputs[2:])
     else:
-        y = convolved(met[0], 0, weights[:, :, 0], *node.inputs[2:])
+        y = convolved(met[0], kernel_of(0, 1), *node.inputs[2:])
         for tap in range(1, taps):
-            y = add(Eltwise("add"), convolved(met[tap], tap, weights[:, :, tap]), y)
+            y = add(Eltwise("add"), convolved(met[tap], kernel_of(tap, 1)), y)
     return supersede(program, node, add(Transpose(SLICES_OUTSIDE), add(Reshape((batch, depth, outputs, *made)), y)))
 
 

@@ -58,18 +58,29 @@ def spread_groups(program: Program, node: Node) -> bool:
         return program.insert(step, inputs, sources=[node], before=node).output
 
     # [C, O / groups, ...] as [O, C / groups, ...].
-    grouped = add(Reshape((p.groups, channels // p.groups, *weights.layout.shape[1:])), weights)
-    inner = add(Transpose((0, 2, 1, *range(3, 3 + rank))), grouped)
-    flat = add(Reshape((outputs, channels // p.groups, *weights.layout.shape[2:])), inner)
-    dilations = tuple(d // gcd(d, s) for d, s in zip(p.dilations, p.strides, strict=True))
-    parts = []
-    for number, (phase, around) in enumerate(zip(phases, pads, strict=True)):
+    apart = (p.groups, channels // p.groups, *weights.layout.shape[1:])
+    turned = (outputs, channels // p.groups, *weights.layout.shape[2:])
+    known = None if weights.constant is None else weights.constant.reshape(apart).swapaxes(1, 2).reshape(turned)
+    if known is None:
+        flat = add(Reshape(turned), add(Transpose((0, 2, 1, *range(3, 3 + rank))), add(Reshape(apart), weights)))
+
+    def kernel_of(phase: tuple[Phase, ...], number: int) -> Value:
+        if known is not None:
+            met = known
+            for axis, along in enumerate(phase, 2):
+                met = met.take(along.taps, axis)
+            return program.constant(f"{node.name}/weights{number}", met)
         kernel = flat
         for axis, along in enumerate(phase, 2):
             taps = program.constant(f"{node.name}/taps{number}_{axis}", np.array(along.taps, np.int64))
             kernel = add(Gather(axis), kernel, taps)
+        return kernel
+
+    dilations = tuple(d // gcd(d, s) for d, s in zip(p.dilations, p.strides, strict=True))
+    parts = []
+    for number, (phase, around) in enumerate(zip(phases, pads, strict=True)):
         step = Convolution((1,) * rank, dilations, tuple(pad for pad in around if pad is not None), p.groups)
-        parts.append(add(step, x, kernel, *bias))
+        parts.append(add(step, x, kernel_of(phase, number), *bias))
     y = add(Concat(1), *parts) if len(parts) > 1 else parts[0]
     y = add(Reshape((batch, *p.strides, outputs, *counts)), y)
     y = add(Transpose((0, 1 + rank, *(a for i in range(rank) for a in (2 + rank + i, 1 + i)))), y)

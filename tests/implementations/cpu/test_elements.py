@@ -277,6 +277,27 @@ def test_quotients_and_remainders_of_any_integers_are_right(engine):
             )  # fmt: skip
 
 
+@pytest.mark.parametrize("most", [2**52 - 1, 2**52 + 1, 2**62])
+def test_quotients_of_longs_that_doubles_hold_are_those_of_others(engine, most):
+    edges = np.array([-most, 1 - most, most, most - 1, 0, 1, -1, 2, 3, -3, 2**31, 2**26 + 1])
+
+    def drawn(rng, shape):
+        wide = rng.integers(-most, most, shape) >> rng.integers(0, 52, shape)
+        return np.where(rng.random(shape) < 0.5, rng.choice(edges, shape), wide)
+
+    def close(rng, shape):
+        divisor = np.maximum(1, rng.integers(1, 1 << 26, shape))
+        return divisor * rng.integers(-(1 << 25), 1 << 25, shape) + rng.integers(-1, 2, shape)
+
+    for name in ("div", "mod", "fmod"):
+        for first, second in ((drawn, drawn), (close, lambda rng, shape: rng.integers(1, 1 << 26, shape))):
+            found = check_op(
+                engine, Eltwise(name), (3, 701), (3, 701), dtype=DType.I64, draw={0: first, 1: second},
+                families=("normal",), only=["eltwise.elements"],
+            )  # fmt: skip
+            assert found == {"eltwise.elements": 0.0}
+
+
 def test_integers_with_one_scale_are_widened_with_one_rounding(engine):
     scale = {1: lambda rng, shape: rng.uniform(0.01, 1, shape)}
     for dtype in (DType.U8, DType.I8, DType.U16, DType.I16):

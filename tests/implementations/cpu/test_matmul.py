@@ -178,11 +178,11 @@ def test_neighbouring_tickets_have_the_same_part_of_the_rows(workers):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("rows", [1, 4, 9])
 @pytest.mark.parametrize("columns", [1, 5, 15, 16, 17, 40, 63, 77])
 def test_few_rows_by_less_than_a_group_of_columns_agree_with_float64(engine, rows, columns):
     words = ("", "row sigmoid")[columns % 2]
-    for depth in (1, 2, 40):
+    for depth in (1, 2, 40, 1031):
         left, right = (3, rows, depth), (3, depth, columns)
         check_product(engine, left, right, bias=(columns,), constant=False, words=words, seed=columns)
         check_product(engine, left, right[1:], constant=False, words=words, seed=columns)

@@ -7,6 +7,7 @@ from clgraph.ops.convolution import Convolution
 from clgraph.passes.fusing.convolution_groups import spread_weights
 from clgraph.passes.fusing.merge_groups import MergeGroups
 from tests.support.programs import Net, grouped, lines, run
+from tests.support.rewritten import rewritten
 
 
 def fused(net: Net, *outputs: str):
@@ -69,12 +70,23 @@ def test_each_channel_alone_stays_alone() -> None:
     assert node.primitive.groups == 24
 
 
-def test_weights_that_are_no_constants_stay_in_their_groups() -> None:
+@pytest.mark.parametrize(("channels", "out", "groups"), [(24, 24, 3), (64, 128, 8), (40, 40, 5)])
+def test_weights_that_a_run_computes_are_spread_in_it(channels, out, groups) -> None:
     net = Net()
-    p = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)), 3)
-    net.add("conv", p, net.input("x", (1, 24, 6, 6)), net.input("w", (24, 8, 1, 1)))
-    (node,) = fused(net, "conv")
-    assert node.primitive.groups == 3
+    p = Convolution((1, 1), (1, 1), ((1, 1), (1, 1)), groups)
+    net.add("conv", p, net.input("x", (1, channels, 6, 6)), net.input("w", (out, channels // groups, 3, 3)))
+    program = rewritten(net, "conv", by=MergeGroups())
+    made = next(n for n in program if n.name == "conv")
+    left = made.primitive.groups
+    assert left < groups
+    own = np.random.default_rng(0).choice([-0.0, 1.0, -2.0], (out, channels // groups, 3, 3)).astype(np.float32)
+    values = {value: own for value in program.inputs if value.name == "w"}
+    for node in (n for n in program if n is not made):
+        read = [values[v] if v.constant is None else v.constant for v in node.inputs]
+        values.update(zip(node.outputs, node.reference(*read), strict=True))
+    spread = values[made.inputs[1]]
+    expected = spread_weights(own, groups, groups // left, 1)
+    assert (spread.view(np.int32) == expected.view(np.int32)).all()
 
 
 def test_a_zero_of_a_group_is_there_whatever_its_sign() -> None:

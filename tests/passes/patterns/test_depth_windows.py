@@ -12,6 +12,7 @@ from tests.support.rewritten import rewritten
 ONE, NONE = ((1, 1),) * 3, ((0, 0),) * 3
 
 
+@pytest.mark.parametrize("fed", [False, True])
 @pytest.mark.parametrize(
     ("kernel", "p", "convolutions"),
     [
@@ -23,10 +24,11 @@ ONE, NONE = ((1, 1),) * 3, ((0, 0),) * 3
         ((2, 3, 1), Convolution((2, 1, 1), (3, 1, 1), ONE, groups=4), 2),
     ],
 )
-def test_a_convolution_of_volumes_is_one_of_slices_or_a_sum_of_them(kernel, p, convolutions) -> None:
+def test_a_convolution_of_volumes_is_one_of_slices_or_a_sum_of_them(kernel, p, convolutions, fed) -> None:
     net = Net()
     x = net.input("x", (2, 4, 7, 6, 5))
-    net.add("y", p, x, net.data("w", 8, 4 // p.groups, *kernel), net.data("b", 8))
+    shape = (8, 4 // p.groups, *kernel)
+    net.add("y", p, x, net.input("w", shape) if fed else net.data("w", *shape), net.data("b", 8))
     program = rewritten(net, "y", by=Decompose())
     made = [n for n in program if isinstance(n.primitive, Convolution)]
     assert [n.inputs[1].layout.rank for n in made] == [4] * convolutions
