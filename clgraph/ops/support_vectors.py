@@ -162,7 +162,7 @@ class SupportVectorClassifier(Primitive):
 
 
 def coupled(against: Array) -> Array:
-    """Return the probabilities of classes ``[rows, classes]``: libsvm's ``multiclass_probability``, of all rows at once.
+    """Return the probabilities of classes ``[rows, classes]``: libsvm's ``multiclass_probability``, all rows at once.
 
     Args:
         against: Of each class against each other, ``[rows, classes, classes]``.
