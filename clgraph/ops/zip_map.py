@@ -39,7 +39,7 @@ class ZipMap(OfHostValues, Remembering):
 
 
 @remembered
-def _sorted(of: ZipMap) -> tuple[list[int], list[str] | list[int]]:
+def _sorted(of: ZipMap) -> tuple[list[int], list[Any]]:
     """Return the places of the labels in their order, the last of each, and the labels."""
     places = dict(sorted((label, i) for i, label in enumerate(of.labels)))
     return list(places.values()), list(places)
