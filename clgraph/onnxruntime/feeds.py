@@ -40,7 +40,7 @@ class Feeds:
 
     def ranked(self, taken: Mapping[str, Any]) -> frozenset[str]:
         """Return the inputs that are declared as scalars, and for which *taken* has arrays with axes."""
-        return frozenset(name for name in self._scalars if np.ndim(taken.get(name))) if self._scalars else frozenset()
+        return frozenset(name for name in self._scalars if getattr(taken.get(name), "ndim", 0))
 
     def taken(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return *feeds* as :meth:`clgraph.Model.run` takes them.
