@@ -80,6 +80,8 @@ class Primitive:
         holds_sizes: Whether attributes of the bound primitive may hold sizes of its tensors, or places in them. Where
             they do not, what a pass has made for some sizes is right for others.
         keeps_keys: Whether it takes past keys and values and gives present ones.
+        slow_reference: Whether ``reference`` takes many array operations, however few the elements: where a device can
+            compute it, the host does not for the sake of shapes that change.
     """
 
     kind: ClassVar[str]
@@ -91,6 +93,7 @@ class Primitive:
     keeps_keys: ClassVar[bool] = False
     keeps_types: ClassVar[bool] = False
     holds_sizes: ClassVar[bool] = True
+    slow_reference: ClassVar[bool] = False
 
     @property
     def updates(self) -> frozenset[int]:

@@ -24,6 +24,7 @@ class Feeds:
         self._signatures = {s.name: (s, numpy_type(s)) for s in (*inputs, *overridable)}
         self._optional = dict.fromkeys(s.name for s in inputs if onnx_type(s).startswith("optional"))
         self._required = [s.name for s in inputs if s.name not in self._optional]
+        self._scalars = [name for name, (s, _) in self._signatures.items() if s.shape == ()]
 
     def check_names(self, feeds: Mapping[str, Any]) -> None:
         """Refuse feeds without all inputs.
@@ -36,6 +37,10 @@ class Feeds:
             raise MismatchError(f"feeds are a dictionary by name, not {type(feeds).__name__}")
         if missing := [name for name in self._required if name not in feeds]:
             raise InputError(f"Required inputs ({missing}) are missing from input feed ({list(feeds)}).")
+
+    def ranked(self, taken: Mapping[str, Any]) -> frozenset[str]:
+        """Return the inputs that are declared as scalars, and for which *taken* has arrays with axes."""
+        return frozenset(name for name in self._scalars if getattr(taken.get(name), "ndim", 0))
 
     def taken(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return *feeds* as :meth:`clgraph.Model.run` takes them.
@@ -145,14 +150,12 @@ def _array(given: Any, wanted: np.dtype[Any], name: str) -> np.ndarray[Any, Any]
 
 
 def _fitted(array: np.ndarray[Any, Any], name: str, shape: Sequence[int | str | None]) -> np.ndarray[Any, Any]:
-    """Return *array* in the declared *shape*: a number may come as an array of one element."""
-    if len(array.shape) != len(shape):
-        if not shape and array.size == 1:
-            return array.reshape(())
+    """Return *array*, which has the declared *shape*; where that is a scalar's, ONNX Runtime asks for none."""
+    if len(array.shape) != len(shape) and shape:
         raise InvalidArgument(f"Invalid rank for input: {name} Got: {array.ndim} Expected: {len(shape)}")
     wrong = [
         f" index: {axis} Got: {got} Expected: {wanted}"
-        for axis, (got, wanted) in enumerate(zip(array.shape, shape, strict=True))
+        for axis, (got, wanted) in enumerate(zip(array.shape, shape, strict=bool(shape)))
         if isinstance(wanted, int) and got != wanted
     ]
     if wrong:

@@ -104,11 +104,18 @@ class Recipe:
         return dimension if found < 0 else found
 
 
-def recipe_of(source: str | bytes, options: SessionOptions, provided: Provided, fed: tuple[str, ...] = ()) -> Recipe:
+def recipe_of(
+    source: str | bytes,
+    options: SessionOptions,
+    provided: Provided,
+    fed: tuple[str, ...] = (),
+    ranked: tuple[str, ...] = (),
+) -> Recipe:
     """Return what the model of a session is compiled of.
 
     Args:
         fed: Inputs that are to be fed although the model has values for them.
+        ranked: Inputs that are declared as scalars, and may have axes.
 
     Raises:
         ModelLoadCanceled: The options say so.
@@ -121,8 +128,11 @@ def recipe_of(source: str | bytes, options: SessionOptions, provided: Provided, 
         raise ModelLoadCanceled("the options say so: set_load_cancellation_flag(False) takes that back")
     beside = isinstance(source, bytes) and _LOCATION in source
     given: Any = source
-    if options.initializers or options.external or options.files or beside:
+    if options.initializers or options.external or options.files or beside or ranked:
         given = _replaced(source, options)
+    for value in given.graph.input if ranked else ():
+        if value.name in ranked:
+            value.type.tensor_type.ClearField("shape")
     if options.optimized_model_filepath:
         _write(given, options)
     threads = options.intra_op_num_threads if options.intra_op_num_threads > 0 else None

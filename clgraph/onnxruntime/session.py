@@ -121,7 +121,7 @@ class InferenceSession(DescribedSession):
         self._describe()
         self._feeds = Feeds(self._model.inputs, self._overridable)
         self._names = list(self._model.output_names)
-        self._others: dict[frozenset[str], Model] = {}
+        self._others: dict[tuple[frozenset[str], frozenset[str]], Model] = {}
         log.info("session for %s, compiled in %.0f ms", ", ".join(asked.options), (time.monotonic_ns() - start) / 1e6)
         if self._trace is not None:
             self._trace.note("session_initialization", "Session", start)
@@ -211,15 +211,16 @@ class InferenceSession(DescribedSession):
             return self._model_for(given).run(given, outputs=outputs, cancellation=cancellation)
 
     def _model_for(self, feeds: Mapping[str, Any]) -> Model:
-        """Return the model, or one that is fed what has decided how it was compiled."""
+        """Return the model, or one that is fed what has decided how it was compiled, or axes in place of a scalar."""
         deciding = frozenset(feeds.keys() & self._model.topology.deciding) if self._overridable else frozenset()
-        if not deciding:
+        others = deciding, self._feeds.ranked(feeds)
+        if not any(others):
             return self._model
-        if deciding not in self._others:
+        if others not in self._others:
             with statuses(loading=True):
-                recipe = recipe_of(self._source, self._options, self._provided, tuple(sorted(deciding)))
-                self._others[deciding] = made(recipe)
-        return self._others[deciding]
+                fed, ranked = (tuple(sorted(names)) for names in others)
+                self._others[others] = made(recipe_of(self._source, self._options, self._provided, fed, ranked))
+        return self._others[others]
 
     def run_async(
         self,

@@ -158,27 +158,36 @@ class SupportVectorClassifier(Primitive):
         against = np.zeros((len(pairs), self.classes, self.classes))
         i, j = np.triu_indices(self.classes, 1)
         against[:, i, j], against[:, j, i] = first, 1 - first
-        return np.stack([coupled(row) for row in against]) if len(pairs) else pairs[:, : self.classes]
+        return coupled(against)
 
 
 def coupled(against: Array) -> Array:
-    """Return the probabilities of classes from those of each *against* each: libsvm's ``multiclass_probability``."""
-    count = len(against)
-    q = -against.T * against
-    np.fill_diagonal(q, (against.T**2).sum(1))
-    p = np.full(count, 1 / count)
+    """Return the probabilities of classes ``[rows, classes]``: libsvm's ``multiclass_probability``, all rows at once.
+
+    Args:
+        against: Of each class against each other, ``[rows, classes, classes]``.
+    """
+    count, turned = against.shape[1], against.transpose(0, 2, 1)
+    q, diagonal = -turned * against, np.arange(count)
+    q[:, diagonal, diagonal] = (turned**2).sum(2)
+    found, left = np.full(against.shape[:2], 1 / count), np.arange(len(against))
     for _ in range(max(100, count)):
-        qp = q @ p
-        total = p @ qp
-        if np.abs(qp - total).max() < 0.005 / count:
+        p = found[left]
+        qp = (q @ p[:, :, None])[:, :, 0]
+        total = (p * qp).sum(1)
+        going = ~(np.abs(qp - total[:, None]).max(1) < 0.005 / count)
+        if not going.all():
+            left, q, p, qp, total = left[going], q[going], p[going], qp[going], total[going]
+        if not len(left):
             break
         for t in range(count):
-            step = (total - qp[t]) / q[t, t]
-            p[t] += step
-            total = (total + step * (step * q[t, t] + 2 * qp[t])) / (1 + step) ** 2
-            qp = (qp + step * q[t]) / (1 + step)
-            p /= 1 + step
-    return p
+            step = (total - qp[:, t]) / q[:, t, t]
+            p[:, t] += step
+            total = (total + step * (step * q[:, t, t] + 2 * qp[:, t])) / (1 + step) ** 2
+            qp = (qp + step[:, None] * q[:, t]) / (1 + step)[:, None]
+            p /= (1 + step)[:, None]
+        found[left] = p
+    return found
 
 
 def _rows(x: Layout, features: int) -> int:

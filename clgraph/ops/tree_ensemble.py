@@ -64,6 +64,7 @@ class TreeEnsemble(Primitive):
 
     kind: ClassVar[str] = "tree_ensemble"
     exact_inputs: ClassVar[frozenset[int]] = frozenset(range(NODES + 1))
+    slow_reference: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (Layout(self.dtype, (_rows(inputs[0], self.features), self.targets)),)
@@ -98,6 +99,7 @@ class TreeClassifier(Primitive):
 
     kind: ClassVar[str] = "tree_classifier"
     exact_inputs: ClassVar[frozenset[int]] = TreeEnsemble.exact_inputs
+    slow_reference: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         rows = _rows(inputs[0], self.features)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import Remembering, remembered
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
@@ -15,7 +16,7 @@ from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
 
 @primitive
 @frozen
-class ZipMap(OfHostValues):
+class ZipMap(OfHostValues, Remembering):
     """A map from *labels* to the scores of each row of x ``[rows, labels]``, as a sequence; a vector is one row.
 
     The labels are in alphabetical order, or in that of numbers.
@@ -32,8 +33,16 @@ class ZipMap(OfHostValues):
         (x,) = inputs
         if x.ndim not in (1, 2) or x.shape[-1] != len(self.labels):
             raise ShapeError(f"scores {list(x.shape)} are not [rows, {len(self.labels)}], one a label")
-        rows = np.atleast_2d(x).astype(np.float32).tolist()
-        return (tuple(dict(sorted(zip(self.labels, row, strict=True))) for row in rows),)
+        order, labels = _sorted(self)
+        rows = np.atleast_2d(x).astype(np.float32).take(order, 1).tolist()
+        return (tuple([dict(zip(labels, row, strict=True)) for row in rows]),)
+
+
+@remembered
+def _sorted(of: ZipMap) -> tuple[list[int], list[Any]]:
+    """Return the places of the labels in their order, the last of each, and the labels."""
+    places = dict(sorted((label, i) for i, label in enumerate(of.labels)))
+    return list(places.values()), list(places)
 
 
 @onnx("ZipMap", since=(1,), domain="ai.onnx.ml")

@@ -104,17 +104,19 @@ def _head(key: str, payload: bytes) -> bytes:
     return _MAGIC + blake2(f"{key}\n".encode() + payload).digest()
 
 
-def options_for(features: frozenset[str], library: bool, text: str = "") -> str:
-    """Return the build options of a kernel text: of a library, or of a kernel of its own.
+def options_for(features: frozenset[str], library: bool, text: str = "", *, kind: str = "cpu") -> str:
+    """Return the build options of a kernel text for a device of a *kind*: of a library, or of a kernel of its own.
 
     A kernel is OpenCL C 1.2, or what it defines ``OPENCL_C`` as: 20 or 30.
     """
+    unfused = " -DCLGRAPH_NO_FMA" * (kind == "cpu" and "fma" not in features)
     if library:
         version = "3.0" if "acq_rel" in features else "1.2"
         known = "".join(f" -DCLGRAPH_{feature.upper()}" for feature in _DEFINED if feature in features)
-        return f"-cl-std=CL{version} -cl-mad-enable{known}" + " -DCLGRAPH_NO_FMA" * ("fma" not in features)
+        return f"-cl-std=CL{version} -cl-mad-enable{known}{unfused}"
     newer = re.search(_NEWER, text)
-    return f"-cl-std=CL{newer[1]}.0 -cl-mad-enable" if newer else "-cl-std=CL1.2 -cl-mad-enable"
+    version = f"{newer[1]}.0" if newer else "1.2"
+    return f"-cl-std=CL{version} -cl-mad-enable{unfused}"
 
 
 def build(context: Any, handle: Any, text: str, options: str, what: str) -> Any:

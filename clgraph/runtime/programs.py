@@ -85,7 +85,8 @@ class Programs:
 
     def options(self, *, library: bool = False, text: str = "") -> str:
         """Return what the compiler is told beside a kernel's *text*, or a library."""
-        return binaries.options_for(self._info.features, library, text) + ("" if library else self._flags)
+        info = self._info
+        return binaries.options_for(info.features, library, text, kind=info.kind) + ("" if library else self._flags)
 
     def compile_library(self, text: str, what: str) -> None:
         """Build a library in this process, which was started for that."""

@@ -90,8 +90,19 @@ def test_lists_and_numbers_take_the_type_of_the_input() -> None:
         for given in (1, 1.5, True, [1.5], np.array([1], dtype)):
             (found,) = session.run(None, {"x": given})
             assert found.dtype == dtype
-            assert found.shape == ()
-            assert found == np.asarray(given, dtype).item()
+            assert found.shape == np.shape(given)
+            assert found.item() == np.asarray(given, dtype).item()
+
+
+def test_what_is_declared_a_scalar_keeps_the_axes_that_it_is_fed_with() -> None:
+    source = identity(TensorProto.FLOAT, ())
+    theirs = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
+    own = ours.InferenceSession(source, providers=[("ClgraphExecutionProvider", {"device": "host"})])
+    for shape in ((), (1,), (2, 1), (), (0,), (3,)):
+        fed = {"x": np.full(shape, 2.5, np.float32)}
+        (found,), (wanted,) = own.run(None, fed), theirs.run(None, fed)
+        assert found.shape == wanted.shape == shape
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_values_of_both_kinds_are_taken_and_returned(sessions: tuple[Any, Any]) -> None:

@@ -278,6 +278,28 @@ def test_trees_of_floats_run_on_cpus_and_what_reads_doubles_on_the_host(device_c
         assert compiled.run({"x": x[:0]})["y"].shape == (0, 1)
 
 
+@pytest.mark.opencl
+@pytest.mark.parametrize("device_class", ["cpu"])
+def test_trees_behind_texts_are_compiled_though_they_are_small(device_class: str, device: str) -> None:
+    nodes, leaves = forest(np.random.default_rng(0), 1, MODES[:1])
+    held = {"target_treeids": [0] * 4, "target_nodeids": [n for _, n in leaves], "target_ids": [0] * 4}
+    names = {"keys_strings": ["a", "b"], "values_floats": [0.0, 1.0], "default_float": 0.5}
+    made = [
+        helper.make_node("LabelEncoder", ["x"], ["found"], domain="ai.onnx.ml", **names),
+        helper.make_node(
+            "TreeEnsembleRegressor", ["found"], ["y"], domain="ai.onnx.ml", **nodes, **held, target_weights=[1.0] * 4
+        ),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TEXT, ["n", 3])]
+    outputs = [helper.make_tensor_value_info("y", FLOAT, None)]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    source = helper.make_model(helper.make_graph(made, "g", inputs, outputs), opset_imports=opsets)
+    compiled = clgraph.compile(source, device, config={"device_class": device_class})
+    for rows in (1, 4):
+        assert (compiled.run({"x": np.full((rows, 3), "b", object)})["y"] == np.ones((rows, 1))).all()
+    assert "tree_ensemble.rows" in str(compiled.explain())
+
+
 def compare_trees(number: int, target: str) -> None:
     """Compare all kinds of trees and results with ONNX Runtime's, under a transform of ``TRANSFORMS``."""
     random, transform = np.random.default_rng(number), TRANSFORMS[number]

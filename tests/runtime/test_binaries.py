@@ -84,10 +84,11 @@ def test_built_in_functions_of_a_compiler_are_used_only_where_the_device_declare
     assert feature.upper() not in options_for(frozenset({feature}), False)
 
 
-def test_libraries_for_cpus_without_a_fused_multiply_add_do_not_emulate_it():
-    assert "-DCLGRAPH_NO_FMA" in options_for(frozenset({"acq_rel"}), True)
-    assert "NO_FMA" not in options_for(frozenset({"acq_rel", "fma"}), True)
-    assert "NO_FMA" not in options_for(frozenset(), False)
+@pytest.mark.parametrize("library", [True, False])
+def test_kernels_for_cpus_without_a_fused_multiply_add_do_not_emulate_it(library):
+    assert "-DCLGRAPH_NO_FMA" in options_for(frozenset({"acq_rel"}), library)
+    assert "NO_FMA" not in options_for(frozenset({"acq_rel", "fma"}), library)
+    assert "NO_FMA" not in options_for(frozenset(), library, kind="gpu")
 
 
 def test_a_note_is_kept_beside_binaries_and_is_none_of_them(tmp_path):

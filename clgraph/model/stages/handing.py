@@ -25,7 +25,7 @@ def nobody_elses(values: Mapping[str, Any], name: str) -> bool:
 def handed_out(value: Any) -> Any:
     """Return a copy of a value of a run as the caller gets it: a sequence as a list."""
     if isinstance(value, tuple):
-        return [handed_out(element) for element in value]
+        return [element.copy() if type(element) is dict else handed_out(element) for element in value]
     if isinstance(value, dict):
         return dict(value)
     return None if value is None else np.array(array_of(value))

@@ -1,8 +1,8 @@
 """A piece as the host computes it: by the primitives' references, and control flow body by body.
 
-A piece that can be compiled is computed so where a run of it costs less arithmetic than ``HOST_OPERATIONS`` and it
-reads fewer constants than ``HOST_CONSTANTS``: its shapes are others in nearly every run, and to compile it for them
-would take longer by far.
+A piece that can be compiled is computed so where a run of it costs less arithmetic than ``HOST_OPERATIONS``, it reads
+fewer constants than ``HOST_CONSTANTS`` and none of its references is slow for its size: its shapes are others in nearly
+every run, and to compile it for them would take longer by far.
 """
 
 from __future__ import annotations
@@ -59,10 +59,12 @@ class HostPiece:
         self.operations = 0.0
 
     @property
-    def reads_much(self) -> bool:
-        """Whether the piece can be compiled and has more constants than the host is to convert in each run."""
-        return (
-            self._piece.compilable and sum(a.nbytes for a in self._piece.topology.constants.values()) > HOST_CONSTANTS
+    def is_heavy(self) -> bool:
+        """Whether the piece can be compiled and has constants or references that the host is to be spared."""
+        topology = self._piece.topology
+        return self._piece.compilable and (
+            sum(a.nbytes for a in topology.constants.values()) > HOST_CONSTANTS
+            or any(layer.primitive.slow_reference for layer in topology.layers)
         )
 
     def bodies(self) -> Iterator[tuple[str, str, Topology]]:

@@ -19,8 +19,8 @@ from clgraph.graph.topology import Topology
 
 T = TypeVar("T")
 
-_KEPT = 16
-"""Shapes whose plans are kept, and as many that have been met once."""
+_KEPT = 128
+"""Shapes whose plans are kept, and as many that have been met once: those of the steps of a loop that appends."""
 
 _DECIDING = 64
 """Elements of the largest input whose value may be part of what a plan holds for."""

@@ -57,7 +57,7 @@ class PieceRunner:
         self._bodies: dict[int, StageRunner] = {}
         self._most = float("inf")
         self.host, self.compiled = HostPiece(piece), CompiledPiece(piece, make, sizes, tensors=tensors)
-        self._heavy = self.host.reads_much
+        self._heavy = self.host.is_heavy
         self.on_host = False
         if strict and not piece.compilable:
             refused = [x for x in piece.topology.layers if not isinstance(x.primitive, ControlFlow)]

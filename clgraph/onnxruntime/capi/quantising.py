@@ -67,8 +67,11 @@ def _by_column(
     rows: int,
     is_symmetric: bool,
 ) -> None:
-    """Fill *packed* ``[columns, blocks, bytes]``, *scales* and *zeros* as MatMulNBits reads them."""
-    blocks, missing = _blocks(weights.reshape(rows, columns), block_size)
+    """Fill *packed* ``[columns, blocks, bytes]``, *scales* and *zeros* as MatMulNBits reads them.
+
+    *weights* may have more rows than *rows*: callers fill them up to whole blocks.
+    """
+    blocks, missing = _blocks(weights.reshape(-1, columns)[:rows], block_size)
     found, middles = _ranges(blocks, weights.dtype, bits, symmetric=is_symmetric)
     values = _rounded(_steps(blocks, found) + middles[:, None].astype(np.float32), bits)
     values[-1, block_size - missing :] = 0

@@ -62,10 +62,10 @@ def test_values_that_decide_sizes_are_part_of_what_a_plan_holds_for() -> None:
 
 def test_shapes_are_forgotten_and_large_values_are_not_known() -> None:
     plans = HostPlans(flattened())
-    for n in range(1, 100):
+    for n in range(1, 150):
         for _ in range(2):
             plans.find({"x": np.zeros((n, 2))})
-    assert len(plans._plans) == len(plans._met) == 16
+    assert len(plans._plans) == len(plans._met) == 128
     t = Topology()
     x, to = t.input("x", ("n",)), t.input("to", ("k",), dtype=DType.I64)
     t.output("y", t.add("r", Reshape(reads=("shape",)), x, to))
@@ -99,3 +99,11 @@ def test_a_plan_that_fails_where_the_layers_do_not_is_said(device: str, monkeypa
     for _ in range(2):
         np.testing.assert_array_equal(model.run({"x": x})["y"], [[2, 6]])
     assert "its plan failed" in caplog.text
+
+
+def test_a_loop_that_appends_finds_the_plans_of_its_steps_again() -> None:
+    plans = HostPlans(flattened())
+    first, second, third = ([plans.find({"x": np.zeros((2, n))}) for n in range(1, 65)] for _ in range(3))
+    assert first == [None] * 64
+    assert None not in second
+    assert third == second
