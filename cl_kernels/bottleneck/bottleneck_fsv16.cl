@@ -47,7 +47,7 @@ NOINLINE static void bottleneck_point_row(const bottleneck_points p, __global co
       const int most = min(x1 - x, 15), wide = (int)(p.widths >> (4 * most)) & 15;
       const int id = (int)((wide < 8 ? p.ids_0 : p.ids_1) >> (8 * (wide & 7))) & 255;
       micro_conv(id, in + x * 16, weights, bias, res ? res + x * 16 : 0, out + x * 16, nb, p.channels, 0, 1, 1, p.in_c, 0,
-                 0, 16, p.out_c, p.res_c, p.low, p.high, weights, 0);
+                 0, 16, p.out_c, p.res_c, p.low, p.high, 0, weights, 0);
       x += wide;
     }
   }

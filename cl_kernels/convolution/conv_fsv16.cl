@@ -30,6 +30,7 @@
 // widths, ids_0, ids_1  nibble n: the widest instance not wider than n; byte n: its id (n < 8, n >= 8)
 // lines, distance       cache lines a (block, ky, kx) prefetched, so many floats behind a group's weights; 0: none
 // weight_group          floats of one group's weights;  weight_ahead: floats of them that one chunk prefetches
+// far                   1: what is read and written comes from beyond the core's own cache and is fetched ahead
 // low, high             bounds of the result, after the residual
 //
 // Error as in micro_conv.cl. Post-operations follow on each chunk.
@@ -126,6 +127,8 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
     __global const float* wp = weights + (long)g * d->weight_group;
     __global const float* ahead = g + 1 < d->groups ? wp + d->distance : wp;
+    // The groups after a ticket's first find its pixels near.
+    const int near = d->far * (g == tier * d->ticket_groups ? 2 : 1);
     for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
       const int y = chunk / row_chunks, part = chunk - y * row_chunks;
       const int x0 = chunk_start(part, row_chunks, d->chunk_width, width);
@@ -139,7 +142,7 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
         if (d->skips) channels = conv_present(d, y, x, wide, parts);
         if (micro_conv(id, pixel, wp, bias, operand, to, nb, channels, parts, d->skips ? 1 : d->kernel_y,
                        d->skips ? 1 : d->kernel_x, d->in_c, d->in_y, d->in_x, d->step_x, d->out_c, d->res_c, d->low, d->high,
-                       ahead, d->lines))
+                       near, ahead, d->lines))
           conv_apart(d, pixel, wp, bias, operand, to, nb, block + nb == d->blocks ? d->lanes : 16, wide, channels, parts);
         x += wide;
       }

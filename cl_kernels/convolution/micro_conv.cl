@@ -14,6 +14,9 @@
 // in_c, in_y, in_x     floats from one block (PX = 1: channel), window row, window column of the input to the next
 // stride      floats from one pixel's window to the next, read where S is 0
 // out_c, res_c         floats from one block of the output and the residual to the next
+// near        1: while products are made, the lines of the result and the residual come near; 2: those of the pixels behind
+//             these, too, under windows of one element. They lie in as many pieces as there are blocks, which cores do not
+//             find by themselves. 0: what is read and written lies near, or in one piece
 // ahead, lines         `lines` cache lines are prefetched from `ahead` on for each (block, ky, kx); blocked input alone
 //
 // Returns 1, with nothing written, where there are `parts` and a sum is not finite: to be computed without the weights
@@ -42,13 +45,21 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
                                __global float* restrict op, const int blocks, int channels, __global const int* parts,
                                const int kernel_y, const int kernel_x, const int in_c, const int in_y, const int in_x,
                                const int stride, const int out_c, const int res_c, const float low, const float high,
-                               __global const float* ahead, const int lines) {
+                               const int near, __global const float* ahead, const int lines) {
   float16 acc[NB][UR];
   #pragma unroll
   for (int b = 0; b < NB; b++) {
     const float16 first = bias && b < blocks ? LOAD16(bias + b * 16) : (float16)(0.0f);
     #pragma unroll
     for (int i = 0; i < UR; i++) acc[b][i] = first;
+  }
+  for (int b = 0; near && b < NB; b++) {
+    if (b && b >= blocks) break;
+    #pragma unroll
+    for (int i = 0; i < UR; i++) {
+      FETCH_TO_WRITE(op + (long)b * out_c + i * 16);
+      if (res && res != op) FETCH_NEXT(res + (long)b * res_c + i * 16);
+    }
   }
   const int window = kernel_y * kernel_x, runs = PX == 1 || parts ? channels : (channels + PX - 1) / PX;
   __global const float *start = ip, *weights = wp, *row = ip, *pixel = ip;
@@ -67,6 +78,10 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
     }
     for (int l = 0; PX > 1 && l < lines; l++) FETCH(ahead + l * 16);
     ahead += lines * 16;
+    if (PX > 1 && near > 1 && window == 1) {
+      #pragma unroll
+      for (int i = UR; i < 2 * UR; i++) FETCH_NEXT(pixel + PIXEL(i));
+    }
     int k = 0;
     #pragma unroll 1
     do {
@@ -123,7 +138,7 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
 __kernel void micro_conv_alone(__global const float* in, __global const float* w, __global const float* bias,
                                __global float* out, const int channels, const int kernel_y, const int kernel_x,
                                const int in_c, const int in_y, const int out_c) {
-  micro_conv(in, w, bias, 0, out, NB, channels, 0, kernel_y, kernel_x, in_c, in_y, PX, S * PX, out_c, 0, -INFINITY, INFINITY, w,
-             0);
+  micro_conv(in, w, bias, 0, out, NB, channels, 0, kernel_y, kernel_x, in_c, in_y, PX, S * PX, out_c, 0, -INFINITY, INFINITY, 0,
+             w, 0);
 }
 #endif

@@ -17,6 +17,7 @@
 // bias, res, op     of the left blocks: 16 floats a block, planes; bias and res 0 for none
 // res_c, res_y, out_c, out_y   floats from one block, from the upper row, to the next
 // parts             room for 2 * NB * UR * 16 floats: U or A11 B11, and V
+// near              as in micro_conv.cl
 // ahead, lines      `lines` cache lines are fetched from `ahead` on with each run of 16 channels
 //
 // The sums run in float with fma. Of each operand on its way to the result there are at most 3 n / 2 + 1 roundings of sums
@@ -38,6 +39,8 @@
   _Pragma("unroll") for (int j = 0; j < NB; j++) { \
     _Pragma("unroll") for (int i = 0; i < UR; i++) { __VA_ARGS__; } \
   }
+#define ROW(p) ((p) == 4 || (p) == 5)
+#define RIGHT(p) ((p) > 4)
 #define PART(n) (parts + (((n) * NB + j) * UR + i) * 16)
 
 // Write v to row `low_row`, block `block` of the result.
@@ -55,8 +58,8 @@ NOINLINE static void micro_strassen(__global const float* restrict ip, const int
                                     __global const float* restrict sums, const int copied,
                                     __global const float* restrict wp, __global const float* bias, __global const float* res,
                                     const int res_c, const int res_y, __global float* op, const int out_c, const int out_y,
-                                    const float low, const float high, __global float* parts, __global const float* ahead,
-                                    const int lines) {
+                                    const float low, const float high, __global float* parts, const int near,
+                                    __global const float* ahead, const int lines) {
   float16 acc[NB][UR];
   #pragma unroll 1
   for (int p = 0; p < 7; p++) {
@@ -66,8 +69,17 @@ NOINLINE static void micro_strassen(__global const float* restrict ip, const int
     const int step = own ? in_c : UR * 16;
     if (p == 0 || p == 5) EACH(acc[j][i] = 0.0f)
     if (p == 2) EACH(acc[j][i] = LOAD16(PART(0)))
+    if (near && (p == 1 || p > 3)) {
+      __global float* to = op + (long)RIGHT(p) * NB * out_c + ROW(p) * out_y;
+      __global const float* with = res ? res + (long)RIGHT(p) * NB * res_c + ROW(p) * res_y : 0;
+      EACH(FETCH_TO_WRITE(to + (long)j * out_c + i * 16); if (with && with != to) FETCH_NEXT(with + (long)j * res_c + i * 16))
+    }
     for (int run = 0; run < runs; run++, pixel += step, ahead += lines * 16) {
       for (int l = 0; l < lines; l++) FETCH(ahead + l * 16);
+      if (own && near > 1) {
+        #pragma unroll
+        for (int i = UR; i < 2 * UR; i++) FETCH_NEXT(pixel + i * 16);
+      }
       #pragma unroll 1
       for (int k = 0; k < 16; k++, wp += NB * 16) {
         float16 w[NB];
@@ -82,8 +94,8 @@ NOINLINE static void micro_strassen(__global const float* restrict ip, const int
       }
     }
     // One copy for three results, and one for three parts, takes half as long to compile as one for each.
-    if (p == 5) EACH(PUT_BLOCK(1, 1, acc[j][i] + LOAD16(PART(1))) acc[j][i] += LOAD16(PART(0)))
-    else if (p == 1 || p == 4 || p == 6) EACH(PUT_BLOCK(p == 4, p == 6, acc[j][i]))
+    if (p == 5) EACH(PUT_BLOCK(ROW(5), RIGHT(5), acc[j][i] + LOAD16(PART(1))) acc[j][i] += LOAD16(PART(0)))
+    else if (p == 1 || p == 4 || p == 6) EACH(PUT_BLOCK(ROW(p), RIGHT(p), acc[j][i]))
     else EACH(STORE16(PART(p == 3), acc[j][i]))
   }
 }
@@ -92,6 +104,6 @@ NOINLINE static void micro_strassen(__global const float* restrict ip, const int
 __kernel void micro_strassen_alone(__global const float* in, __global const float* sums, __global const float* w,
                                    __global float* out, __global float* parts, const int in_c, const int lower,
                                    const int runs, const int out_c, const int out_y) {
-  micro_strassen(in, in_c, lower, runs, sums, 0, w, 0, 0, 0, 0, out, out_c, out_y, -INFINITY, INFINITY, parts, w, 0);
+  micro_strassen(in, in_c, lower, runs, sums, 0, w, 0, 0, 0, 0, out, out_c, out_y, -INFINITY, INFINITY, parts, 0, w, 0);
 }
 #endif

@@ -13,6 +13,7 @@
 // batch_tickets         tickets of one image
 // id                    instance of micro_strassen with `wide` pixels
 // lines                 cache lines fetched of the next group's weights with each run of 16 channels; 0: none
+// far                   1: what is read and written comes from beyond the core's own cache and is fetched ahead
 // low, high             bounds of the result, after the residual
 //
 // Error as in micro_strassen.cl. Post-operations follow on each chunk.
@@ -35,12 +36,14 @@ static void strassen_fsv16(__global const strassen_fsv16_desc* d, __global char*
     __global const float *bias = 0, *res = 0;
     if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + g * blocks * 16;
     if (d->res != CLGRAPH_NULL) res = AT(const float, banks, d->res) + (long)n * d->res_n + (long)g * blocks * d->res_c;
+    // The groups after a ticket's first find its pixels near.
+    const int near = d->far * (g == tier * d->ticket_groups ? 2 : 1);
     for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
       const int y = 2 * (chunk / row_chunks), x = (chunk - y / 2 * row_chunks) * wide;
       micro_strassen(d->id, in + (long)y * d->in_y + x * 16, d->in_c, d->in_y, runs,
                      sums + (long)chunk * products * runs * wide * 16, copied, wp, bias,
                      res ? res + (long)y * d->res_y + x * 16 : 0, d->res_c, d->res_y, out + (long)y * d->out_y + x * 16, d->out_c, d->out_y, d->low, d->high,
-                     (__global float*)scratch, ahead, d->lines);
+                     (__global float*)scratch, near, ahead, d->lines);
       ahead += 7L * runs * d->lines * 16;
       for (int b = 0; b < blocks; b++)
         for (int row = y; row < y + 2; row++) {

@@ -30,6 +30,7 @@ from clgraph.implementations.cpu.convolution_sizes import (
 from clgraph.implementations.cpu.convolution_weights import FETCHED_WEIGHTS, weight_distance
 from clgraph.implementations.cpu.cost import (
     TicketRanges,
+    is_far,
     map_parts,
     split,
     step_seconds,
@@ -110,6 +111,7 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     distance: Int
     weight_group: Int
     weight_ahead: Int
+    far: Int
     low: Float
     high: Float
 
@@ -266,6 +268,7 @@ class ConvFsv16(Implementation[Convolution]):
             distance=weight_distance(weight_group, t.chunks.each),
             weight_group=weight_group,
             weight_ahead=steps * t.lines * LANES,
+            far=int(is_far(q)),
             low=registers.low,
             high=registers.high,
         )

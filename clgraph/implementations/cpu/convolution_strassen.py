@@ -9,6 +9,7 @@ from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.cost import (
     again_seconds,
+    is_far,
     runs,
     step_seconds,
 )
@@ -91,6 +92,7 @@ class StrassenDesc(InPlanes, OutPlanes, Surface, Descriptor):
     batch_tickets: Int
     id: Int
     lines: Int
+    far: Int
     low: Float
     high: Float
 
@@ -196,6 +198,7 @@ class ConvStrassen(Implementation[Convolution]):
             batch_tickets=t.count,
             id=MICROS.id(q.device.simd, Micro.of(STRASSEN_FILE, NB=s.nb, UR=s.wide)),
             lines=t.lines,
+            far=int(is_far(q)),
             low=registers.low,
             high=registers.high,
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from clgraph.core.frozen import frozen
-from clgraph.selector.query import DeviceInfo
+from clgraph.selector.query import DeviceInfo, Query
 
 
 def worker_flops(device: DeviceInfo) -> float:
@@ -69,6 +71,12 @@ def row_strips(
 
 OWN_CACHE = 1 << 20
 """Bytes that a core's own cache keeps while a step goes over them again and again."""
+
+
+def is_far(q: Query[Any]) -> bool:
+    """Whether a step finds what it reads and writes beside weights beyond a core's own cache, where all of it lies."""
+    post = (q.inputs[slot] for slot in q.post_slots)
+    return sum(layout.nbytes for layout in (q.inputs[0], *post, *q.outputs)) > OWN_CACHE
 
 
 def again_seconds(device: DeviceInfo, nbytes: float, times: float) -> float:

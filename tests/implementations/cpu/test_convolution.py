@@ -372,3 +372,17 @@ def test_every_row_is_put_together_from_instances_that_exist(simd, pixel, stride
             number = (table.low if wide < 8 else table.high) >> 8 * (wide % 8) & 255
             assert dict(MICROS.of(simd)[number].defines)["UR"] == wide > 0
             left -= wide
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("batch", "far"), [(1, 0), (2, 1)])
+def test_lines_are_fetched_ahead_of_maps_that_do_not_stay_in_a_cores_cache(engine, batch, far):
+    """A map of 64 channels of 40x40 pixels has 400 KB, and is read and written."""
+    rng = np.random.default_rng(batch)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((batch, 64, 40, 40), (64, 64, 1, 1)))
+    primitive = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))
+    q = pose(engine.info, ConvFsv16, primitive, [Layout.of(x), Layout.of(w)], arity=2, constant=(1,))
+    assert ConvFsv16.plan(q).steps[0].descriptor.far == far
+    (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in (x, w)))
+    # n products in float32 with fma are off by at most n 2^-24 sum |x w|.
+    check_tiles(engine, ConvFsv16, primitive, [x, w], 64, arity=2, size=size, constant=(1,))
