@@ -67,7 +67,7 @@ class ScatterElementsRef(General[ScatterElements]):
     """One work-item a line along the axis, so that updates of one element come in their order."""
 
     @classmethod
-    def furtherlimits(cls, q: Query[ScatterElements]) -> str | None:
+    def further_limits(cls, q: Query[ScatterElements]) -> str | None:
         return limits(q)
 
     @classmethod

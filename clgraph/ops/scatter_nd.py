@@ -57,7 +57,7 @@ class ScatterNDRef(General[ScatterND]):
     """One work-item an element of the slices, so that updates of one element come in their order."""
 
     @classmethod
-    def furtherlimits(cls, q: Query[ScatterND]) -> str | None:
+    def further_limits(cls, q: Query[ScatterND]) -> str | None:
         return limits(q)
 
     @classmethod
