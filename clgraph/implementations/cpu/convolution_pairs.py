@@ -21,7 +21,8 @@ from clgraph.implementations.cpu.fused_operations import (
     residual_ref,
 )
 from clgraph.implementations.cpu.geometry import PACKED_BIAS, OutPlanes, Surface, blocked_refusal, out_planes, surface
-from clgraph.implementations.cpu.matmul import CACHED, GROUP
+from clgraph.implementations.cpu.matmul import CACHED
+from clgraph.implementations.cpu.matmul_instances import GROUP
 from clgraph.implementations.cpu.matmul_pairs import fetched
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.reorder import Reorder
