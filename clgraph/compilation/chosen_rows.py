@@ -66,7 +66,7 @@ def _rewritten(topology: Topology, choices: Sequence[RowChoice], copies: Mapping
     """Return *topology* with all rows computed.
 
     Args:
-        copies: Values that are others then, by name.
+        copies: The values that are read in place of others, by the names of these.
     """
     by_finder = {choice.finder.name: choice for choice in choices}
     by_sink = {sink.name: choice for choice in choices for sink in choice.sinks}
@@ -93,7 +93,7 @@ def _source(name: str, copies: Mapping[str, str]) -> str:
 
 @dataclass
 class _Confirmed:
-    """A choice of rows on numbers: as it is, and with all rows."""
+    """Compares on random numbers what a choice of rows makes with what its layers for all rows make."""
 
     topology: Topology
     choice: RowChoice

@@ -80,7 +80,7 @@ class RowChoice:
         return [*layers, replace(sink, primitive=Where(), inputs=(f"{self.finder.name}/chosen", rows, data))]
 
     def form(self, constants: Mapping[str, Array]) -> object:
-        """Return what two of them have in common that compute the same of other numbers."""
+        """Return a key that is equal for choices that compute the same with other weights."""
         known = {self.finder.inputs[0]: "mask", self.finder.outputs[0]: "places"}
         found = list[object]()
         for layer in (*self.rows, *self.sinks):

@@ -16,7 +16,7 @@ from clgraph.graph.program import Program
 
 
 class Dependence:
-    """Tells what was built alike for all sizes from what is another for others.
+    """Says which elements and attributes of a built program are others for other input sizes.
 
     Attributes:
         computed: Names of the results of built nodes that depend on constants alone.
@@ -62,7 +62,7 @@ class Dependence:
         return False
 
     def takes_sizes(self, node: str, primitive: Primitive, layer: Layer) -> bool:
-        """Whether attributes of a built node of *layer* may depend on sizes otherwise than by being some."""
+        """Whether attributes of a built node of *layer* may depend on sizes in another way than by holding them."""
         if layer.name != node:
             return primitive.holds_sizes or (layer.primitive.takes_sizes() and not layer.primitive.holds_sizes)
         return self._takes_values(layer) or (layer.primitive.takes_sizes() and not primitive.holds_sizes)

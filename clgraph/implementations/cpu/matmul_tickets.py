@@ -38,7 +38,7 @@ def row_seconds(q: Query[MatMul], p: StridedProduct) -> float:
 
 
 def groups_computed(q: Query[MatMul], p: StridedProduct) -> float:
-    """Return how many groups of columns are computed; of a last one of at most 32 columns that may be half of it."""
+    """Return how many groups of columns are computed: half of the last one where a narrow instance computes that."""
     whole, rest = divmod(p.columns, GROUP)
     narrow = rest <= GROUP // 2 and p.rows.size >= NARROW_ROWS and widest_instance(q.device).narrow_id >= 0
     return whole + (0.5 if narrow else 1.0) * (rest > 0)
@@ -47,8 +47,8 @@ def groups_computed(q: Query[MatMul], p: StridedProduct) -> float:
 def row_parts(q: Query[MatMul], p: StridedProduct) -> TicketRanges:
     """Cut the rows into parts, one a worker where they are many; tickets of a part are computed by the same worker.
 
-    It finds in its own cache what it wrote of a chain of products. Lines that another core wrote take 30-40 ns each;
-    against them stands the right side, which every worker reads.
+    In a chain of products a worker finds in its own cache what it wrote. Lines that another core wrote take 30-40 ns
+    each; against them stands the right side, which every worker reads.
     """
     parts = min(q.device.workers, p.rows.size // PART_ROWS)
     if parts < 2 or p.matrices % q.device.workers == 0:
