@@ -38,11 +38,12 @@ from clgraph.implementations.cpu.cost import (
     waited_seconds,
 )
 from clgraph.implementations.cpu.fused_operations import (
+    InRegistersFields,
     blocked_posts,
     in_registers,
+    in_registers_fields,
     post_refusal,
     residual_overwritten,
-    residual_ref,
 )
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -58,21 +59,20 @@ from clgraph.implementations.cpu.geometry import (
 )
 from clgraph.implementations.cpu.window_padding import own_halo, present_halo
 from clgraph.ops.convolution import APART, Convolution
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
 @descriptor("conv_fsv16", library="direct", micros=("micro_conv",))
-class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
+class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, InRegistersFields, Descriptor):
     """Fields as in ``conv_fsv16.cl``."""
 
     inp: Pointer
     weights: Pointer
     bias: Pointer
     out: Pointer
-    res: Pointer
     widths: Long
     ids_0: Long
     ids_1: Long
@@ -80,9 +80,6 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     in_x: Int
     step_y: Int
     step_x: Int
-    res_n: Int
-    res_c: Int
-    res_y: Int
     channels: Int
     band_in: Int
     band_out: Int
@@ -112,8 +109,6 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     weight_group: Int
     weight_ahead: Int
     far: Int
-    low: Float
-    high: Float
 
 
 @frozen
@@ -213,7 +208,6 @@ class ConvFsv16(Implementation[Convolution]):
         x, y, p, skips = s.x, s.y, q.primitive, s.present < 1
         dilation, pads = square(p.dilations), own_halo(q)[2:]
         before = (pads[0][0], pads[1][0]) if len(pads) == 2 else (0, pads[0][0])
-        res, res_n, res_c, res_y = residual_ref(q, registers)
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
         groups = s.groups
         weight_group = s.group_bytes // 4
@@ -223,7 +217,6 @@ class ConvFsv16(Implementation[Convolution]):
             weights=Ref("in1"),
             bias=Ref("in2") if q.arity > 2 else NULL,
             out=y.at("out0"),
-            res=res,
             widths=table.widths,
             ids_0=table.low,
             ids_1=table.high,
@@ -235,9 +228,6 @@ class ConvFsv16(Implementation[Convolution]):
             step_y=s.stride[0] * x.y,
             step_x=s.stride[1] * LANES,
             **out_planes(y),
-            res_n=res_n,
-            res_c=res_c,
-            res_y=res_y,
             channels=s.channels,
             band_in=s.channels // p.bands if p.apart else 0,
             band_out=y.channels // p.bands if p.apart else 0,
@@ -269,8 +259,7 @@ class ConvFsv16(Implementation[Convolution]):
             weight_group=weight_group,
             weight_ahead=steps * t.lines * LANES,
             far=int(is_far(q)),
-            low=registers.low,
-            high=registers.high,
+            **in_registers_fields(q, registers),
         )
         listed = 12 * x.channels if p.apart else 12 * steps if skips else 0
         return Plan((Tile("conv_fsv16", desc, t.count * y.batch, listed, blocked_posts(q, registers.taken)),))
