@@ -17,6 +17,7 @@ from clgraph.network.borrowed_buffers import borrowed_buffer
 from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.cancelling import Cancellation
+from clgraph.network.commands import Command
 from clgraph.network.ending import give_up
 from clgraph.network.executor_notes import note_tiles, recording, submissions
 from clgraph.network.feed import Feed, Held, wrong_names
@@ -27,7 +28,6 @@ from clgraph.network.node_steps import StepsInLibraries, steps_in_libraries
 from clgraph.network.passing import passed_on, unread
 from clgraph.network.quick import quick_run
 from clgraph.network.result import Result
-from clgraph.network.steps import Command
 from clgraph.network.tiles import TileExecutor
 from clgraph.network.waking import engine_beside
 from clgraph.network.workspace import Workspace
