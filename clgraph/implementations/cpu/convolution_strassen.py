@@ -39,7 +39,7 @@ from clgraph.ops.strassen_convolution import StrassenConvolution
 from clgraph.ops.strassen_weights import StrassenWeights
 from clgraph.selector.descriptor import NULL, Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import SOME_MAPS, WINOGRAD, Formats, Implementation, implements
-from clgraph.selector.library import Micro
+from clgraph.selector.micro_kernels import Micro
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 

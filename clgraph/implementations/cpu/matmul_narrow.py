@@ -24,7 +24,7 @@ from clgraph.implementations.cpu.strided_product import (
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements
-from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.micro_kernels import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
