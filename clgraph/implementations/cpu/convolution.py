@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import prod
 
 from clgraph.core.format import Format
-from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
+from clgraph.implementations.cpu.block_tickets import BlockTickets, BlockTicketsFields, block_tickets_fields
 from clgraph.implementations.cpu.blocked import (
     NOTING_TILE,
     packed_blocks,
@@ -29,7 +29,6 @@ from clgraph.implementations.cpu.convolution_sizes import (
 )
 from clgraph.implementations.cpu.convolution_weights import FETCHED_WEIGHTS, weight_distance
 from clgraph.implementations.cpu.cost import (
-    TicketRanges,
     is_far,
     map_parts,
     split,
@@ -66,7 +65,7 @@ from clgraph.selector.query import Query
 
 
 @descriptor("conv_fsv16", library="direct", micros=("micro_conv",))
-class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, InRegistersFields, Descriptor):
+class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, InRegistersFields, BlockTicketsFields, Descriptor):
     """Fields as in ``conv_fsv16.cl``."""
 
     inp: Pointer
@@ -91,19 +90,10 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, InRegistersFiel
     pad_x: Int
     pad: Int
     skips: Int
-    nb: Int
     blocks: Int
     groups: Int
     group_groups: Int
     lanes: Int
-    chunks: Int
-    row_chunks: Int
-    chunk_width: Int
-    ticket_chunks: Int
-    ticket_groups: Int
-    spans: Int
-    batch_tickets: Int
-    channel_major: Int
     lines: Int
     distance: Int
     weight_group: Int
@@ -111,22 +101,7 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, InRegistersFiel
     far: Int
 
 
-@frozen
-class ConvolutionTickets:
-    """Which chunks and groups a ticket takes, and whether it fetches weights ahead."""
-
-    chunks: TicketRanges
-    groups: TicketRanges
-    channel_major: bool
-    lines: int
-
-    @property
-    def count(self) -> int:
-        """ConvolutionTickets of one image."""
-        return self.chunks.count * self.groups.count
-
-
-def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
+def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> BlockTickets:
     """Cut the work: by output channels where the weights outweigh the pixels, else by pixels.
 
     Small maps have weights that come from memory once: a ticket takes all pixels of an output group and fetches the
@@ -143,10 +118,10 @@ def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
         parts = map_parts(s.height * s.width, chunks, s.y.batch, device)
         groups = split(total_groups, chunk * parts.each, wanted, device.workers // parts.count)
         lines = -(-LANES * s.block.nb // parts.each) if s.group_bytes * total_groups > FETCHED_WEIGHTS else 0
-        return ConvolutionTickets(parts, groups, parts.count == 1, lines)
+        return BlockTickets(parts, groups, parts.count == 1, lines)
     runs = split(chunks, chunk, wanted, device.workers)
     groups = split(total_groups, chunk * runs.each, wanted, 1)
-    return ConvolutionTickets(runs, groups, False, 0)
+    return BlockTickets(runs, groups, False)
 
 
 @remembered
@@ -241,19 +216,11 @@ class ConvFsv16(Implementation[Convolution]):
             pad=before[0] * x.y + before[1] * LANES,
             skips=int(skips),
             **surface(s.height, s.width, y.halo),
-            nb=s.block.nb,
+            **block_tickets_fields(s.block, s.height, t),
             blocks=s.blocks * p.groups,
             groups=groups,
             group_groups=groups // p.groups,
             lanes=y.lanes,
-            chunks=s.block.chunks * s.height,
-            row_chunks=s.block.chunks,
-            chunk_width=s.block.chunk_width,
-            ticket_chunks=t.chunks.each,
-            ticket_groups=t.groups.each,
-            spans=t.chunks.count,
-            batch_tickets=t.count,
-            channel_major=int(t.channel_major),
             lines=t.lines,
             distance=weight_distance(weight_group, t.chunks.each),
             weight_group=weight_group,
