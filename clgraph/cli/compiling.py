@@ -25,7 +25,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
-from clgraph.model.specialisations import Shapes
+from clgraph.model.specialisation import Shapes
 from clgraph.ops.preprocess import Preprocess
 from clgraph.saved.container import Contents, is_dump, is_saved
 from clgraph.settings import Settings

@@ -1,82 +1,43 @@
-"""Bags of embeddings as torch.export's exporter writes them: a loop appends the sum of each bag to a sequence.
+"""Bags of embeddings that a sequence holds: a loop appends each, as torch.export's exporter writes EmbeddingBag.
 
 The places where bags begin are confirmed by numbers: for two choices of open sizes they are those of bags of one length
-that make up all rows, so that one reduction makes all bags.
+that make up all rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from clgraph.compilation.bags import Bags, reduction
 from clgraph.compilation.makers import Makers
 from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.layer import Layer
 from clgraph.graph.topology import Topology
-from clgraph.ops.concat import Concat
 from clgraph.ops.if_else import IfElse
 from clgraph.ops.loop import Loop
-from clgraph.ops.reduce import Reduce
-from clgraph.ops.reshape import Reshape, Unsqueeze
-from clgraph.ops.shape import ShapeOf
 
-_REDUCTIONS = frozenset({"sum", "mean", "max"})
-_ANY = "bag sequences: any"
 _SIZES = ((3, 5, 7, 11, 13, 17), (17, 13, 11, 7, 5, 3))
+"""Sizes that dimensions of the inputs have for it."""
 
 
 @frozen
-class _Bags:
-    """What a loop sums.
+class SequenceBags:
+    """Bags with the name of their *places*: of where they begin and the last ends."""
 
-    Attributes:
-        rows, places, length: Names of what is summed, of where bags begin and the last ends, and of their length.
-        joined: The layer that joins the sequence.
-    """
-
-    rows: str
+    bags: Bags
     places: str
-    length: str
-    function: str
-    joined: Layer
 
 
-def without_bag_sequences(topology: Topology) -> Topology:
-    """Return *topology* with bags of one length reduced together; itself where it has none."""
-    makers = Makers.of(topology)
-    found = {x.name: bags for x in topology.layers if (bags := _bags(topology, makers, x)) is not None}
-    found = {name: found[name] for name in _confirmed(topology, found)} if found else found
-    if not found or _ANY in topology.names:
-        return topology
-    joined = {bags.joined.name: bags for bags in found.values()}
-    made = replace(topology, layers=[], constants=topology.constants | {_ANY: np.array([-1], np.int64)})
-    for layer in topology.layers:
-        if layer.name in joined:
-            made.layers += _together(layer, joined[layer.name])
-        elif layer.name not in found:
-            made.layers.append(layer)
-    return made.pruned()
-
-
-def _together(joined: Layer, bags: _Bags) -> list[Layer]:
-    name = joined.name
-    steps: list[tuple[str, Any, tuple[str, ...]]] = [
-        ("length", Unsqueeze((0,)), (bags.length,)),
-        ("width", ShapeOf(1, 2), (bags.rows,)),
-        ("shape", Concat(0), (_ANY, f"{name}/length", f"{name}/width")),
-        ("rows", Reshape(reads=("shape",)), (bags.rows, f"{name}/shape")),
-    ]
-    layers = [Layer(f"{name}/{n}", p, x, (f"{name}/{n}",), joined.origin, joined.annotation) for n, p, x in steps]
-    return [*layers, replace(joined, primitive=Reduce(bags.function, (1,), keepdims=False), inputs=(f"{name}/rows",))]
-
-
-def _confirmed(topology: Topology, found: dict[str, _Bags]) -> Iterator[str]:
-    """Yield the names of loops whose bags are of one length and make up all rows, whatever the open sizes."""
-    read = dict.fromkeys(name for bags in found.values() for name in (bags.rows, bags.places, bags.length))
+def confirmed(topology: Topology, found: Sequence[SequenceBags]) -> Iterator[Bags]:
+    """Yield those of *found* that are of one length and make up all rows, whatever the open sizes."""
+    if not found:
+        return
+    read = dict.fromkeys(name for x in found for name in (x.bags.rows, x.places, x.bags.length))
     small = replace(topology, outputs=[(name, name) for name in read]).pruned()
     declared = {name: x.shape for name, x in small.inputs.items() if x.shape is not None and None not in x.shape}
     names = dict.fromkeys(d for shape in declared.values() for d in shape if isinstance(d, str))
@@ -93,9 +54,9 @@ def _confirmed(topology: Topology, found: dict[str, _Bags]) -> Iterator[str]:
             programs.append(dict(small.build(shapes).outputs))
         except ClgraphError:
             return
-    for loop, bags in found.items():
-        if all(_are_even(values[bags.rows], values[bags.places], values[bags.length]) for values in programs):
-            yield loop
+    for x in found:
+        if all(_are_even(values[x.bags.rows], values[x.places], values[x.bags.length]) for values in programs):
+            yield x.bags
 
 
 def _are_even(rows: Any, places: Any, length: Any) -> bool:
@@ -105,7 +66,7 @@ def _are_even(rows: Any, places: Any, length: Any) -> bool:
     return each > 0 and count % each == 0 and np.array_equal(places.constant, np.arange(0, count + 1, each))
 
 
-def _bags(topology: Topology, outer: Makers, loop: Layer) -> _Bags | None:
+def bags_of_sequence(topology: Topology, outer: Makers, loop: Layer) -> SequenceBags | None:
     """Return what *loop* sums where each trip appends the sum of one bag to a sequence, of all bags."""
     p: Any = loop.primitive
     if not isinstance(p, Loop) or p.carried != 2 or p.counted or not p.conditional or p.scanned:
@@ -132,7 +93,8 @@ def _bags(topology: Topology, outer: Makers, loop: Layer) -> _Bags | None:
     spaced = outer.find(size.inputs[0], "sequence")
     if spaced is None or part[0] not in around:
         return None
-    return _Bags(around[part[0]], places.outputs[0], spaced.inputs[2], part[2], joined)
+    bags = Bags(loop, joined, around[part[0]], spaced.inputs[2], part[2])
+    return SequenceBags(bags, places.outputs[0])
 
 
 def _joined(topology: Topology, loop: Layer) -> Layer | None:
@@ -158,13 +120,7 @@ def _part(inner: Makers, row: str, index: str) -> tuple[str, str, str] | None:
     reduced, cut = (within.find(body.outputs[0][1], *kinds) for kinds in (("reduce",), ("reduce", "slice")))
     if equal is None or reduced is None or cut is None or len(cut.inputs) != 3:
         return None
-    r: Any = reduced.primitive
-    if (
-        r.function not in _REDUCTIONS
-        or not r.keepdims
-        or len(reduced.inputs) != 2
-        or not within.holds(reduced.inputs[1], 0)
-    ):
+    if (function := reduction(within, reduced, keepdims=True)) is None:
         return None
     rows, *ends = (named.get(name, "") for name in cut.inputs)
     bounds = [inner.find(name, "slice") for name in ends]
@@ -172,4 +128,4 @@ def _part(inner: Makers, row: str, index: str) -> tuple[str, str, str] | None:
         return None
     places = {x.inputs[0] for x in bounds if x is not None}
     shifts = [inner.shift(name, index) for x in bounds if x is not None for name in x.inputs[1:]]
-    return (rows, places.pop(), r.function) if len(places) == 1 and shifts == [0, 1, 1, 2] else None
+    return (rows, places.pop(), function) if len(places) == 1 and shifts == [0, 1, 1, 2] else None

@@ -8,105 +8,25 @@ would have no state. Here every expert computes all rows, and where it was not c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clgraph.compilation.one_hot_masks import place_axis
-from clgraph.core.dtype import DType
+from clgraph.compilation.row_choices import NUMBERS, RowChoice, row_choices
 from clgraph.core.layout import Layout
 from clgraph.errors import ClgraphError
 from clgraph.graph.interpret import compute
 from clgraph.graph.layer import Layer
-from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.model.state.examples import Examples
-from clgraph.ops.arg import ArgExtremum
-from clgraph.ops.concat import Concat
-from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.reduce import Reduce
-from clgraph.ops.reorder import Reorder
-from clgraph.ops.reshape import Unsqueeze
-from clgraph.ops.scatter_elements import ScatterElements
-from clgraph.ops.scatter_nd import ScatterND
-from clgraph.ops.sequence import Sequential
-from clgraph.ops.shape import ShapeOf
-from clgraph.ops.where import Where
-
-_MOST_BYTES = 8 << 20
-"""Weights of an expert: reading more, 0.4 ms, for a row that has not chosen it takes longer than a stage for those that
-have."""
 
 _GATHERS = frozenset({"gather", "gather_nd"})
-
-
-@dataclass
-class _Choice:
-    """A NonZero of a mask, what is computed of the rows that it finds, and what scatters them.
-
-    Attributes:
-        axis: Of the mask: along it at most one element is not zero.
-        rows: The layers whose results are as many rows as were found, in order.
-    """
-
-    finder: Layer
-    axis: int
-    rows: list[Layer] = field(default_factory=list)
-    sinks: list[Layer] = field(default_factory=list)
-
-    @property
-    def before(self) -> list[Layer]:
-        """Layers that make the places of all rows, and which of them were chosen."""
-        name, (mask,), (places,) = self.finder.name, self.finder.inputs, self.finder.outputs
-        other = 1 - self.axis
-        made: list[tuple[str, Primitive, tuple[str, ...]]] = [
-            ("numbers", Reorder(DType.F32), (mask,)),
-            ("best", ArgExtremum(axis=self.axis, keepdims=False), (f"{name}/numbers",)),
-            ("most", Reduce("max", (self.axis,), keepdims=False), (f"{name}/numbers",)),
-            ("any", Reorder(DType.BOOL), (f"{name}/most",)),
-            ("chosen", Unsqueeze((1,)), (f"{name}/any",)),
-            ("size", ShapeOf(other, other + 1), (mask,)),
-            ("row", Sequential(), (_ZERO, f"{name}/size", _ONE)),
-            ("bests", Unsqueeze((0,)), (f"{name}/best",)),
-            ("rows", Unsqueeze((0,)), (f"{name}/row",)),
-        ]
-        pair = (f"{name}/bests", f"{name}/rows") if self.axis == 0 else (f"{name}/rows", f"{name}/bests")
-        layers = [Layer(f"{name}/{n}", p, x, (f"{name}/{n}",), self.finder.origin) for n, p, x in made]
-        return [*layers, Layer(name, Concat(0), pair, (places,), self.finder.origin)]
-
-    def behind(self, sink: Layer) -> list[Layer]:
-        """Layers that make of all rows what *sink* makes of those that were chosen."""
-        data, _, rows = sink.inputs
-        layers = list[Layer]()
-        if getattr(sink.primitive, "reduction", "") == "add":
-            layers.append(Layer(f"{sink.name}/sum", Eltwise("add"), (data, rows), (f"{sink.name}/sum",), sink.origin))
-            rows = f"{sink.name}/sum"
-        return [*layers, replace(sink, primitive=Where(), inputs=(f"{self.finder.name}/chosen", rows, data))]
-
-    def form(self, constants: Mapping[str, Array]) -> object:
-        """Return what two of them have in common that compute the same of other numbers."""
-        known = {self.finder.inputs[0]: "mask", self.finder.outputs[0]: "places"}
-        found = list[object]()
-        for layer in (*self.rows, *self.sinks):
-            reads = list[object]()
-            for name in layer.inputs:
-                array = constants.get(name)
-                whole = array is not None and array.size <= _SMALL
-                read: object = known.setdefault(name, f"{len(known)}")
-                reads.append(read if array is None else (array.tobytes() if whole else "", array.shape, array.dtype))
-            known.update((name, f"{len(known)}.{i}") for i, name in enumerate(layer.outputs))
-            found.append((str(layer.primitive), tuple(reads)))
-        return self.axis, tuple(found)
-
 
 _CLOSE, _CLOSE_HALVES = {np.dtype(np.float32): 1e-4}, 2e-2
 """How far apart sums of some hundred products may be that are the same but for their order, of numbers near 1: rounding
 moves them by 2^-24 a term, of halves by 2^-8 in all. Rows that are others differ by about 1."""
-_ZERO, _ONE = "chosen rows: 0", "chosen rows: 1"
-_NUMBERS = {_ZERO: np.array(0, np.int64), _ONE: np.array(1, np.int64)}
-_SMALL = 64
-"""Elements of a constant that may say where something is."""
 
 
 def with_all_rows(topology: Topology) -> Topology:
@@ -114,8 +34,8 @@ def with_all_rows(topology: Topology) -> Topology:
 
     Each expert's layers are confirmed by numbers: those for all rows make the same of an example.
     """
-    choices = _choices(topology)
-    if not choices or any(name in topology.constants for name in _NUMBERS):
+    choices = row_choices(topology)
+    if not choices or any(name in topology.constants for name in NUMBERS):
         return topology
     if (program := _example(_rewritten(topology, choices, {}), choices)) is None:
         return topology
@@ -132,7 +52,7 @@ def with_all_rows(topology: Topology) -> Topology:
     return _rewritten(topology, choices, copies).pruned()
 
 
-def _example(made: Topology, choices: Sequence[_Choice]) -> Program | None:
+def _example(made: Topology, choices: Sequence[RowChoice]) -> Program | None:
     """Return *made*, all rows of *choices*, for a few tokens, with the values that those read as further outputs."""
     layers = [x for choice in choices for x in (choice.finder, *choice.rows, *choice.sinks)]
     inner = {name for choice in choices for x in (choice.finder, *choice.rows) for name in x.outputs}
@@ -142,55 +62,15 @@ def _example(made: Topology, choices: Sequence[_Choice]) -> Program | None:
     return Examples(replace(made, outputs=[*made.outputs, *more])).program
 
 
-def _choices(topology: Topology) -> list[_Choice]:
-    """Return what finds rows; nothing where something else depends on how many there are."""
-    found, owners = list[_Choice](), dict[str, _Choice]()
-    makers = {name: layer for layer in topology.layers for name in layer.outputs}
-    for layer in topology.layers:
-        own = {id(owners[name]): owners[name] for name in layer.inputs if name in owners}
-        if layer.primitive.data_dependent:
-            axis = place_axis(topology.constants, makers, layer)
-            if axis is None or own:
-                return []
-            found.append(_Choice(layer, axis))
-            owners[layer.outputs[0]] = found[-1]
-        elif own:
-            if len(own) > 1:
-                return []
-            (choice,) = own.values()
-            if _is_sink(layer, owners):
-                choice.sinks.append(layer)
-            else:
-                choice.rows.append(layer)
-                owners.update(dict.fromkeys(layer.outputs, choice))
-    if any(value in owners for _, value in topology.outputs):
-        return []
-    few = all(_nbytes(choice, topology.constants) <= _MOST_BYTES for choice in found)
-    return found if few and all(choice.sinks for choice in found) else []
-
-
-def _nbytes(choice: _Choice, constants: Mapping[str, Array]) -> int:
-    read = {name for layer in choice.rows for name in layer.inputs}
-    return sum(constants[name].nbytes for name in read if name in constants)
-
-
-def _is_sink(layer: Layer, owners: Mapping[str, _Choice]) -> bool:
-    primitive = layer.primitive
-    if not isinstance(primitive, (ScatterElements, ScatterND)) or primitive.reduction not in ("add", "none"):
-        return False
-    data, *rest = layer.inputs
-    return data not in owners and all(name in owners for name in rest) and getattr(primitive, "axis", 0) == 0
-
-
-def _rewritten(topology: Topology, choices: Sequence[_Choice], copies: Mapping[str, str]) -> Topology:
+def _rewritten(topology: Topology, choices: Sequence[RowChoice], copies: Mapping[str, str]) -> Topology:
     """Return *topology* with all rows computed.
 
     Args:
-        copies: Values that are others then, by name.
+        copies: The values that are read in place of others, by the names of these.
     """
     by_finder = {choice.finder.name: choice for choice in choices}
     by_sink = {sink.name: choice for choice in choices for sink in choice.sinks}
-    constants = topology.constants | _NUMBERS
+    constants = topology.constants | NUMBERS
     made = replace(topology, layers=[], constants=constants)
     for layer in topology.layers:
         if layer.outputs[0] in copies:
@@ -213,10 +93,10 @@ def _source(name: str, copies: Mapping[str, str]) -> str:
 
 @dataclass
 class _Confirmed:
-    """A choice of rows on numbers: as it is, and with all rows."""
+    """Compares on random numbers what a choice of rows makes with what its layers for all rows make."""
 
     topology: Topology
-    choice: _Choice
+    choice: RowChoice
     program: Program
     known: Mapping[str, Array]
 
@@ -281,7 +161,7 @@ class _Confirmed:
 
 def _values(layers: Sequence[Layer], feeds: Mapping[str, Array]) -> dict[str, Array]:
     """Return what *layers* make of *feeds*, with these, by name."""
-    values = {**_NUMBERS, **feeds}
+    values = {**NUMBERS, **feeds}
     for layer in layers:
         results = compute(layer.primitive, [values[name] for name in layer.inputs])
         values.update(zip(layer.outputs, results, strict=False))

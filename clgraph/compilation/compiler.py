@@ -25,7 +25,7 @@ from clgraph.errors import BindingError, MemoryLimitError, OptionError
 from clgraph.families.notes import NOTE
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
-from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values, pass_records
+from clgraph.model.specialisation import PassRecord, Shapes, Specialisation, Values, pass_records
 from clgraph.network.workspace import Workspace
 from clgraph.passes.base import Context
 from clgraph.passes.budgets import Budgets

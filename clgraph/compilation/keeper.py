@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import replace
 
 from clgraph.model.keys import Key
-from clgraph.model.specialisations import MEMBERS, Specialisation
+from clgraph.model.specialisation import Specialisation
+from clgraph.model.specialisations import MEMBERS
 
 Made = Mapping[Key, Specialisation]
 

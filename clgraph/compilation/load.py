@@ -22,7 +22,7 @@ from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import Key, Known
 from clgraph.model.model import Model
-from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values, pass_records
+from clgraph.model.specialisation import PassRecord, Shapes, Specialisation, Values, pass_records
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine

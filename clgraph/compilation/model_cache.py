@@ -32,7 +32,7 @@ from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import Key
 from clgraph.model.model import Model
-from clgraph.model.specialisations import Specialisation
+from clgraph.model.specialisation import Specialisation
 from clgraph.runtime.engine import Engine
 from clgraph.saved.circumstances import digests_in
 from clgraph.saved.container import Contents

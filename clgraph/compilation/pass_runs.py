@@ -12,7 +12,7 @@ from clgraph.errors import OptionError
 from clgraph.families.notes import NOTE
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
-from clgraph.model.specialisations import PassRecord, Shapes
+from clgraph.model.specialisation import PassRecord, Shapes
 from clgraph.passes.base import Context
 from clgraph.passes.manager import Observer, PassManager, check_names
 from clgraph.passes.observers import Dump, Tell, Time

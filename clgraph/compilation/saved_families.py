@@ -14,7 +14,7 @@ from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
-from clgraph.model.specialisations import Values
+from clgraph.model.specialisation import Values
 from clgraph.saved.circumstances import differences
 from clgraph.saved.container import Contents
 from clgraph.selector.query import DeviceInfo

@@ -12,7 +12,7 @@ from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
 from clgraph.graph.serial import well_formed
 from clgraph.model.keys import Key, Known
-from clgraph.model.specialisations import PassRecord
+from clgraph.model.specialisation import PassRecord
 from clgraph.saved.circumstances import differences
 from clgraph.saved.container import Contents
 from clgraph.saved.programs import decode_program

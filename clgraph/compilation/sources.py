@@ -56,10 +56,9 @@ def read_source(
     idle = any(layer.primitive.data_dependent for layer in source.layers) and len(source.needed()) < len(source.layers)
     source = source.pruned() if idle else source
     if any(layer.primitive.kind == "loop" for layer in source.layers):
-        from clgraph.compilation.bag_sequences import without_bag_sequences
-        from clgraph.compilation.even_bags import without_bag_loops
+        from clgraph.compilation.even_bags import with_bags_together
 
-        source = without_bag_sequences(without_bag_loops(source))
+        source = with_bags_together(source)
     source = unroll(source)
     if any(layer.primitive.kind == "non_zero" for layer in source.layers):
         from clgraph.compilation.chosen_rows import with_all_rows

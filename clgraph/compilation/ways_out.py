@@ -11,7 +11,7 @@ from clgraph.compilation.batches import common_batch, largest_batch, with_batch
 from clgraph.errors import ClgraphError, DeviceMemoryError, MemoryLimitError
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
-from clgraph.model.specialisations import Shapes, Values
+from clgraph.model.specialisation import Shapes, Values
 from clgraph.network.budget import device_of
 from clgraph.network.memory_need import MemoryNeed, memory_needs, spelled
 from clgraph.passes.base import Context

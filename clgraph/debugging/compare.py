@@ -18,7 +18,7 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
-from clgraph.model.specialisations import Specialisation
+from clgraph.model.specialisation import Specialisation
 from clgraph.model.stages.split import needs_stages
 from clgraph.passes.chosen import choice_of
 from clgraph.passes.reference import compute, run_reference

@@ -20,7 +20,7 @@ from clgraph.graph.program import Program
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
-from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values
+from clgraph.model.specialisation import PassRecord, Shapes, Specialisation, Values
 from clgraph.network.workspace import Workspace
 from clgraph.passes.constants.copying import copy_program
 from clgraph.passes.manager import PassManager

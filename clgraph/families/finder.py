@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
-from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
 from clgraph.errors import BindingError
 from clgraph.families.built import Built
 from clgraph.families.cone import Cone
+from clgraph.families.dependence import Dependence
 from clgraph.families.rules import Guards, Rule, alike, constants_of, held_in, regrouped, splits
 from clgraph.families.uses import Uses
 from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.permute import Axes, held
-from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.pad import Pad
 from clgraph.ops.reshape import Reshape
@@ -71,26 +70,20 @@ class _Finder:
         self, program: Program, built: Built, others: Sequence[Built], cone: Cone, deciding: Sequence[str]
     ) -> None:
         self._built, self._others, self._cone, self._deciding = built, others, cone, deciding
-        self._makers = {value: name for name, node in built.nodes.items() for value in node.outputs}
         self._node_of = {id(node.primitive): name for name, node in built.nodes.items()}
         self._program = program
         self._made = {v.name for v in program.inputs} | set(deciding)
         self._bound: set[str] = set()
         self._traced: set[str] = set()
-        self._sized = {id(a): name for name, a in built.constants.items() if self._depends(name)}
-        self._known_sized = set(self._sized.values())
-        self._merged, self._converted = program.merged, program.converted
-        self._computed = _computed(built)
-        self._data = self._makers.keys() - self._computed
-        self._computed_from_sizes = {name for name in self._computed if self._depends(name)}
-        self._uses = Uses(built, self._computed, program.merged)
-        self._results = tuple(self._sized_results())
+        self._sizes = Dependence(program, built, others, cone, deciding)
+        self._uses = Uses(built, self._sizes.computed, program.merged)
+        self._results = tuple(self._sizes.results())
 
     def rule(self, node: Node) -> Rule:
         rule = self._attributes(node)
         constants, layers = [], []
         for slot, value in enumerate(node.inputs):
-            if value.constant is not None and (name := self._sized_name(value)) is not None:
+            if value.constant is not None and (name := self._sizes.name_of(value)) is not None:
                 self._uses.found(name, node)
                 constants.append((slot, name))
                 layers += self._layers(name)
@@ -117,13 +110,13 @@ class _Finder:
             layer = self._cone.layer_of(name)
             if layer is None:
                 raise BindingError(f"node {name!r} stems from no layer")
-            if self._is_free(name, layer):
+            if self._sizes.is_free(name, layer):
                 return Rule(node)
             return Rule(node, self._above([layer]), layer=name)
         if isinstance(primitive, Reshape):
             if self._built.shapes.get(node.output.name) == node.output.layout.shape:
                 return Rule(node, self._above(self._layers(node.output.name)), shape_of=node.output.name)
-            if (found := self._sizes(node)) is not None:
+            if (found := self._axes(node)) is not None:
                 return Rule(node, self._above(self._layers(found[0])), sizes=found)
             return Rule(node, groups=(node.inputs[0].layout.shape, node.output.layout.shape))
         if node.inputs and primitive.resized(*(node.inputs[0].layout.shape,) * 2) is not None:
@@ -135,7 +128,7 @@ class _Finder:
             raise BindingError(f"node {node.name!r}: {primitive} holds sizes, and was made by a pass")
         return Rule(node)
 
-    def _sizes(self, node: Node) -> tuple[str, Axes] | None:
+    def _axes(self, node: Node) -> tuple[str, Axes] | None:
         """Return axes of a built value of *node*'s origin that a reshape makes, where groups of axes do not tell."""
         source, target = node.inputs[0].layout.shape, node.output.layout.shape
         if not splits(source, target):
@@ -169,17 +162,6 @@ class _Finder:
         except BindingError:
             return False
 
-    def _sized_results(self) -> Iterator[tuple[str, str]]:
-        """Yield results that are known, where sizes decide them, with the names of the built values that they are."""
-        for result, value in self._program.outputs:
-            if value.constant is None:
-                continue
-            name, known = self._built.results[result]
-            others = [o.results[result][1] for o in self._others]
-            same = known is not None and all(o is not None and _same(o, known) for o in others)
-            if self._depends(name) if known is None else not same or self._cone.depends(name, self._deciding):
-                yield result, name
-
     def guards(self, extremes: Sequence[Built]) -> tuple[Guards, dict[str, bool]]:
         """Return what is to be checked behind all nodes, and what was folded: whether no constant is left of it.
 
@@ -187,7 +169,7 @@ class _Finder:
             extremes: They show where a size is 1, or equal, by chance.
         """
         shapes, primitives = dict[str, tuple[tuple[str, ...], tuple[Shape, ...]]](), []
-        expanded = self._cone.expanded(self._deciding, self._data)
+        expanded = self._cone.expanded(self._deciding, self._sizes.data)
         layers = list(expanded.values())
         for name, node in self._built.nodes.items():
             if any(name in e.nodes and alike(node.shapes, e.nodes[name].shapes) for e in extremes):
@@ -197,11 +179,11 @@ class _Finder:
             if name in self._traced:
                 continue
             varies = any(o.nodes[name].primitive != node.primitive for o in self._others)
-            reads_data = self._computed.isdisjoint(node.outputs)
+            reads_data = self._sizes.computed.isdisjoint(node.outputs)
             if varies and not node.primitive.holds_sizes and reads_data:
                 raise BindingError(f"node {name!r}: {node.primitive} depends on sizes, and was replaced")
             layer = self._cone.layer_of(name)
-            takes = layer is not None and self._takes_sizes(name, node.primitive, layer)
+            takes = layer is not None and self._sizes.takes_sizes(name, node.primitive, layer)
             if layer is not None and not varies and (takes or (reads_data and layer.name in expanded)):
                 primitives.append((name, node.primitive))
                 layers.append(layer)
@@ -226,72 +208,19 @@ class _Finder:
         readers = [node for node in self._built.nodes.values() if folded in node.inputs]
         origins = {name for node in readers for name in node.origin}
         read = [v for node in self._program if not origins.isdisjoint(node.origin) for v in node.inputs]
-        left = [v for v in read if v.constant is not None and v.layout.count > 1 and self._sized_name(v) is None]
-        fixed = {name: a.shape for name, a in self._built.constants.items() if name not in self._known_sized}
+        left = [v for v in read if v.constant is not None and v.layout.count > 1 and self._sizes.name_of(v) is None]
+        fixed = self._sizes.fixed_shapes()
         return all(n.primitive.elementwise for n in readers) and all(fixed.get(v.name) == v.layout.shape for v in left)
 
     def _folded(self) -> tuple[set[str], list[tuple[str, str]]]:
         """Return the constants that sizes decide and that some node has otherwise, and pairs that have to be equal."""
-        sized = {name for name, array in self._built.constants.items() if id(array) in self._sized}
-        sized |= self._computed_from_sizes
-        read = self._read() & sized
+        sized = self._sizes.decided
+        read = self._sizes.read() & sized
         folded = self._uses.folded(read)
         merged = [(name, kept) for name in read - folded if (kept := self._uses.kept(name)) != name]
         # What else is equal to one that sizes decide reads that one, and stays what it is.
-        folded.update(kept for name, kept in self._merged.items() if kept in sized and name not in sized)
+        folded.update(kept for name, kept in self._program.merged.items() if kept in sized and name not in sized)
         return folded, merged
-
-    def _takes_sizes(self, node: str, primitive: Primitive, layer: Layer) -> bool:
-        """Whether attributes of a built node of *layer* may depend on sizes otherwise than by being some."""
-        if layer.name != node:
-            return primitive.holds_sizes or (layer.primitive.takes_sizes() and not layer.primitive.holds_sizes)
-        return self._takes_values(layer) or (layer.primitive.takes_sizes() and not primitive.holds_sizes)
-
-    def _is_free(self, node: str, layer: Layer) -> bool:
-        """Whether attributes of a built node of *layer*, of its name or inside of it, depend on no sizes."""
-        if layer.primitive.takes_sizes() or self._takes_values(layer, node):
-            return False
-        primitive = self._built.nodes[node].primitive
-        same = all(o.nodes[node].primitive == primitive for o in self._others)
-        return layer.name == node or (same and not primitive.holds_sizes)
-
-    def _takes_values(self, layer: Layer, node: str = "") -> bool:
-        """Whether a value that sizes decide became an attribute of the node of *layer*, or of *node* inside of it."""
-        kept = self._built.nodes[layer.name].inputs if node in ("", layer.name) else ()
-        known = [name for name in layer.inputs if name not in self._data and name not in kept]
-        return any(self._cone.depends(name, self._deciding) for name in known)
-
-    def _depends(self, value: str) -> bool:
-        """Whether sizes decide the elements of *value*, a constant or computed from constants alone.
-
-        What is made where a layer was inlined may be the same for all that were built, and another for a member; where
-        the layer holds no sizes, it is compared.
-        """
-        waiting, seen = [value], {value}
-        while waiting:
-            name = waiting.pop()
-            node = self._makers.get(name)
-            if node is None:
-                made = name in self._built.constants and self._cone.may_size(name)
-                if made or self._cone.depends(name, self._deciding) or self._varies(name):
-                    return True
-                continue
-            if any(o.nodes[node].primitive != self._built.nodes[node].primitive for o in self._others):
-                return True
-            fresh = [name for name in self._built.nodes[node].inputs if name not in seen]
-            seen.update(fresh)
-            waiting += fresh
-        return False
-
-    def _varies(self, constant: str) -> bool:
-        array = self._built.constants.get(constant)
-        others = [o.constants.get(constant) for o in self._others]
-        return array is not None and any(o is None or not _same(o, array) for o in others)
-
-    def _read(self) -> set[str]:
-        """Return the names of what nodes read that do not depend on constants alone."""
-        nodes = self._built.nodes.values()
-        return {name for node in nodes if self._computed.isdisjoint(node.outputs) for name in node.inputs}
 
     def _layers(self, value: str) -> list[Layer]:
         if value in self._made:
@@ -304,37 +233,3 @@ class _Finder:
         found = self._cone.above(wanted, self._made)
         self._bound.update(layer.name for layer in found)
         return found
-
-    def _sized_name(self, value: Value) -> str | None:
-        """Return the name of the built value that a constant is, perhaps in another type, where sizes decide it."""
-        name, source = self._sized.get(id(value.constant)), value.name
-        while source in self._converted:
-            source = self._converted[source]
-        converted = source != value.name
-        if name is None and (source in self._computed_from_sizes or (converted and source in self._known_sized)):
-            name = source
-            known = self._built.constants.get(name)
-            shape = self._built.shapes[name] if known is None else known.shape
-            if not value.layout.is_dense_plain or value.layout.shape != shape:
-                raise BindingError(f"the constant {name!r} depends on sizes, and was transformed")
-            if not _computed_alike(self._built.dtypes[name], value.layout.dtype):
-                raise BindingError(f"the constant {name!r} depends on sizes, and was made {value.layout.dtype}")
-        return name
-
-
-def _computed_alike(built: DType, now: DType) -> bool:
-    """Whether constants of one type may be computed in the other: floats in floats."""
-    return built == now or (built.floating and now.floating)
-
-
-def _same(one: Array, other: Array) -> bool:
-    return one is other or (one.shape == other.shape and one.tobytes() == other.tobytes())
-
-
-def _computed(built: Built) -> set[str]:
-    """Return the results of built nodes that depend on constants alone."""
-    found: set[str] = set()
-    for node in built.nodes.values():
-        if all(name in built.constants or name in found for name in node.inputs):
-            found.update(node.outputs)
-    return found

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from clgraph.ops import modules_of
 from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.implementation import IMPLEMENTATIONS
-from clgraph.selector.library import FAMILIES
+from clgraph.selector.micro_kernels import FAMILIES
 
 PACKAGES = {
     "cpu": ("cpu", "portable"),

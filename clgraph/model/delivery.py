@@ -17,8 +17,8 @@ from clgraph.runtime.callers_buffer import is_array
 from clgraph.runtime.memory import Memory
 
 if TYPE_CHECKING:
-    from clgraph.network.boundary import Held
     from clgraph.network.cancelling import Cancellation
+    from clgraph.network.feed import Held
     from clgraph.network.network import Network
 
 Outputs = Mapping[str, "Array | Tensor | None"] | Sequence[str] | None

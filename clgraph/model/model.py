@@ -17,7 +17,8 @@ from clgraph.graph.topology import Topology
 from clgraph.model.keys import Key
 from clgraph.model.ranges import Ranges, asked
 from clgraph.model.running import Running
-from clgraph.model.specialisations import PassRecord, Specialisation, Specialisations, Specialise, Values
+from clgraph.model.specialisation import PassRecord, Specialisation, Specialise, Values
+from clgraph.model.specialisations import Specialisations
 from clgraph.selector.query import DeviceInfo
 
 if TYPE_CHECKING:

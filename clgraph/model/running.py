@@ -15,7 +15,8 @@ from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
 from clgraph.graph.topology import Topology
 from clgraph.model.delivery import Outputs, as_arrays, enqueue_network, run_network, wanted_types
 from clgraph.model.feeds import arranged, as_given, foreign_places, shared_places
-from clgraph.model.specialisations import Specialisation, Specialisations
+from clgraph.model.specialisation import Specialisation
+from clgraph.model.specialisations import Specialisations
 from clgraph.model.state.remembering import Remembering
 from clgraph.network.cancelling import Cancellation, ending
 from clgraph.runtime.at_exit import GATE

@@ -13,7 +13,8 @@ from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES
 from clgraph.graph.serial import Json, text_of
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import Key
-from clgraph.model.specialisations import MEMBERS, Specialisation
+from clgraph.model.specialisation import Specialisation
+from clgraph.model.specialisations import MEMBERS
 from clgraph.network.node_steps import steps_in_libraries
 from clgraph.saved.circumstances import circumstances, recorded
 from clgraph.saved.container import Blobs

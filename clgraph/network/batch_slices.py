@@ -11,7 +11,7 @@ from clgraph.errors import InputError
 from clgraph.graph.batch_slices import slices_of, whole_shape
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.network.boundary import Held
+from clgraph.network.feed import Held
 from clgraph.network.result_memory import NewArray
 
 RunSlice = Callable[[Mapping[str, Held], Mapping[str, Held | None]], Mapping[str, Any]]

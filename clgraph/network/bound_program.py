@@ -9,24 +9,25 @@ from typing import Any
 
 from clgraph.core.frozen import frozen
 from clgraph.core.mapped import files_of
-from clgraph.errors import InputError
+from clgraph.errors import InputError, ProgramError
 from clgraph.graph.node import Node
-from clgraph.graph.program import Program
+from clgraph.graph.program import Milestone, Program
 from clgraph.graph.subgraph import Subgraph
 from clgraph.network.borrowed_buffers import borrowed_buffer
 from clgraph.network.bound_subgraph import BoundSubgraph
-from clgraph.network.boundary import Feed, Held, Result, wrong_names
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.cancelling import Cancellation
+from clgraph.network.commands import Command
 from clgraph.network.ending import give_up
 from clgraph.network.executor_notes import note_tiles, recording, submissions
+from clgraph.network.feed import Feed, Held, wrong_names
 from clgraph.network.host import Host
 from clgraph.network.joining import Joining
 from clgraph.network.kept_memory import kept_memory
 from clgraph.network.node_steps import StepsInLibraries, steps_in_libraries
 from clgraph.network.passing import passed_on, unread
 from clgraph.network.quick import quick_run
-from clgraph.network.steps import Command
+from clgraph.network.result import Result
 from clgraph.network.tiles import TileExecutor
 from clgraph.network.waking import engine_beside
 from clgraph.network.workspace import Workspace
@@ -236,3 +237,12 @@ class BoundProgram:
         """Wait for what the devices were given."""
         for engine in self.engines.values():
             engine.stream.finish()
+
+
+def check_planned(program: Program) -> None:
+    """Raise ``ProgramError`` where *program* is not planned, or an input or output is no plain and dense array."""
+    if program.milestone < Milestone.PLANNED:
+        raise ProgramError(f"a network needs a PLANNED program; this one is {program.milestone.name}")
+    for name, value in [*((v.name, v) for v in program.inputs), *program.outputs]:
+        if not value.layout.is_dense_plain:
+            raise ProgramError(f"{name!r} is {value.layout}; inputs and outputs of a program are plain and dense")

@@ -9,11 +9,12 @@ from functools import partial
 from clgraph.errors import DeviceError, RunCancelledError
 from clgraph.graph.node import Node
 from clgraph.graph.subgraph import Subgraph
+from clgraph.network.binding import commands
 from clgraph.network.buffer_table import BufferTable
+from clgraph.network.commands import Command, Segment, ordered_steps, recorded_steps
 from clgraph.network.host import Host
 from clgraph.network.joining import Joining
 from clgraph.network.node_steps import StepsInLibraries
-from clgraph.network.steps import Command, Segment, commands, ordered_steps, recorded_steps
 from clgraph.network.tiles import INTERRUPTED, TileExecutor
 from clgraph.runtime.stream import Step
 from clgraph.selector.library import Library

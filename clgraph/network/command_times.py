@@ -8,8 +8,8 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Array
+from clgraph.network.commands import Command
 from clgraph.network.profile import NodeTime
-from clgraph.network.steps import Command
 from clgraph.ops.transfer import Transfer
 from clgraph.selector.choose import Choice
 

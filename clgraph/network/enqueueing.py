@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from clgraph.errors import DeviceError, UnsupportedError
-from clgraph.network.boundary import Feed, Result
+from clgraph.network.feed import Feed
+from clgraph.network.result import Result
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.runtime.stream import Step

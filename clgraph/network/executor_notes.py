@@ -9,8 +9,8 @@ from clgraph.errors import DeviceError
 from clgraph.graph.program import Program
 from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.buffer_table import BufferTable
+from clgraph.network.commands import Segment
 from clgraph.network.joining import Joining
-from clgraph.network.steps import Segment
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.stream import Step
 

@@ -9,9 +9,9 @@ from clgraph.errors import InputError
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.network.bound_program import AnyEngine, Binding, BoundProgram
-from clgraph.network.boundary import Held, check_planned
+from clgraph.network.bound_program import AnyEngine, Binding, BoundProgram, check_planned
 from clgraph.network.cancelling import Cancellation
+from clgraph.network.feed import Held
 from clgraph.network.kept_memory import check_updates
 from clgraph.network.memory_need import admit
 from clgraph.network.workspace import Workspace

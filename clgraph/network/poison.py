@@ -9,8 +9,8 @@ from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node
 from clgraph.graph.program import Program
 from clgraph.network.buffer_table import BufferTable
+from clgraph.network.commands import Command, Segment
 from clgraph.network.constants import UNIT
-from clgraph.network.steps import Command, Segment
 from clgraph.network.watch import alone, commands_by_node
 from clgraph.runtime.stream import Step, Stream
 

@@ -15,8 +15,9 @@ from clgraph.core.mapped import MappedFile
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.network.bound_subgraph import BoundSubgraph
-from clgraph.network.boundary import Feed, Result
 from clgraph.network.ending import give_up
+from clgraph.network.feed import Feed
+from clgraph.network.result import Result
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import Engine
 

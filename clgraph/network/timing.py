@@ -10,10 +10,10 @@ from clgraph.core.frozen import mutable
 from clgraph.graph.primitive import Array
 from clgraph.network.bound_program import BoundProgram
 from clgraph.network.bound_subgraph import BoundSubgraph
-from clgraph.network.boundary import Held
 from clgraph.network.command_times import device_seconds, node_time, step_times
+from clgraph.network.commands import Command, Segment
+from clgraph.network.feed import Held
 from clgraph.network.profile import NodeTime, Profile, SubgraphUse
-from clgraph.network.steps import Command, Segment
 from clgraph.runtime.stream import Step, Stream
 
 _PAUSE = 5e-3

@@ -9,8 +9,8 @@ from typing import Protocol
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
+from clgraph.network.commands import Command
 from clgraph.network.host import Host
-from clgraph.network.steps import Command
 from clgraph.runtime.stream import Step, Stream
 
 

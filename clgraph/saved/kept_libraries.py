@@ -11,7 +11,8 @@ from clgraph.core import cache_folder
 from clgraph.core.digests import blake2
 from clgraph.saved.circumstances import sources_digest
 from clgraph.selector.descriptor import DESCRIPTORS
-from clgraph.selector.library import FAMILIES, Library, compose
+from clgraph.selector.library import Library, compose
+from clgraph.selector.micro_kernels import FAMILIES
 
 
 def library_key(name: str, simd: int) -> str:

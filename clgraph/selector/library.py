@@ -1,30 +1,12 @@
 """Libraries: one OpenCL program that holds many tile functions, their micro-kernels and the executor.
 
 A *tile function* (see ``tile.clh``) is declared by its descriptor class, ``@descriptor("conv_fsv16",
-micros=("micro",))``, and stands in the kernel file of the same name. A *micro-kernel* is a small function that is
-compiled several times with other constants; its file holds one function named like the file, ``static void`` or
-``static int``, every constant a macro with a default:
+micros=("micro",))``, which names the families of micro-kernels (:mod:`clgraph.selector.micro_kernels`) that it calls,
+and stands in the kernel file of the same name.
 
-    // cl_kernels/convolution/micro_fsv16.cl
-    #include "tile.clh"
-    #ifndef NB
-      #define NB 2
-    #endif
-    NOINLINE static void micro_fsv16(__global const float* ip, __global float* op, const int pitch) { ... NB ... }
-    #ifndef CLGRAPH_LIBRARY
-    __kernel void micro_fsv16_alone(...) { micro_fsv16(...); }
-    #endif
-
-Instances of it (also of several files, if their parameters agree) form a *family*, declared beside the operator:
-
-    MICROS = micro_family("micro", {16: [Micro.of("convolution/micro_fsv16.cl", NB=2, UR=u) for u in range(1, 15)],
-                                    8: [Micro.of("convolution/micro_fsv16.cl", NB=1, UR=u) for u in range(1, 7)]})
-
-and a driver calls ``micro(id, ip, op, pitch)``: a switch over the instances, generated. The id is the instance's
-position in the list of the device's SIMD width, ``MICROS.id(simd, Micro.of(...))``, so that neighbours in the list have
-neighbouring ids. Macros that a tile function or micro-kernel file defines end with the file; headers are expanded once,
-before everything else. ``SIMD`` is defined as the floats in the device's vector. Text behind
-``#ifndef CLGRAPH_LIBRARY`` is for compiling a file alone, with :func:`tile_text`.
+Macros that a tile function or micro-kernel file defines end with the file; headers are expanded once, before everything
+else. ``SIMD`` is defined as the floats in the device's vector. Text behind ``#ifndef CLGRAPH_LIBRARY`` is for compiling
+a file alone, with :func:`tile_text`.
 """
 
 from __future__ import annotations
@@ -32,14 +14,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
 
 from clgraph.core.frozen import frozen
-from clgraph.core.memo import Remembering, remembered_with
-from clgraph.core.registry import Registry
 from clgraph.errors import RegistrationError
 from clgraph.selector.descriptor import DESCRIPTORS, Descriptor
 from clgraph.selector.libraries import holds
+from clgraph.selector.micro_kernels import FAMILIES, Micro, MicroFamily
 from clgraph.selector.sources import expand, includes, kernel_files_called
 
 EXECUTOR = "executor/executor_tiles.cl"
@@ -53,59 +33,6 @@ _Instances = tuple[str, "tuple[Micro, ...]"]
 """A family as compiled for one device: its name and its instances."""
 
 _DEFINE = r"(?m)^[ \t]*#[ \t]*define[ \t]+(?!__)(\w+)"
-
-
-@frozen
-class Micro:
-    """One instance of a micro-kernel: the file, whose stem is the function's name, and its macros."""
-
-    file: str
-    defines: tuple[tuple[str, int | str], ...] = ()
-
-    @staticmethod
-    def of(file: str, **defines: int | str) -> Micro:
-        """Return the instance of *file* with these macros."""
-        return Micro(file, tuple(sorted(defines.items())))
-
-    @property
-    def entry(self) -> str:
-        """Name of the function in the file."""
-        return PurePosixPath(self.file).stem
-
-
-@frozen
-class MicroFamily(Remembering):
-    """Micro-kernels with equal parameters, called as ``name(id, ...)``; the instances by SIMD width."""
-
-    name: str
-    instances: Mapping[int, tuple[Micro, ...]]
-
-    def of(self, simd: int) -> tuple[Micro, ...]:
-        """Return the instances for a device: of the widest list that is not wider than *simd*, else the narrowest."""
-        fitting = [width for width in self.instances if width <= simd]
-        return self.instances[max(fitting) if fitting else min(self.instances)]
-
-    def id(self, simd: int, micro: Micro) -> int:
-        """Return the id to call *micro* with; raises ``RegistrationError`` when it is no instance."""
-        found = self._ids(simd).get(micro)
-        if found is None:
-            raise RegistrationError(f"micro-kernel family {self.name!r} has no instance {micro} for SIMD width {simd}")
-        return found
-
-    @remembered_with
-    def _ids(self, simd: int) -> dict[Micro, int]:
-        return {micro: number for number, micro in enumerate(self.of(simd))}
-
-
-FAMILIES: Registry[str, MicroFamily] = Registry("micro-kernel family", package="clgraph.implementations")
-
-
-def micro_family(name: str, instances: Mapping[int, Sequence[Micro]]) -> MicroFamily:
-    """Declare the family that drivers call as ``name(id, ...)``, its instances by SIMD width (16, 8, 4)."""
-    if not instances or any(not of or len(set(of)) < len(of) for of in instances.values()):
-        raise RegistrationError(f"micro-kernel family {name!r} needs instances, each once, for some SIMD width")
-    family = MicroFamily(name, {width: tuple(of) for width, of in instances.items()})
-    return FAMILIES.register(name, family)
 
 
 @frozen

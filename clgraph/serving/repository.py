@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clgraph.compilation.entry import compile_model
 from clgraph.compilation.pool import Pool
 from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError, ModelError, NotReadyError, UnknownModelError
 from clgraph.graph.faults import faults
-from clgraph.network.budget import MemoryBudget
 from clgraph.serving.folder import Folder, Found, newest_first
+from clgraph.serving.loading import Compile, options_of, version_compiler, versions_of
 from clgraph.serving.logs import event, fault
-from clgraph.serving.model_options import ModelOptions, read_options
 from clgraph.serving.options import ServerOptions
 from clgraph.serving.served_model import EVICTED, ServedModel
 from clgraph.serving.statuses import text_of
 
-if TYPE_CHECKING:
-    from clgraph.throughput.streamed_model import StreamedModel
-
 Key = tuple[str, int]
-Compile = Callable[..., "StreamedModel"]
 
 UNLOADED, LOADING = "unloaded", "it is being loaded"
 """Reasons of what a client has unloaded, and of what has not been ready yet."""
-
-_COMPILING = ("device", "precision", "weights", "threads", "outputs", "shapes", "preprocess")
-"""Options of a model that are arguments of :func:`clgraph.compile`."""
 
 
 @frozen
@@ -161,7 +153,7 @@ class Repository:
         served, most = 0, None
         for each in newest_first(found):
             if most is None:
-                most = _options_of(each).versions
+                most = versions_of(each)
             if served == most:
                 self._drop([(name, each.version)])
             else:
@@ -192,31 +184,8 @@ class Repository:
     def _made(self, found: Found) -> ServedModel:
         if found.fault:
             raise ModelError(found.fault)
-        options = ModelOptions() if found.options is None else read_options(found.options)
-        own = {name: getattr(options, name) for name in _COMPILING}
-        arguments = {**self._options.compile, **{name: value for name, value in own.items() if value is not None}}
-        if options.keep_f32:
-            arguments["config"] = {**arguments.get("config", {}), "keep_f32": options.keep_f32}
-
-        def make(budget: MemoryBudget) -> StreamedModel:
-            model = self._compile(
-                found.path,
-                hint="throughput",  # one stream is what "latency" asks for
-                streams=1 if options.hint == "latency" else options.streams,
-                batching=options.batching,
-                queue_size=options.queue or self._options.queue,
-                queue_timeout=0,
-                memory_limit=budget,
-                **arguments,
-            )
-            try:
-                if options.prepare:
-                    model.model.prepare(options.prepare)
-            except ClgraphError:
-                model.close()
-                raise
-            return model
-
+        options = options_of(found)
+        make = version_compiler(found, options, self._options, self._compile)
         # While a version is loaded anew, what was served before has a place of its own.
         key = f"{found.name}/{found.version} {next(self._numbers)}"
         self._pool.add_made(key, make)
@@ -265,14 +234,6 @@ def _evicted(key: str, what: str) -> None:
     name, _, version = key.partition(" ")[0].rpartition("/")
     if what == "evict":
         event("evict", model=name, version=version)
-
-
-def _options_of(found: Found) -> ModelOptions:
-    """Return a version's options, the defaults where they cannot be read, which its loading tells."""
-    try:
-        return ModelOptions() if found.options is None or found.fault else read_options(found.options)
-    except ClgraphError:
-        return ModelOptions()
 
 
 def _stamps(found: Mapping[int, Found]) -> list[Any]:

@@ -14,7 +14,7 @@ from clgraph.core.frozen import frozen
 from clgraph.engines.opening import load_extensions, options_of, tuning_identity, tuning_of, tuning_path
 from clgraph.errors import OptionError
 from clgraph.graph.topology import Topology
-from clgraph.model.specialisations import Shapes
+from clgraph.model.specialisation import Shapes
 from clgraph.network.network import Network
 from clgraph.passes.selection import plain_query
 from clgraph.runtime.engine import Engine

@@ -10,7 +10,7 @@ from clgraph.compilation import keeper
 from clgraph.compilation.keeper import Keeper
 from clgraph.graph.program import Program
 from clgraph.model.keys import Key
-from clgraph.model.specialisations import Specialisation
+from clgraph.model.specialisation import Specialisation
 from clgraph.settings import Settings
 
 FIRST, SECOND, THIRD = (Key(((n, 8),)) for n in (2, 3, 4))

@@ -12,7 +12,7 @@ import pytest
 import clgraph
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
-from clgraph.network.steps import Command
+from clgraph.network.commands import Command
 from clgraph.passes.chosen import choice_of
 from clgraph.selector.choose import Choice
 from clgraph.selector.query import query_of

@@ -20,7 +20,7 @@ from clgraph.core.registry import Registry
 from clgraph.errors import ClgraphError, DeviceMemoryError, InternalError, ShapeError
 from clgraph.frontend import onnx_loader
 from clgraph.graph.importing import IMPORTERS
-from clgraph.network.boundary import Feed
+from clgraph.network.feed import Feed
 from clgraph.ops.activation import Activation
 from clgraph.passes.kernels.compile_graph import CompileGraph
 from clgraph.passes.observers import Dump

@@ -11,7 +11,7 @@ import pytest
 
 import clgraph
 from clgraph.errors import DeviceMemoryError
-from clgraph.network import boundary, tensors
+from clgraph.network import feed, tensors
 from clgraph.runtime import driver, memory
 from tests.support.models import image, small_model
 
@@ -120,7 +120,7 @@ def test_a_feed_that_cannot_be_copied_is_one_error(device: str, monkeypatch: pyt
     x = image(SHAPE)
     want = model(x)
     with monkeypatch.context() as patch:
-        patch.setattr(boundary.np, "ascontiguousarray", Failing(np.ascontiguousarray, 1, MemoryError("no memory")))
+        patch.setattr(feed.np, "ascontiguousarray", Failing(np.ascontiguousarray, 1, MemoryError("no memory")))
         with pytest.raises(DeviceMemoryError, match="no memory left"):
             model(np.asfortranarray(x))
     np.testing.assert_array_equal(model(np.asfortranarray(x)), want)

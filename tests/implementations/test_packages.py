@@ -8,7 +8,7 @@ import sys
 from clgraph.implementations import PACKAGES, implementing, tiling
 from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.implementation import IMPLEMENTATIONS
-from clgraph.selector.library import FAMILIES
+from clgraph.selector.micro_kernels import FAMILIES
 
 HERE = "clgraph.implementations."
 GENERAL = "clgraph.ops."

@@ -12,10 +12,10 @@ from clgraph.core.layout import Layout
 from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
-from clgraph.network import node_steps, steps, tiles
+from clgraph.network import binding, node_steps, tiles
 from clgraph.network.command_times import step_times
+from clgraph.network.commands import Segment
 from clgraph.network.network import Network
-from clgraph.network.steps import Segment
 from clgraph.runtime import executor
 from clgraph.runtime.engine import Engine
 from clgraph.selector.descriptor import Ref
@@ -80,7 +80,7 @@ class OtherLibrary(CopyDescriptor):
 
 
 def test_only_steps_of_one_table_are_joined(monkeypatch):
-    monkeypatch.setattr(steps, "TileExecutor", lambda table, places: SimpleNamespace(table=table))
+    monkeypatch.setattr(binding, "TileExecutor", lambda table, places: SimpleNamespace(table=table))
     monkeypatch.setattr(node_steps, "steps_of", lambda node: planned_of[node.name])
     one, other = (Tile("copy_test", of(Ref("in0"), Ref("out0"), 1), 1) for of in (CopyDescriptor, OtherLibrary))
     planned_of = {"a": [one, one], "b": [], "c": [other], "d": [Carry()], "e": [other], "f": [other, one]}
@@ -92,7 +92,7 @@ def test_only_steps_of_one_table_are_joined(monkeypatch):
     places = SimpleNamespace(engine=SimpleNamespace(stream=stream, info=info), placement="cpu")
 
     def bound(joins):
-        found = steps.commands(nodes, places, SimpleNamespace(carry=print), lambda name, simd: name, joins)
+        found = binding.commands(nodes, places, SimpleNamespace(carry=print), lambda name, simd: name, joins)
         return found, [(c.node.name, c.what, *_range(c)) for c in found]
 
     apart = [("a", 0, 1), ("a", 1, 2), ("c", 0, 1), ("d",), ("e", 1, 2), ("f", 2, 3), ("f", 2, 3)]

@@ -6,7 +6,8 @@ import pytest
 
 from clgraph.errors import RegistrationError
 from clgraph.selector.descriptor import DESCRIPTORS
-from clgraph.selector.library import FAMILIES, Micro, MicroFamily, compose, micro_family, tile_text
+from clgraph.selector.library import compose, tile_text
+from clgraph.selector.micro_kernels import FAMILIES, Micro, MicroFamily, micro_family
 from tests.support import tiny
 
 ONE, TWO = (Micro.of("shift_test.cl", SHIFT=s) for s in (1, 2))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clgraph.model.specialisations import Specialisation
+from clgraph.model.specialisation import Specialisation
 
 KEPT = 8
 """How many programs there is room for in models of :func:`keeping_few`."""

@@ -22,7 +22,7 @@ from clgraph.graph.random_numbers import KEY_WORDS, RANDOM_KEY
 from clgraph.graph.signature import Dimension
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
-from clgraph.model.specialisations import Specialisation
+from clgraph.model.specialisation import Specialisation
 from clgraph.model.stages.model import StagedModel
 from clgraph.model.stages.split import needs_stages
 from clgraph.passes.observers import PassObserver

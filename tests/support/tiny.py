@@ -19,7 +19,7 @@ from clgraph.selector.choose import Choice, HostReference
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves
 from clgraph.selector.jit import Jit
-from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.micro_kernels import Micro, micro_family
 from clgraph.selector.plan import Launch, Plan, Table, Tile
 from clgraph.selector.post import post_codes
 from clgraph.selector.query import DeviceInfo, Query, query_of

@@ -11,7 +11,7 @@ from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES
-from clgraph.implementations.cpu.matmul import GROUP, widest_instance
+from clgraph.implementations.cpu.matmul_instances import GROUP, widest_instance
 from clgraph.implementations.cpu.rows import Axis, broadcast_pitches, merge
 from clgraph.ops.attention import Attention
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, PostStep, Ref, descriptor

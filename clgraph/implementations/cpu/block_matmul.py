@@ -8,12 +8,12 @@ from clgraph.implementations.cpu.block_tiles import SERVES, WIDTHS, block_posts,
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.cost import stream_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES
-from clgraph.implementations.cpu.matmul import widest_instance
+from clgraph.implementations.cpu.matmul_instances import widest_instance
 from clgraph.ops.block_matmul import BlockMatMul, rows_of
 from clgraph.ops.block_records import COLUMNS
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements
-from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.micro_kernels import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 

@@ -12,7 +12,7 @@ from clgraph.ops.block_matmul import BlockMatMul, rows_of
 from clgraph.ops.block_records import COLUMNS
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import DIGITS, Implementation, implements
-from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.micro_kernels import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 

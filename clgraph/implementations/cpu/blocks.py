@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from clgraph.core.frozen import frozen
-from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.micro_kernels import Micro, micro_family
 
 FILE, BYTES_FILE = "convolution/micro_conv.cl", "quantized_convolution/micro_bytes.cl"
 BLOCKED, PLANAR, BYTES = 16, 1, 4

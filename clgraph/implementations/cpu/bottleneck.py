@@ -13,10 +13,11 @@ from clgraph.implementations.cpu.convolution_depthwise import MICROS, depthwise_
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.fused_operations import (
     InRegisters,
+    InRegistersFields,
     blocked_posts,
     in_registers,
+    in_registers_fields,
     post_refusal,
-    residual_ref,
 )
 from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, blocked_refusal, halo_refusal, planes
 from clgraph.implementations.cpu.window_padding import window_halo
@@ -31,7 +32,7 @@ MOST_BYTES = 768 * 1024
 
 
 @descriptor("bottleneck_fsv16", library="convolution", micros=("micro_conv", "micro_depthwise"))
-class BottleneckFsv16Desc(Descriptor):
+class BottleneckFsv16Desc(InRegistersFields, Descriptor):
     """Fields as in ``bottleneck_fsv16.cl``."""
 
     inp: Pointer
@@ -42,7 +43,6 @@ class BottleneckFsv16Desc(Descriptor):
     p_weights: Pointer
     p_bias: Pointer
     out: Pointer
-    res: Pointer
     e_widths: Long
     e_ids_0: Long
     e_ids_1: Long
@@ -93,9 +93,6 @@ class BottleneckFsv16Desc(Descriptor):
     out_n: Int
     out_c: Int
     out_y: Int
-    res_n: Int
-    res_c: Int
-    res_y: Int
     height: Int
     width: Int
     top: Int
@@ -108,8 +105,6 @@ class BottleneckFsv16Desc(Descriptor):
     e_high: Float
     d_low: Float
     d_high: Float
-    low: Float
-    high: Float
 
 
 def _table(simd: int, block: Block | None) -> Ids:
@@ -184,7 +179,6 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             posts = ()
         first = 3 if p.expands else 1
         e, t = _table(simd, w.expand), _table(simd, w.project)
-        res, res_n, res_c, res_y = residual_ref(q, registers)
         (pad_top, _), (pad_left, _) = p.depthwise.pads
         top, bottom, left, right = y.halo
         ring_c = w.ring_rows * w.ring_width * LANES
@@ -198,7 +192,6 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             p_weights=Ref(f"in{first + 2}") if p.projects else NULL,
             p_bias=Ref(f"in{first + 3}") if p.projects else NULL,
             out=y.at("out0"),
-            res=res,
             e_widths=e.widths,
             e_ids_0=e.low,
             e_ids_1=e.high,
@@ -249,9 +242,6 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             out_n=y.n,
             out_c=y.c,
             out_y=y.y,
-            res_n=res_n,
-            res_c=res_c,
-            res_y=res_y,
             height=y.height,
             width=y.width,
             top=top,
@@ -264,8 +254,7 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             e_high=expanded.high,
             d_low=filtered.low,
             d_high=filtered.high,
-            low=registers.low,
-            high=registers.high,
+            **in_registers_fields(q, registers),
         )
         tickets = w.strips.count * w.tiers.count * y.batch
         return Plan((Tile("bottleneck_fsv16", desc, tickets, w.scratch, (*expanded.steps, *filtered.steps, *posts)),))

@@ -9,7 +9,9 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import operand_proposals
-from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS
+from clgraph.implementations.cpu.byte_ends import end_of
+from clgraph.implementations.cpu.fused_operations import post_refusal
+from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, blocked_refusal
 from clgraph.ops.quantized_convolution import ROUNDED, QuantizedConvolution
 from clgraph.selector.implementation import Formats, Serves
 from clgraph.selector.post import NOTING
@@ -45,6 +47,20 @@ def parameters_refusal(q: Query[Any], outputs: int) -> str | None:
         return "requires constant weights, scale and bias"
     plain = 2 in q.constant or (q.inputs[2].is_dense_plain and outputs % LANES == 0)
     return None if plain else f"reads starts that the network computes in whole vectors of {LANES}"
+
+
+def blocks_refusal(q: Query[QuantizedConvolution]) -> str | None:
+    """Say why tensors, parameters or operations are none of a convolution of bytes in blocks, or return ``None``."""
+    x, y = q.inputs[0], q.outputs[0]
+    refused = (
+        blocked_refusal(x, "the input")
+        or blocked_refusal(y, "the result")
+        or parameters_refusal(q, y.shape[1])
+        or post_refusal(q)
+    )
+    if refused is not None:
+        return refused
+    return end if isinstance(end := end_of(q), str) else None
 
 
 def packed_parameters(q: Query[Any]) -> dict[int, Format | Primitive]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from clgraph.implementations.cpu.block_tickets import BlockTicketsFields, block_tickets_fields
 from clgraph.implementations.cpu.blocks import BYTES, ids
 from clgraph.implementations.cpu.byte_end_fields import (
     CHANNEL_NUMBERS,
@@ -32,7 +33,7 @@ FLOAT_SCRATCH = 16 * LANES * 4
 
 
 @descriptor("conv_bytes", library="bytes", micros=("micro_bytes",))
-class ConvBytesDesc(ByteEnd, EndOperands, Descriptor):
+class ConvBytesDesc(ByteEnd, EndOperands, BlockTicketsFields, Descriptor):
     """Fields as in ``conv_bytes.cl``."""
 
     inp: Pointer
@@ -76,19 +77,10 @@ class ConvBytesDesc(ByteEnd, EndOperands, Descriptor):
     words: Int
     height: Int
     width: Int
-    nb: Int
     blocks: Int
     groups: Int
     group_groups: Int
     lanes: Int
-    chunks: Int
-    row_chunks: Int
-    chunk_width: Int
-    ticket_chunks: Int
-    ticket_groups: Int
-    spans: Int
-    batch_tickets: Int
-    channel_major: Int
     mode: Int
     itemsize: Int
     spread: Int
@@ -156,19 +148,11 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         words=s.words,
         height=s.height,
         width=s.width,
-        nb=s.block.nb,
+        **block_tickets_fields(s.block, s.height, t),
         blocks=s.blocks * p.groups,
         groups=s.groups * p.groups,
         group_groups=s.groups,
         lanes=y.lanes,
-        chunks=s.block.chunks * s.height,
-        row_chunks=s.block.chunks,
-        chunk_width=s.block.chunk_width,
-        ticket_chunks=t.chunks.each,
-        ticket_groups=t.groups.each,
-        spans=t.chunks.count,
-        batch_tickets=t.count,
-        channel_major=int(t.channel_major),
         mode=end.mode,
         itemsize=y.itemsize,
         spread=0,

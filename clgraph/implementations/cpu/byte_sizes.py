@@ -7,6 +7,7 @@ from math import prod
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.core.memo import remembered
+from clgraph.implementations.cpu.block_tickets import BlockTickets
 from clgraph.implementations.cpu.blocked import square
 from clgraph.implementations.cpu.blocks import BYTES, Block, blocks_of
 from clgraph.implementations.cpu.byte_end_fields import BYTES as PLAIN
@@ -71,20 +72,6 @@ class ByteSizes:
         return self.words * prod(self.kernel) * self.block.nb * 4 * LANES
 
 
-@frozen
-class ByteTickets:
-    """Which chunks and groups of output blocks a ticket takes; ``rows`` of the output at most."""
-
-    chunks: TicketRanges
-    groups: TicketRanges
-    channel_major: bool
-
-    @property
-    def count(self) -> int:
-        """Tickets of one image."""
-        return self.chunks.count * self.groups.count
-
-
 def _flat(q: Query[QuantizedConvolution], x: Planes, y: Planes) -> bool:
     """Whether planes are single rows to a kernel of one element: nothing lies between their rows."""
     p = q.primitive
@@ -142,7 +129,7 @@ def _row_seconds(q: Query[QuantizedConvolution], s: ByteSizes) -> float:
     return s.step * q.primitive.groups * 2 * LANES / worker_flops(q.device)
 
 
-def tickets(q: Query[QuantizedConvolution], s: ByteSizes) -> ByteTickets:
+def tickets(q: Query[QuantizedConvolution], s: ByteSizes) -> BlockTickets:
     """Cut the work: by output channels where the weights outweigh the pixels, else by pixels; staged, by whole rows.
 
     Of maps that are worth sharing a ticket of output channels has the pixels of its worker's part.
@@ -155,12 +142,12 @@ def tickets(q: Query[QuantizedConvolution], s: ByteSizes) -> ByteTickets:
     if groups >= 4 * device.workers and s.group_bytes * groups > worth * LANES * s.x.blocks * s.y.height * s.y.width:
         parts = map_parts(s.height * s.y.width, row_chunks * s.height, s.y.batch, device)
         each = split(groups, row * s.height / (groups * parts.count), wanted, device.workers // parts.count)
-        return ByteTickets(parts, each, parts.count == 1)
+        return BlockTickets(parts, each, parts.count == 1)
     if s.staged and s.height > 1:
         rows = split(s.height, row, wanted, device.workers)
-        return ByteTickets(TicketRanges(rows.count, rows.each * row_chunks), TicketRanges(1, groups), False)
+        return BlockTickets(TicketRanges(rows.count, rows.each * row_chunks), TicketRanges(1, groups), False)
     chunks = split(s.height * row_chunks, row / row_chunks, wanted, device.workers)
-    return ByteTickets(chunks, TicketRanges(1, groups), False)
+    return BlockTickets(chunks, TicketRanges(1, groups), False)
 
 
 def products_seconds(q: Query[QuantizedConvolution]) -> float:

@@ -7,7 +7,7 @@ from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.cost import TicketRanges, step_seconds, worker_flops
 from clgraph.implementations.cpu.element_types import TYPES
 from clgraph.implementations.cpu.geometry import LANES
-from clgraph.implementations.cpu.matmul import GROUP, widest_instance
+from clgraph.implementations.cpu.matmul_instances import GROUP, widest_instance
 from clgraph.ops.cached_attention import KEYS, LENGTHS, QUERIES, STATE, VALUES, CachedAttention, bias_rows
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements

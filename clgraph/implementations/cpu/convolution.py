@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import prod
 
 from clgraph.core.format import Format
-from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
+from clgraph.implementations.cpu.block_tickets import BlockTickets, BlockTicketsFields, block_tickets_fields
 from clgraph.implementations.cpu.blocked import (
     NOTING_TILE,
     packed_blocks,
@@ -29,7 +29,6 @@ from clgraph.implementations.cpu.convolution_sizes import (
 )
 from clgraph.implementations.cpu.convolution_weights import FETCHED_WEIGHTS, weight_distance
 from clgraph.implementations.cpu.cost import (
-    TicketRanges,
     is_far,
     map_parts,
     split,
@@ -38,11 +37,12 @@ from clgraph.implementations.cpu.cost import (
     waited_seconds,
 )
 from clgraph.implementations.cpu.fused_operations import (
+    InRegistersFields,
     blocked_posts,
     in_registers,
+    in_registers_fields,
     post_refusal,
     residual_overwritten,
-    residual_ref,
 )
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -58,21 +58,20 @@ from clgraph.implementations.cpu.geometry import (
 )
 from clgraph.implementations.cpu.window_padding import own_halo, present_halo
 from clgraph.ops.convolution import APART, Convolution
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
 @descriptor("conv_fsv16", library="direct", micros=("micro_conv",))
-class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
+class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, InRegistersFields, BlockTicketsFields, Descriptor):
     """Fields as in ``conv_fsv16.cl``."""
 
     inp: Pointer
     weights: Pointer
     bias: Pointer
     out: Pointer
-    res: Pointer
     widths: Long
     ids_0: Long
     ids_1: Long
@@ -80,9 +79,6 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     in_x: Int
     step_y: Int
     step_x: Int
-    res_n: Int
-    res_c: Int
-    res_y: Int
     channels: Int
     band_in: Int
     band_out: Int
@@ -94,44 +90,18 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     pad_x: Int
     pad: Int
     skips: Int
-    nb: Int
     blocks: Int
     groups: Int
     group_groups: Int
     lanes: Int
-    chunks: Int
-    row_chunks: Int
-    chunk_width: Int
-    ticket_chunks: Int
-    ticket_groups: Int
-    spans: Int
-    batch_tickets: Int
-    channel_major: Int
     lines: Int
     distance: Int
     weight_group: Int
     weight_ahead: Int
     far: Int
-    low: Float
-    high: Float
 
 
-@frozen
-class ConvolutionTickets:
-    """Which chunks and groups a ticket takes, and whether it fetches weights ahead."""
-
-    chunks: TicketRanges
-    groups: TicketRanges
-    channel_major: bool
-    lines: int
-
-    @property
-    def count(self) -> int:
-        """ConvolutionTickets of one image."""
-        return self.chunks.count * self.groups.count
-
-
-def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
+def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> BlockTickets:
     """Cut the work: by output channels where the weights outweigh the pixels, else by pixels.
 
     Small maps have weights that come from memory once: a ticket takes all pixels of an output group and fetches the
@@ -148,10 +118,10 @@ def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
         parts = map_parts(s.height * s.width, chunks, s.y.batch, device)
         groups = split(total_groups, chunk * parts.each, wanted, device.workers // parts.count)
         lines = -(-LANES * s.block.nb // parts.each) if s.group_bytes * total_groups > FETCHED_WEIGHTS else 0
-        return ConvolutionTickets(parts, groups, parts.count == 1, lines)
+        return BlockTickets(parts, groups, parts.count == 1, lines)
     runs = split(chunks, chunk, wanted, device.workers)
     groups = split(total_groups, chunk * runs.each, wanted, 1)
-    return ConvolutionTickets(runs, groups, False, 0)
+    return BlockTickets(runs, groups, False)
 
 
 @remembered
@@ -213,7 +183,6 @@ class ConvFsv16(Implementation[Convolution]):
         x, y, p, skips = s.x, s.y, q.primitive, s.present < 1
         dilation, pads = square(p.dilations), own_halo(q)[2:]
         before = (pads[0][0], pads[1][0]) if len(pads) == 2 else (0, pads[0][0])
-        res, res_n, res_c, res_y = residual_ref(q, registers)
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
         groups = s.groups
         weight_group = s.group_bytes // 4
@@ -223,7 +192,6 @@ class ConvFsv16(Implementation[Convolution]):
             weights=Ref("in1"),
             bias=Ref("in2") if q.arity > 2 else NULL,
             out=y.at("out0"),
-            res=res,
             widths=table.widths,
             ids_0=table.low,
             ids_1=table.high,
@@ -235,9 +203,6 @@ class ConvFsv16(Implementation[Convolution]):
             step_y=s.stride[0] * x.y,
             step_x=s.stride[1] * LANES,
             **out_planes(y),
-            res_n=res_n,
-            res_c=res_c,
-            res_y=res_y,
             channels=s.channels,
             band_in=s.channels // p.bands if p.apart else 0,
             band_out=y.channels // p.bands if p.apart else 0,
@@ -251,26 +216,17 @@ class ConvFsv16(Implementation[Convolution]):
             pad=before[0] * x.y + before[1] * LANES,
             skips=int(skips),
             **surface(s.height, s.width, y.halo),
-            nb=s.block.nb,
+            **block_tickets_fields(s.block, s.height, t),
             blocks=s.blocks * p.groups,
             groups=groups,
             group_groups=groups // p.groups,
             lanes=y.lanes,
-            chunks=s.block.chunks * s.height,
-            row_chunks=s.block.chunks,
-            chunk_width=s.block.chunk_width,
-            ticket_chunks=t.chunks.each,
-            ticket_groups=t.groups.each,
-            spans=t.chunks.count,
-            batch_tickets=t.count,
-            channel_major=int(t.channel_major),
             lines=t.lines,
             distance=weight_distance(weight_group, t.chunks.each),
             weight_group=weight_group,
             weight_ahead=steps * t.lines * LANES,
             far=int(is_far(q)),
-            low=registers.low,
-            high=registers.high,
+            **in_registers_fields(q, registers),
         )
         listed = 12 * x.channels if p.apart else 12 * steps if skips else 0
         return Plan((Tile("conv_fsv16", desc, t.count * y.batch, listed, blocked_posts(q, registers.taken)),))

@@ -27,7 +27,7 @@ from clgraph.implementations.cpu.window_padding import own_halo
 from clgraph.ops.convolution import Convolution
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
-from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.micro_kernels import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import DeviceInfo, Query
 

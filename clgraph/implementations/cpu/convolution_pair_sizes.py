@@ -11,7 +11,7 @@ from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution_sizes import RUN_HALF_CYCLES, flat_planes
 from clgraph.implementations.cpu.cost import TicketRanges, runs, split, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES, Planes, planes
-from clgraph.implementations.cpu.matmul import GROUP
+from clgraph.implementations.cpu.matmul_instances import GROUP
 from clgraph.implementations.cpu.pair_blocks import PairBlock, pair_block, tile_seconds
 from clgraph.ops.convolution import Convolution
 from clgraph.selector.query import Query

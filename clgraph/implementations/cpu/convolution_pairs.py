@@ -14,18 +14,20 @@ from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_re
 from clgraph.implementations.cpu.convolution_pair_sizes import chunk_seconds, pair_sizes, pair_tickets, row_seconds
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.fused_operations import (
+    InRegistersFields,
     blocked_posts,
     in_registers,
+    in_registers_fields,
     post_refusal,
     residual_overwritten,
-    residual_ref,
 )
 from clgraph.implementations.cpu.geometry import PACKED_BIAS, OutPlanes, Surface, blocked_refusal, out_planes, surface
-from clgraph.implementations.cpu.matmul import CACHED, GROUP
+from clgraph.implementations.cpu.matmul import CACHED
+from clgraph.implementations.cpu.matmul_instances import GROUP
 from clgraph.implementations.cpu.matmul_pairs import fetched
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.reorder import Reorder
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import BFLOATS, Query
@@ -54,14 +56,13 @@ class BfloatPixelsDesc(Descriptor):
 
 
 @descriptor("conv_pairs", library="bfloat", micros=("micro_pairs",))
-class ConvPairsDesc(OutPlanes, Surface, Descriptor):
+class ConvPairsDesc(OutPlanes, Surface, InRegistersFields, Descriptor):
     """Fields as in ``conv_pairs.cl``."""
 
     a: Pointer
     weights: Pointer
     bias: Pointer
     out: Pointer
-    res: Pointer
     a_n: Long
     a_y: Int
     a_x: Int
@@ -71,9 +72,6 @@ class ConvPairsDesc(OutPlanes, Surface, Descriptor):
     runs_y: Int
     run_x: Int
     run_y: Int
-    res_n: Int
-    res_c: Int
-    res_y: Int
     blocks: Int
     lanes: Int
     chunks: Int
@@ -87,8 +85,6 @@ class ConvPairsDesc(OutPlanes, Surface, Descriptor):
     first_id: Int
     tiles_id: Int
     fetched: Int
-    low: Float
-    high: Float
 
 
 @cache
@@ -153,7 +149,6 @@ class ConvPairs(Implementation[Convolution]):
     def plan(cls, q: Query[Convolution]) -> Plan:
         s, registers = pair_sizes(q), in_registers(q)
         t, x, y = pair_tickets(q, s), s.x, s.y
-        res, res_n, res_c, res_y = residual_ref(q, registers)
         row = s.rounded[1] * s.depth
         rounding = BfloatPixelsDesc(
             inp=x.at("in0"),
@@ -179,7 +174,6 @@ class ConvPairs(Implementation[Convolution]):
             weights=Ref("in1"),
             bias=Ref("in2") if q.arity > 2 else NULL,
             out=y.at("out0"),
-            res=res,
             a_n=s.rounded[0] * row,
             a_y=s.stride[0] * row,
             a_x=s.stride[1] * s.depth,
@@ -190,9 +184,6 @@ class ConvPairs(Implementation[Convolution]):
             run_x=s.dilation[1] * s.depth,
             run_y=s.dilation[0] * row,
             **out_planes(y),
-            res_n=res_n,
-            res_c=res_c,
-            res_y=res_y,
             **surface(s.height, s.width, y.halo),
             blocks=y.blocks,
             lanes=y.lanes,
@@ -207,8 +198,7 @@ class ConvPairs(Implementation[Convolution]):
             first_id=0,
             tiles_id=s.block.tiles_id,
             fetched=fetched(t.chunks.each) if 2 * weight_group * s.groups > CACHED else 0,
-            low=registers.low,
-            high=registers.high,
+            **in_registers_fields(q, registers),
         )
         steps = (
             Tile("bfloat_pixels", rounding, t.rounding.count),

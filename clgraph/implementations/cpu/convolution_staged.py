@@ -12,11 +12,12 @@ from clgraph.implementations.cpu.blocks import BLOCKED, ids
 from clgraph.implementations.cpu.convolution_strips import Strips, strips_of, strips_seconds
 from clgraph.implementations.cpu.convolution_weights import weight_distance
 from clgraph.implementations.cpu.fused_operations import (
+    InRegistersFields,
     blocked_posts,
     in_registers,
+    in_registers_fields,
     post_refusal,
     residual_overwritten,
-    residual_ref,
 )
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -46,7 +47,7 @@ MOST_BYTES = 512 * 1024
 
 
 @descriptor("conv_staged", library="direct", micros=("micro_conv",))
-class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
+class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, InRegistersFields, Descriptor):
     """Fields as in ``conv_staged.cl``."""
 
     inp: Pointer
@@ -55,7 +56,6 @@ class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     weights: Pointer
     bias: Pointer
     out: Pointer
-    res: Pointer
     widths: Long
     ids_0: Long
     ids_1: Long
@@ -78,9 +78,6 @@ class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     strip_chunks: Int
     strips: Int
     row_strips: Int
-    res_n: Int
-    res_c: Int
-    res_y: Int
     nb: Int
     out_blocks: Int
     groups: Int
@@ -95,8 +92,6 @@ class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     weight_ahead: Int
     below: Float
     above: Float
-    low: Float
-    high: Float
 
 
 def _lines(s: Strips) -> int:
@@ -147,7 +142,6 @@ class ConvStaged(Implementation[Convolution]):
         s, x, y, registers = strips_of(q), planes(q.inputs[0]), planes(q.outputs[0]), in_registers(q)
         before = staging(q, s.take[1])
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
-        res, res_n, res_c, res_y = residual_ref(q, registers)
         channels, weight_group = q.inputs[1].shape[1], s.group_bytes // 4
         lines, steps = _lines(s), -(-channels // LANES) * prod(s.kernel)
         flat = s.height != y.height or s.width != y.width
@@ -156,7 +150,6 @@ class ConvStaged(Implementation[Convolution]):
             weights=Ref("in1"),
             bias=Ref("in2") if q.arity > 2 else NULL,
             out=y.at("out0"),
-            res=res,
             widths=table.widths,
             ids_0=table.low,
             ids_1=table.high,
@@ -181,9 +174,6 @@ class ConvStaged(Implementation[Convolution]):
             strips=s.strips,
             row_strips=s.chunks.count,
             **out_planes(y),
-            res_n=res_n,
-            res_c=res_c,
-            res_y=res_y,
             **surface(s.height, s.width, y.halo),
             nb=s.block.nb,
             out_blocks=y.blocks,
@@ -197,8 +187,7 @@ class ConvStaged(Implementation[Convolution]):
             lines=lines,
             distance=weight_distance(weight_group, s.ticket_chunks),
             weight_ahead=steps * lines * LANES,
-            low=registers.low,
-            high=registers.high,
+            **in_registers_fields(q, registers),
             **before.fields,
         )
         post = (*before.rest, *blocked_posts(q, registers.taken))

@@ -7,18 +7,14 @@ from collections.abc import Mapping
 from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
-from clgraph.implementations.cpu.cost import (
-    again_seconds,
-    is_far,
-    runs,
-    step_seconds,
-)
+from clgraph.implementations.cpu.cost import again_seconds, is_far, runs, step_seconds
 from clgraph.implementations.cpu.fused_operations import (
+    InRegistersFields,
     blocked_posts,
     in_registers,
+    in_registers_fields,
     post_refusal,
     residual_overwritten,
-    residual_ref,
 )
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -41,9 +37,9 @@ from clgraph.implementations.cpu.strassen_sizes import (
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.strassen_convolution import StrassenConvolution
 from clgraph.ops.strassen_weights import StrassenWeights
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import NULL, Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import SOME_MAPS, WINOGRAD, Formats, Implementation, implements
-from clgraph.selector.library import Micro
+from clgraph.selector.micro_kernels import Micro
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
@@ -67,7 +63,7 @@ class StrassenSumsDesc(InPlanes, Descriptor):
 
 
 @descriptor("strassen_fsv16", library="convolution", micros=("micro_strassen",))
-class StrassenDesc(InPlanes, OutPlanes, Surface, Descriptor):
+class StrassenDesc(InPlanes, OutPlanes, Surface, InRegistersFields, Descriptor):
     """Fields as in ``strassen_fsv16.cl``."""
 
     inp: Pointer
@@ -75,10 +71,6 @@ class StrassenDesc(InPlanes, OutPlanes, Surface, Descriptor):
     weights: Pointer
     bias: Pointer
     out: Pointer
-    res: Pointer
-    res_n: Int
-    res_c: Int
-    res_y: Int
     runs: Int
     copied: Int
     nb: Int
@@ -93,8 +85,6 @@ class StrassenDesc(InPlanes, OutPlanes, Surface, Descriptor):
     id: Int
     lines: Int
     far: Int
-    low: Float
-    high: Float
 
 
 @implements(Convolution, name="convolution.strassen_fsv16", serves=NOTING_TILE, tags={WINOGRAD, SOME_MAPS})
@@ -157,7 +147,6 @@ class ConvStrassen(Implementation[Convolution]):
     def plan(cls, q: Query[Convolution]) -> Plan:
         s, t, registers = strassen_sizes(q), strassen_tickets(q), in_registers(q)
         x, y, stride = s.x, s.y, q.primitive.strides[0]
-        res, res_n, res_c, res_y = residual_ref(q, registers)
         half, row_chunks, chunks = x.blocks // 2, y.width // s.wide, s.chunks * y.batch
         cut = runs(chunks, s.sum_seconds, q.device)
         first = StrassenSumsDesc(
@@ -178,12 +167,8 @@ class ConvStrassen(Implementation[Convolution]):
             weights=Ref("in1"),
             bias=Ref("in2") if q.arity > 2 else NULL,
             out=y.at("out0"),
-            res=res,
             **in_planes(x),
             **out_planes(y),
-            res_n=res_n,
-            res_c=res_c,
-            res_y=res_y,
             **surface(y.height, y.width, y.halo),
             runs=half,
             copied=int(s.copied),
@@ -199,8 +184,7 @@ class ConvStrassen(Implementation[Convolution]):
             id=MICROS.id(q.device.simd, Micro.of(STRASSEN_FILE, NB=s.nb, UR=s.wide)),
             lines=t.lines,
             far=int(is_far(q)),
-            low=registers.low,
-            high=registers.high,
+            **in_registers_fields(q, registers),
         )
         posts = blocked_posts(q, registers.taken)
         steps = (

@@ -12,16 +12,8 @@ from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution_planar import STAGED_BYTES
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers, post_refusal
-from clgraph.implementations.cpu.geometry import (
-    LANES,
-    OutPlanes,
-    Surface,
-    blocked_refusal,
-    out_planes,
-    planes,
-    surface,
-)
-from clgraph.implementations.cpu.matmul import GROUP, widest_instance
+from clgraph.implementations.cpu.geometry import LANES, OutPlanes, Surface, blocked_refusal, out_planes, planes, surface
+from clgraph.implementations.cpu.matmul_instances import GROUP, widest_instance
 from clgraph.ops.convolution import Convolution
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements

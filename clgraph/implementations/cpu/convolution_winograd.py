@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
@@ -11,11 +12,12 @@ from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, wei
 from clgraph.implementations.cpu.blocks import BLOCKED, ids
 from clgraph.implementations.cpu.cost import OWN_CACHE
 from clgraph.implementations.cpu.fused_operations import (
+    InRegistersFields,
     blocked_posts,
     in_registers,
+    in_registers_fields,
     post_refusal,
     residual_overwritten,
-    residual_ref,
 )
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -33,7 +35,7 @@ from clgraph.implementations.cpu.winograd_sizes import input_runs, tile_halo, wi
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.winograd_convolution import WinogradConvolution
 from clgraph.ops.winograd_weights import WinogradWeights
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor, fields
 from clgraph.selector.implementation import WINOGRAD, Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
@@ -42,12 +44,10 @@ PREFETCHED = 1 << 16
 """Bytes of weights on their way from memory, or in the second-level cache and not yet used."""
 
 
-@descriptor("winograd_input_fsv16", library="convolution")
-class WinogradInputDesc(InPlanes, Descriptor):
-    """Fields as in ``winograd_input_fsv16.cl``."""
+@fields
+class Tiles:
+    """Where tiles lie in the maps, and transformed ones in memory: floats from one position, block to the next."""
 
-    inp: Pointer
-    v: Pointer
     v_position: Long
     v_block: Long
     tiles: Int
@@ -57,13 +57,21 @@ class WinogradInputDesc(InPlanes, Descriptor):
     phase_rows: Int
     edge: Int
     block_tiles: Int
+
+
+@descriptor("winograd_input_fsv16", library="convolution")
+class WinogradInputDesc(InPlanes, Tiles, Descriptor):
+    """Fields as in ``winograd_input_fsv16.cl``."""
+
+    inp: Pointer
+    v: Pointer
     blocks: Int
     ticket_blocks: Int
     runs: Int
 
 
 @descriptor("winograd_fsv16", library="convolution", micros=("micro_conv",))
-class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
+class WinogradDesc(InPlanes, OutPlanes, Surface, Tiles, InRegistersFields, Descriptor):
     """Fields as in ``winograd_fsv16.cl``."""
 
     inp: Pointer
@@ -71,26 +79,13 @@ class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
     weights: Pointer
     bias: Pointer
     out: Pointer
-    res: Pointer
     widths: Long
     ids_0: Long
     ids_1: Long
-    v_position: Long
-    v_block: Long
     m_position: Long
     weight_position: Long
     weight_ahead: Long
-    res_n: Int
-    res_c: Int
-    res_y: Int
     channels: Int
-    tiles: Int
-    image_tiles: Int
-    tiles_x: Int
-    dilation: Int
-    phase_rows: Int
-    edge: Int
-    block_tiles: Int
     blocks: Int
     ticket_blocks: Int
     spans: Int
@@ -99,8 +94,6 @@ class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
     ticket_groups: Int
     lanes: Int
     lines: Int
-    low: Float
-    high: Float
 
 
 @implements(Convolution, name="convolution.winograd_fsv16", serves=NOTING_TILE, tags={WINOGRAD})
@@ -166,7 +159,17 @@ class ConvWinograd(Implementation[Convolution]):
         inp = x.at("in0", -pad_y[0], -pad_x[0])
         v_position = blocking.v_position(x.blocks)
         v_block = blocking.positions * v_position
-        res, res_n, res_c, res_y = residual_ref(q, registers)
+        tiles: dict[str, Any] = {
+            "v_position": v_position,
+            "v_block": v_block,
+            "tiles": s.tiles,
+            "image_tiles": s.tiles_y * s.tiles_x,
+            "tiles_x": s.tiles_x,
+            "dilation": s.dilation,
+            "phase_rows": s.phase_rows,
+            "edge": s.edge,
+            "block_tiles": blocking.size,
+        }
         table = ids(q.device.simd, BLOCKED, 1, blocking.nb)
         weight_position = x.blocks * LANES * blocking.nb * LANES
         cold = not blocking.fused and 4 * blocking.positions * weight_position * blocking.groups > OWN_CACHE
@@ -176,28 +179,16 @@ class ConvWinograd(Implementation[Convolution]):
             weights=Ref("in1"),
             bias=Ref("in2") if q.arity > 2 else NULL,
             out=y.at("out0"),
-            res=res,
             widths=table.widths,
             ids_0=table.low,
             ids_1=table.high,
-            v_position=v_position,
-            v_block=v_block,
             m_position=blocking.m_position,
             weight_position=weight_position,
             weight_ahead=max(1, PREFETCHED // (4 * weight_position)) * weight_position,
             **in_planes(x),
             **out_planes(y),
-            res_n=res_n,
-            res_c=res_c,
-            res_y=res_y,
             channels=x.channels,
-            tiles=s.tiles,
-            image_tiles=s.tiles_y * s.tiles_x,
-            tiles_x=s.tiles_x,
-            dilation=s.dilation,
-            phase_rows=s.phase_rows,
-            edge=s.edge,
-            block_tiles=blocking.size,
+            **tiles,
             blocks=blocking.blocks,
             ticket_blocks=blocking.each,
             spans=blocking.spans,
@@ -207,8 +198,7 @@ class ConvWinograd(Implementation[Convolution]):
             lanes=y.lanes,
             lines=-(-LANES * blocking.nb // blocking.each) if cold else 0,
             **surface(y.height, y.width, y.halo),
-            low=registers.low,
-            high=registers.high,
+            **in_registers_fields(q, registers),
         )
         tickets = blocking.spans * (1 if blocking.fused else blocking.groups)
         posts = blocked_posts(q, registers.taken)
@@ -219,16 +209,8 @@ class ConvWinograd(Implementation[Convolution]):
         first = WinogradInputDesc(
             inp=inp,
             v=Ref("scratch0"),
-            v_position=v_position,
-            v_block=v_block,
             **in_planes(x),
-            tiles=s.tiles,
-            image_tiles=s.tiles_y * s.tiles_x,
-            tiles_x=s.tiles_x,
-            dilation=s.dilation,
-            phase_rows=s.phase_rows,
-            edge=s.edge,
-            block_tiles=blocking.size,
+            **tiles,
             blocks=x.blocks,
             ticket_blocks=runs.each,
             runs=runs.count,

@@ -9,7 +9,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.geometry import LANES, blocked_refusal, planes
-from clgraph.selector.descriptor import NULL, PostStep, Ref
+from clgraph.selector.descriptor import NULL, Float, Int, Pointer, PostStep, fields
 from clgraph.selector.post import post_steps
 from clgraph.selector.query import Query
 
@@ -73,6 +73,18 @@ class InRegisters:
     taken: int
 
 
+@fields
+class InRegistersFields:
+    """Floats from one image, channel block, row of the residual to the next, and the bounds."""
+
+    res: Pointer
+    res_n: Int
+    res_c: Int
+    res_y: Int
+    low: Float
+    high: Float
+
+
 @remembered
 def in_registers(q: Query[Any]) -> InRegisters:
     """Split off the operations at the head of the list that are free: an equally blocked residual, a clip.
@@ -99,9 +111,10 @@ def residual_overwritten(q: Query[Any]) -> frozenset[int]:
     return frozenset() if slot is None or q.inputs[slot] != q.outputs[0] else frozenset({slot})
 
 
-def residual_ref(q: Query[Any], registers: InRegisters) -> tuple[Ref, int, int, int]:
-    """Return the residual's place and its n, c, y pitches; ``NULL`` and zeros for none."""
+def in_registers_fields(q: Query[Any], registers: InRegisters) -> dict[str, Any]:
+    """Return the fields of :class:`InRegistersFields`; ``NULL`` and zeros for no residual."""
+    bounds = {"low": registers.low, "high": registers.high}
     if registers.residual is None:
-        return NULL, 0, 0, 0
+        return {"res": NULL, "res_n": 0, "res_c": 0, "res_y": 0, **bounds}
     p = planes(q.inputs[registers.residual])
-    return p.at(f"in{registers.residual}"), p.n, p.c, p.y
+    return {"res": p.at(f"in{registers.residual}"), "res_n": p.n, "res_c": p.c, "res_y": p.y, **bounds}

@@ -6,7 +6,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.memo import remembered
 from clgraph.errors import UnsupportedError
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds, worker_flops
-from clgraph.implementations.cpu.matmul import StridedProduct, strided_product
+from clgraph.implementations.cpu.strided_product import StridedProduct, strided_product
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements

@@ -12,22 +12,19 @@ from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, spread_seconds, step_seconds
 from clgraph.implementations.cpu.element_types import TYPES
 from clgraph.implementations.cpu.geometry import LANES
-from clgraph.implementations.cpu.matmul import (
-    GROUP,
-    MatMulTickets,
+from clgraph.implementations.cpu.matmul_instances import GROUP, widest_instance
+from clgraph.implementations.cpu.matmul_tickets import MatMulTickets, matmul_tickets, row_seconds
+from clgraph.implementations.cpu.strided_product import (
     StridedProduct,
     matmul_limits,
     matmul_posts,
-    matmul_tickets,
     packed_format,
-    row_seconds,
     strided_product,
-    widest_instance,
 )
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements
-from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.micro_kernels import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 

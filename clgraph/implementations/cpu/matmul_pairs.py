@@ -11,17 +11,11 @@ from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import LANES
-from clgraph.implementations.cpu.matmul import (
-    CACHED,
-    GROUP,
-    MatMulTickets,
-    StridedProduct,
-    matmul_limits,
-    matmul_posts,
-    row_seconds,
-    strided_product,
-)
+from clgraph.implementations.cpu.matmul import CACHED
+from clgraph.implementations.cpu.matmul_instances import GROUP
+from clgraph.implementations.cpu.matmul_tickets import MatMulTickets, row_seconds
 from clgraph.implementations.cpu.pair_blocks import PairBlock, pair_block, tile_seconds
+from clgraph.implementations.cpu.strided_product import StridedProduct, matmul_limits, matmul_posts, strided_product
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clgraph.core.frozen import frozen
-from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.micro_kernels import Micro, micro_family
 from clgraph.selector.query import DeviceInfo
 
 _FILE = "matmul/micro_pairs.cl"

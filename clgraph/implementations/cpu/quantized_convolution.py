@@ -11,15 +11,14 @@ from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.byte_ends import end_of, packed_operands
 from clgraph.implementations.cpu.byte_operands import (
     BYTE_CONVOLUTION,
+    blocks_refusal,
     byte_formats,
     packed_parameters,
     packed_weights,
-    parameters_refusal,
 )
 from clgraph.implementations.cpu.byte_products import products
 from clgraph.implementations.cpu.byte_sizes import byte_sizes, products_seconds
-from clgraph.implementations.cpu.fused_operations import post_refusal
-from clgraph.implementations.cpu.geometry import LANES, blocked_refusal
+from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.quantized_convolution import TERMS, QuantizedConvolution
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan
@@ -32,22 +31,14 @@ class QuantizedConvolutionBytes(Implementation[QuantizedConvolution]):
 
     @classmethod
     def limits(cls, q: Query[QuantizedConvolution]) -> str | None:
-        x, w, (y,), groups = q.inputs[0], q.inputs[1], q.outputs, q.primitive.groups
+        x, w, groups = q.inputs[0], q.inputs[1], q.primitive.groups
         if x.dtype != DType.U8:
             return f"multiplies u8 by i8, not {x.dtype}"
         if groups > 1 and (w.shape[1] % LANES or w.shape[0] // groups % LANES):
             return f"serves groups of whole {LANES}-channel blocks, not {x.shape[1]} channels in {groups} groups"
         if prod(w.shape[1:]) > TERMS:
             return f"adds up to {TERMS} products in int"
-        refused = (
-            blocked_refusal(x, "the input")
-            or blocked_refusal(y, "the result")
-            or parameters_refusal(q, q.outputs[0].shape[1])
-            or post_refusal(q)
-        )
-        if refused is not None:
-            return refused
-        return end if isinstance(end := end_of(q), str) else None
+        return blocks_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[QuantizedConvolution]) -> tuple[Formats, ...]:

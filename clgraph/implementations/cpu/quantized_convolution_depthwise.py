@@ -21,15 +21,10 @@ from clgraph.implementations.cpu.byte_end_fields import (
     four_times,
 )
 from clgraph.implementations.cpu.byte_ends import end_of, listed_of, operand_refs, packed_operands, written
-from clgraph.implementations.cpu.byte_operands import (
-    BYTE_CONVOLUTION,
-    byte_formats,
-    packed_parameters,
-    parameters_refusal,
-)
+from clgraph.implementations.cpu.byte_operands import BYTE_CONVOLUTION, blocks_refusal, byte_formats, packed_parameters
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds, worker_flops
-from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
-from clgraph.implementations.cpu.geometry import LANES, blocked_refusal, planes
+from clgraph.implementations.cpu.fused_operations import blocked_posts
+from clgraph.implementations.cpu.geometry import LANES, planes
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
@@ -135,15 +130,7 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
             return f"serves one channel a group, not {x.shape[1]} to {w.shape[0]} in {p.groups} groups"
         if p.dilations[-1] > 1:
             return "reads neighbours along the rows"
-        refused = (
-            blocked_refusal(x, "the input")
-            or blocked_refusal(q.outputs[0], "the result")
-            or parameters_refusal(q, q.outputs[0].shape[1])
-            or post_refusal(q)
-        )
-        if refused is not None:
-            return refused
-        return end if isinstance(end := end_of(q), str) else None
+        return blocks_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[QuantizedConvolution]) -> tuple[Formats, ...]:

@@ -9,7 +9,7 @@ from clgraph.core.format import Format
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.cost import TicketRanges, step_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
-from clgraph.implementations.cpu.matmul import GROUP, widest_instance
+from clgraph.implementations.cpu.matmul_instances import GROUP, widest_instance
 from clgraph.ops.recurrent_steps import GATES, RecurrentSteps, activation_refusal, walk_flags
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements

@@ -19,7 +19,7 @@ from clgraph.implementations.cpu.geometry import (
 )
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.strassen_weights import PRODUCTS
-from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.micro_kernels import Micro, micro_family
 from clgraph.selector.query import Query
 
 STRASSEN_FILE = "convolution/micro_strassen.cl"

@@ -24,7 +24,7 @@ from clgraph.model.delivery import Outputs, wanted_places
 from clgraph.model.explanation import Explanation
 from clgraph.model.model import Model
 from clgraph.model.ranges import Ranges, asked
-from clgraph.model.specialisations import PassRecord, Specialise, Values
+from clgraph.model.specialisation import PassRecord, Specialise, Values
 from clgraph.model.stages.compiled_piece import MakeModel
 from clgraph.model.stages.handing import array_of
 from clgraph.model.stages.observing import Recorder, StageClock

@@ -12,7 +12,8 @@ import numpy as np
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
-from clgraph.model.specialisations import Specialisation, Specialisations
+from clgraph.model.specialisation import Specialisation
+from clgraph.model.specialisations import Specialisations
 from clgraph.model.state.caches import Caches, leased
 from clgraph.model.state.cut import cut
 from clgraph.model.state.keeping import NoStateError

@@ -20,7 +20,8 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.refusals import refusals
 from clgraph.graph.topology import Inlinable, Topology
-from clgraph.model.state.quick import quick, quick_shape
+from clgraph.model.state.quick import quick
+from clgraph.model.state.quick_shapes import quick_shape
 
 _REFUSALS = refusals()
 

@@ -12,7 +12,7 @@ from clgraph.errors import InputError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import Known
-from clgraph.model.specialisations import Specialisation, Specialise
+from clgraph.model.specialisation import Specialisation, Specialise
 from clgraph.model.state.biases import BiasMemory, declared, hides_ahead, hides_nothing, widened
 from clgraph.model.state.caches import Caches
 from clgraph.model.state.last import LAST, of_last_tokens

@@ -13,7 +13,8 @@ from clgraph.errors import InputError, UnsupportedError
 from clgraph.graph.fed_indices import FedIndices
 from clgraph.model.delivery import Outputs
 from clgraph.model.described import Described
-from clgraph.model.specialisations import Specialisation, Specialisations
+from clgraph.model.specialisation import Specialisation
+from clgraph.model.specialisations import Specialisations
 from clgraph.network.cancelling import Cancellation
 
 if TYPE_CHECKING:

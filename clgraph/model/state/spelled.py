@@ -5,25 +5,22 @@ Or past and new ones are joined in front of an Attention, which knows no past th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
 
 import numpy as np
 
-from clgraph.core.frozen import frozen
-from clgraph.errors import ClgraphError
-from clgraph.graph.interpret import interpret
 from clgraph.graph.layer import Layer
-from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
+from clgraph.model.state.confirmation import is_confirmed
 from clgraph.model.state.examples import Examples, joins
 from clgraph.model.state.near import with_near_shapes
-from clgraph.model.state.scores import Mask, Scores, apart_by_heads, chain, joined_heads
+from clgraph.model.state.scores import Mask, Scores
+from clgraph.model.state.spelled_attention import Spelled
 from clgraph.ops.microsoft.attention import CrossAttention
 from clgraph.ops.multi_head_attention import MultiHeadAttention
-from clgraph.ops.reshape import Reshape
 
 _MOVES = frozenset({"reshape", "unsqueeze", "squeeze", "expand", "transpose", "identity", "reorder"})
 """Kinds through which keys and values reach the products: of their first input."""
@@ -31,69 +28,8 @@ _MOVES = frozenset({"reshape", "unsqueeze", "squeeze", "expand", "transpose", "i
 _HIDDEN = -1e4
 """Scores below that count for nothing."""
 
-_CLOSE, _CLOSE_HALVES = 1e-4, 2e-2
-"""How near mixtures of normal numbers are to each other where two ways to make them mean the same: of absolute and of
-relative size, in float32 and wider types, and in narrower ones.
-
-Scores are below 8, and come out of a dozen roundings of either sign: sqrt(12) * 8 * 2**-11 = 1.4e-2 of float16; of
-float32 2e-6, and sqrt(512) * 8 * 2**-24 = 1.1e-5 by a sum over depth 512. Another scale, mask or order of heads moves
-mixtures by tenths. What is refused for its roundings runs as it is spelled out.
-"""
 
 _NONE = np.empty(0)
-
-
-@frozen
-class Spelled:
-    """An attention's layers: from *join_keys* and *join_values* to *last*, which makes the mixtures of values.
-
-    Attributes:
-        scores: What is made of products of queries and keys.
-        heads: Of queries that are rows of tokens; else 0.
-        joined: Of queries ``[batch * heads, tokens, D]``; else 0.
-        mixed: Whether mixtures are such, too.
-        sink: The constant that is joined to the scores for their softmax; "" for none.
-    """
-
-    last: Layer
-    join_keys: Layer
-    join_values: Layer
-    queries: str
-    scores: Scores
-    heads: int = 0
-    joined: int = 0
-    mixed: bool = False
-    sink: str = ""
-
-    @property
-    def attention(self) -> MultiHeadAttention:
-        """What the layers compute: of the queries, new keys and values, the bias where there is one, and pasts."""
-        reads = (*(("mask",) if self.scores.bias else ()), "past_key", "past_value", *(("sink",) if self.sink else ()))
-        return MultiHeadAttention(self.heads, scale=self.scores.factor, cap=self.scores.cap, reads=reads)
-
-    @property
-    def layers(self) -> Sequence[Layer]:
-        """The :attr:`attention` with what makes its bias, and moves its heads."""
-        names = (self.last.outputs[0], self.join_keys.outputs[0], self.join_values.outputs[0])
-        (past_keys, keys), (past_values, values) = self.join_keys.inputs, self.join_values.inputs
-        bias, before, behind = self.scores.bias, list(self.scores.layers), list[Layer]()
-        queries = self.queries
-        if self.joined:
-            before += chain(self.last, apart_by_heads(self.joined), queries, queries := f"{names[0]}/queries")
-        if self.mixed:
-            behind = chain(self.last, joined_heads(), f"{names[0]}/heads", names[0])
-            names = (f"{names[0]}/heads", *names[1:])
-        inputs = (queries, keys, values, *((bias,) if bias else ()), past_keys, past_values)
-        if self.sink:
-            before += chain(self.last, (Reshape((-1,)),), self.sink, f"{names[0]}/sink")
-            inputs = (*inputs, f"{names[0]}/sink")
-        return [*before, replace(self.last, primitive=self.attention, inputs=inputs, outputs=names), *behind]
-
-    @property
-    def cut(self) -> tuple[str, ...]:
-        """The values that :attr:`layers` are confirmed for."""
-        joined = (*self.join_keys.inputs, *self.join_values.inputs)
-        return (self.queries, *joined, *self.scores.added, *(mask.name for mask in self.scores.masks))
 
 
 def gathered(topology: Topology) -> Topology:
@@ -104,7 +40,7 @@ def gathered(topology: Topology) -> Topology:
     makers = {name: layer for layer in topology.layers for name in layer.outputs}
     matcher = _Matcher(topology, makers, Examples(topology))
     found = [s for layer in topology.layers if (s := matcher.match(layer))]
-    found = [s for s in found if matcher.confirmed(s)]
+    found = [s for s in found if is_confirmed(s, topology, matcher.examples)]
     if not found:
         return topology
     last = {s.last.name: s for s in found}
@@ -286,46 +222,3 @@ class _Matcher:
         """What layers read, and the values of outputs."""
         top = self.topology
         return {name for layer in top.layers for name in layer.inputs} | {value for _, value in top.outputs}
-
-    def confirmed(self, s: Spelled) -> bool:
-        """Whether the layers of *s* make of random numbers what the attention makes."""
-        shapes, masks = self.examples.shapes, {mask.name: mask.hides for mask in s.scores.masks}
-        if any(name not in shapes for name in s.cut):
-            return False
-        random = np.random.default_rng(0)
-        feeds: dict[str, Array] = {}
-        for name in s.cut:
-            shape, dtype = shapes[name]
-            feeds[name] = random.standard_normal(shape).astype(dtype)
-            if name in masks:
-                feeds[name] = (random.random(shape) < 0.5) & (np.arange(shape[-1]) > 0) ^ (not masks[name])
-        try:
-            want = self._made_of(self.topology.layers, feeds, s)
-            got = self._made_of(s.layers, feeds, s)
-        except ClgraphError:
-            return False
-        close = _CLOSE if want.dtype.itemsize >= 4 else _CLOSE_HALVES
-        return want.shape == got.shape and bool(
-            np.allclose(want.astype(np.float32), got.astype(np.float32), close, close)
-        )
-
-    def _made_of(self, layers: Iterable[Layer], feeds: Mapping[str, Array], s: Spelled) -> Array:
-        """Return what *layers* make of *feeds* for the mixtures of *s*, and of ones for other inputs of the model."""
-        body, found, needed = Topology(), list[Layer](), {s.last.outputs[0]}
-        for layer in reversed(list(layers)):
-            if needed & set(layer.outputs) - feeds.keys():
-                found.insert(0, layer)
-                needed |= set(layer.inputs)
-        ones = {
-            name: np.ones(*self.examples.shapes[name]) for name in self.topology.inputs if name in needed - feeds.keys()
-        }
-        for name in (*feeds, *ones):
-            body.input(name, None, None)
-        for name, array in (self.topology.constants | s.scores.arrays(self.examples.type_of(s.queries))).items():
-            if name in needed:
-                body.constant(name, array)
-        for x in found:
-            outputs = [n if n not in feeds else f"{n}:unused" for n in x.outputs]
-            body.add(x.name, x.primitive, *x.inputs, outputs=outputs)
-        body.output(s.last.outputs[0])
-        return interpret(body, {**feeds, **ones})[s.last.outputs[0]]

@@ -9,7 +9,7 @@ from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.matmul import MatMul
 from clgraph.passes.quantization.byte_makers import rounds
-from clgraph.passes.quantization.integer_products import Steps, steps_of
+from clgraph.passes.quantization.steps import Steps, steps_of
 from clgraph.passes.rewriting import apart, bypass
 
 

@@ -15,7 +15,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ENTRIES
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.on_steps import OnSteps
-from clgraph.passes.quantization.integer_products import steps_of
+from clgraph.passes.quantization.steps import steps_of
 
 
 @frozen(eq=False)

@@ -25,14 +25,12 @@ from clgraph.passes.quantization.integer_products import (
     BANDWIDTH,
     IntegerProduct,
     byte_type,
-    given_bytes,
     integer_product,
     listed_seconds,
-    narrowed,
-    steps_of,
 )
 from clgraph.passes.quantization.integer_rewriting import Rewriting
 from clgraph.passes.quantization.saturation import with_saturation
+from clgraph.passes.quantization.steps import given_bytes, steps_of
 from clgraph.passes.selection import proposals, refusals_of
 from clgraph.selector.query import DeviceInfo, Query
 
@@ -97,7 +95,7 @@ def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
         return _Candidate(product, _FORCED, "")
     floats, behind = context.query(product.node), 0.0
     if _narrow(context, q.device):
-        floats, q = narrowed(floats), product.query(context, DType.F16)
+        floats, q = _narrowed(floats), product.query(context, DType.F16)
         offered = [p for p in proposals(context, product.node, q) if not p.implementation.general]
         if not offered:
             return refusals_of(context, q)
@@ -181,3 +179,9 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
         factors.append(Factor(scope, table))
     values = minimise([2] * len(found), factors, [0] * len(found)).values if found else ()
     return {node for node, i in index.items() if values[i]}
+
+
+def _narrowed(q: Query[Primitive]) -> Query[Primitive]:
+    """Return the same problem in float16."""
+    half = lambda x: replace(x, dtype=DType.F16) if x.dtype == DType.F32 else x  # noqa: E731
+    return q.with_layouts(tuple(map(half, q.inputs)), tuple(map(half, q.outputs)))

@@ -13,19 +13,16 @@ from clgraph.graph.integers import Integers
 from clgraph.graph.node import Fused, Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
-from clgraph.ops.activation import Activation
-from clgraph.ops.concat import Concat
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
-from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
-from clgraph.ops.static_quantize import BYTES
 from clgraph.passes.base import Context
-from clgraph.passes.quantization.prepare_quantization import hands_on
+from clgraph.passes.quantization.steps import Steps, steps_of
+from clgraph.passes.quantization.weight_bytes import bytes_of, less_zero, shift_of
 from clgraph.selector.query import DeviceInfo, Query
 
 Quantized = QuantizedConvolution | QuantizedMatMul | QuantizedConvTranspose
@@ -37,18 +34,6 @@ _VECTOR = 16
 """Floats that a CPU's kernels take at a time."""
 _ROOM = 2**22
 """Of a bias in it: what is left of an int."""
-
-
-@frozen
-class Steps:
-    """The values that 8 bits have: *scale* times the integers from *low* to *low* + 255."""
-
-    scale: float
-    low: int
-
-    def zero(self, dtype: DType) -> int:
-        """Return the byte of *dtype*, I8 or U8, that stands for 0."""
-        return dtype.bounds[0] - self.low
 
 
 def byte_type(device: DeviceInfo) -> DType:
@@ -175,7 +160,7 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
     else:
         made = QuantizedMatMul(p.transpose_b)
     outputs = integers.data.shape[outputs_axis(made)]
-    wide = _less_zero(integers)
+    wide = less_zero(integers)
     shift = shift_of(wide)
     alike = (integers.scale == integers.scale.reshape(-1)[0]).all()
     if shift and (isinstance(p, ConvTranspose) or not alike or not one_window(made, outputs)):
@@ -202,77 +187,10 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
     return IntegerProduct(node, x, steps, made, integers, weights, scale, bias, whole, shift)
 
 
-def steps_of(value: Value) -> Steps | None:
-    """Return the steps that *value* lies on, ``None`` where that is not known."""
-    while (node := value.producer) is not None and hands_on(node):
-        value = node.inputs[0]
-    if node is not None and isinstance(node.primitive, Concat) and not node.fused:
-        first, *others = map(steps_of, node.inputs)
-        return first if all(other == first for other in others) else None
-    if node is None or node.fused or node.output.layout.dtype != DType.F32:
-        return None
-    p = node.primitive
-    if isinstance(p, Activation) and p.function == "fake_quantize":
-        return Steps(p.alpha, int(p.beta))
-    if not isinstance(p, Dequantize) or node.inputs[0].layout.dtype not in BYTES:
-        return None
-    scale, *zero = (v.constant for v in node.inputs[1:])
-    if scale is None or scale.size != 1 or any(z is None for z in zero) or not 0 < float(scale.reshape(-1)[0]) < np.inf:
-        return None
-    start = int(zero[0].reshape(-1)[0]) if zero and zero[0] is not None else 0
-    return Steps(float(scale.reshape(-1)[0]), int(np.iinfo(node.inputs[0].layout.dtype.numpy).min) - start)
-
-
-def given_bytes(value: Value, dtype: DType) -> Value | None:
-    """Return the bytes of *dtype* that *value*, which lies on known steps, is made of, if it is made of such."""
-    made = value.producer
-    reads = made is not None and isinstance(made.primitive, Dequantize) and made.inputs[0].layout.dtype == dtype
-    return made.inputs[0] if made is not None and reads else None
-
-
 def outputs_axis(primitive: Primitive) -> int:
     """Return the axis of the weights of *primitive* that its outputs are on."""
     beside = isinstance(primitive, QuantizedMatMul) and not primitive.transpose_b
     return int(beside or isinstance(primitive, QuantizedConvTranspose))
-
-
-def _less_zero(integers: Integers) -> Array:
-    data, zero = integers.data, integers.zero
-    if zero is None or not zero.any():
-        return data if data.dtype == np.int8 else data.astype(np.int16)
-    shape = [-1 if a == integers.axis else 1 for a in range(data.ndim)] if zero.size > 1 else ()
-    return np.asarray(data.astype(np.int16) - zero.astype(np.int16).reshape(shape))
-
-
-def bytes_of(weights: Array) -> Array | None:
-    """Return whole numbers as I8, ``None`` where it does not hold them."""
-    if weights.dtype == np.int8:
-        return weights
-    whole = weights.dtype.kind == "i" or not (weights != np.rint(weights)).any()
-    if not whole or weights.max(initial=0) > 127 or weights.min(initial=0) < -128:
-        return None
-    return np.asarray(weights, np.int8)
-
-
-def shift_of(weights: Array) -> int:
-    """Return what weights are too large or too small by; 0 where they are no bytes however they are shifted."""
-    if weights.dtype == np.int8:
-        return 0
-    low, high = int(weights.min(initial=0)), int(weights.max(initial=0))
-    return 0 if high - low > 255 else max(high - 127, 0) + min(low + 128, 0)
-
-
-def shifts_of(weights: Array, outputs: int) -> Array:
-    """Return what the weights of each output, along the axis *outputs*, are too large or too small by, to be added up.
-
-    Nothing where they are no bytes however they are shifted; one number for all where that will do.
-    """
-    along = tuple(a for a in range(weights.ndim) if a != outputs)
-    if whole := shift_of(weights):
-        return np.full((1,) * weights.ndim, whole, np.float32)
-    low, high = (f(along, initial=0, keepdims=True) for f in (weights.min, weights.max))
-    shifts = np.maximum(high - 127, 0) + np.minimum(low + 128, 0)
-    return np.where((high - low).max(initial=0) <= 255, shifts, 0).astype(np.float32)
 
 
 def windows_of(primitive: Quantized) -> int:
@@ -305,9 +223,3 @@ def _whole_bias(node: Node, scale: Array) -> Array | None:
     alike = np.abs(integers.scale.reshape(-1) - scale) <= 2.0**-22 * scale
     fits = np.abs(integers.data, dtype=np.int64).max(initial=0) < _ROOM
     return np.asarray(integers.data.reshape(-1), np.int32) if alike.all() and fits else None
-
-
-def narrowed(q: Query[Primitive]) -> Query[Primitive]:
-    """Return the same problem in float16."""
-    half = lambda x: replace(x, dtype=DType.F16) if x.dtype == DType.F32 else x  # noqa: E731
-    return q.with_layouts(tuple(map(half, q.inputs)), tuple(map(half, q.outputs)))

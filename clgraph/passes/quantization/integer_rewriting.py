@@ -20,13 +20,8 @@ from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.passes.base import Context
 from clgraph.passes.quantization.byte_makers import Makers, adds, made_by, rounds
 from clgraph.passes.quantization.dynamic_quantization import drop
-from clgraph.passes.quantization.integer_products import (
-    IntegerProduct,
-    Steps,
-    byte_type,
-    given_bytes,
-    steps_of,
-)
+from clgraph.passes.quantization.integer_products import IntegerProduct, byte_type
+from clgraph.passes.quantization.steps import Steps, given_bytes, steps_of
 from clgraph.passes.rewriting import read_outside, substitute
 
 

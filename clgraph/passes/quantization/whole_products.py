@@ -21,15 +21,8 @@ from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
-from clgraph.passes.quantization.integer_products import (
-    MOST,
-    Quantized,
-    bytes_of,
-    one_window,
-    outputs_axis,
-    shifts_of,
-    windows_of,
-)
+from clgraph.passes.quantization.integer_products import MOST, Quantized, one_window, outputs_axis, windows_of
+from clgraph.passes.quantization.weight_bytes import bytes_of, shifts_of
 
 
 @frozen
