@@ -187,6 +187,11 @@ class Specialisations:
             self.latest, self._latest_shapes = found, shapes
             return found
 
+    def holds(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> bool:
+        """Whether there is one for inputs of *shapes* and, as far as they decide sizes, *values*; none is made."""
+        with self.lock:
+            return self._key(shapes, values) in self._kept
+
     @property
     def workspace(self) -> Workspace:
         """The memory that their networks share."""
