@@ -187,10 +187,10 @@ class Specialisations:
             self.latest, self._latest_shapes = found, shapes
             return found
 
-    def holds(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> bool:
-        """Whether there is one for inputs of *shapes* and, as far as they decide sizes, *values*; none is made."""
+    def find(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation | None:
+        """Return what :meth:`get` does, ``None`` where that is not there yet, or no longer."""
         with self.lock:
-            return self._key(shapes, values) in self._kept
+            return self.get(shapes, values) if self._key(shapes, values) in self._kept else None
 
     @property
     def workspace(self) -> Workspace:

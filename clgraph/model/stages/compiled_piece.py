@@ -78,6 +78,10 @@ class CompiledPiece:
         """Return what the latest model makes of *feeds* that are just like its last ones; else ``None``."""
         return None if self.latest is None or self._tensors else self.latest.run_quickly(feeds)
 
+    def run_again(self, feeds: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return what the latest model makes of *feeds* whose shapes it has a program for; else ``None``."""
+        return None if self.latest is None or self._tensors else self.latest.run_again(feeds)
+
     def prepare(self, feeds: Mapping[str, Any]) -> float:
         """Compile for *feeds*; return the seconds that the nodes take by estimate, ``inf`` where the host is in it.
 
@@ -91,7 +95,7 @@ class CompiledPiece:
 
     def holds(self, feeds: Mapping[str, Any]) -> bool:
         """Whether a program for *feeds*, as :meth:`prepare` made it, has not been dropped for others since."""
-        return self._model_for(feeds)._specialisations.holds(tuple(a.shape for a in feeds.values()), feeds)
+        return self._model_for(feeds)._specialisations.find(tuple(a.shape for a in feeds.values()), feeds) is not None
 
     def _refuse_host_values(self, feeds: Mapping[str, Any]) -> None:
         """Raise ``ShapeError`` where a sequence, say, comes for a compiled layer: all of them take tensors only."""

@@ -18,7 +18,7 @@ from clgraph.model.stages.host_plan import HostPlan
 RUN_SECONDS = 1e-5
 """What a run of a program takes beside its nodes, behind one of the same shapes."""
 
-SWITCH_SECONDS = 4e-5
+SWITCH_SECONDS = 1.5e-5
 """What it takes more behind one of other shapes, or where elements decide sizes."""
 
 COMPILING_SECONDS = 5e-3, 1e-3

@@ -98,13 +98,17 @@ class PieceRunner:
             cancellation.check()
         if not self.piece.compilable:
             return self._on_host(feeds, None, watch, cancellation)
-        unseen = watch is None and cancellation is None and not self.on_host
-        if unseen and (results := self.compiled.run_quickly(feeds)) is not None:
+        unseen = watch is None and cancellation is None
+        if unseen and not self.on_host and (results := self.compiled.run_quickly(feeds)) is not None:
             return results
         size = float(sum(getattr(a, "size", 0) for a in feeds.values()))
         if not self._always and not self._heavy and size < self._most and not self._has_state:
             arrays = {name: array_of(a) for name, a in feeds.items()} if self._tensors else feeds
             plan = self.host.plan(arrays)
+            taken_over = unseen and plan is not None and plan.on_device
+            if taken_over and (results := self.compiled.run_again(feeds)) is not None:
+                self.on_host = False
+                return results
             if plan is None or self._tensors or not self._repeats.on_device(plan, feeds):
                 try:
                     return self._on_host(arrays, plan, watch, cancellation)
