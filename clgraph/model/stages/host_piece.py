@@ -1,8 +1,9 @@
 """A piece as the host computes it: by the primitives' references, and control flow body by body.
 
 A piece that can be compiled is computed so where a run of it costs less arithmetic than ``HOST_OPERATIONS``, it reads
-fewer constants than ``HOST_CONSTANTS`` and none of its references is slow for its size: its shapes are others in nearly
-every run, and to compile it for them would take longer by far.
+fewer constants than ``HOST_CONSTANTS`` and none of its references is slow for its size: its shapes may be others in
+every run, and to compile it for them would take longer by far. :mod:`~clgraph.model.stages.repeats` tells when they
+are not.
 """
 
 from __future__ import annotations
