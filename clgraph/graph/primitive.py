@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.core.registry import Registry
@@ -223,6 +224,14 @@ class DataDependent(Primitive):
             f"the shape of the result of {self.kind} depends on its inputs' elements: compile the topology, "
             "which cuts it into stages, instead of building it"
         )
+
+    def outline(self, ranks: Sequence[int | None]) -> tuple[DType, tuple[int | None, ...]] | None:
+        """Return type and shape of the only result, with ``None`` for sizes that elements decide.
+
+        Args:
+            ranks: Of the inputs, as far as they are known; where they tell too little there is no outline.
+        """
+        return None
 
     def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
         """Return the outputs, of any size, when the inputs are known."""

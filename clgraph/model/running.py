@@ -147,6 +147,24 @@ class Running(Remembering):
         with self._lock:
             return quick(feeds) if self._specialisations.latest is latest else None
 
+    def run_again(self, feeds: Mapping[str, Any]) -> dict[str, Array] | None:
+        """Return what :meth:`run` does of *feeds*, in the order of the inputs, if there is a program for their shapes.
+
+        ``None`` where there is none that runs quickly, or feeds are not just what it reads; then nothing was done.
+        Raises as :meth:`run`.
+        """
+        if GATE.here.daemon or not all([type(a) is np.ndarray for a in feeds.values()]):  # noqa: C419  # sooner
+            return None
+        check_process()
+        if self._indices:
+            check_indices(feeds, self._indices)
+        with self._lock:
+            found = self._specialisations.find(tuple(a.shape for a in feeds.values()), feeds)
+            if found is None or found.network is None or found.network.quick is None or self._is_over_caches:
+                return None
+            self._quick = self._prepared(found.network)
+            return found.network.quick(feeds)
+
     def _run_arrays(
         self,
         arrays: dict[str, Array | Tensor],
@@ -166,10 +184,14 @@ class Running(Remembering):
 
     def _prepared(self, network: Network) -> tuple[Specialisation, QuickRun] | None:
         """Return what :meth:`run_quickly` goes by, *network* being the latest."""
-        latest, over_caches = self._specialisations.latest, self._may_keep and self._keeper.parts is not None
-        if latest is None or network.quick is None or self._specialisations.deciding or over_caches:
+        latest = self._specialisations.latest
+        if latest is None or network.quick is None or self._specialisations.deciding or self._is_over_caches:
             return None
         return latest, network.quick
+
+    @property
+    def _is_over_caches(self) -> bool:
+        return self._may_keep and self._keeper.parts is not None
 
     def _taking(self, feeds: Mapping[str, Any]) -> Running:
         """Return the model that takes *feeds*: this one, or that which is fed what the topology has values for."""

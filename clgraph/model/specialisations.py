@@ -85,6 +85,11 @@ class Specialisations:
             self.latest, self._latest_shapes = found, shapes
             return found
 
+    def find(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation | None:
+        """Return what :meth:`get` does, ``None`` where that is not there yet, or no longer."""
+        with self.lock:
+            return self.get(shapes, values) if self._key(shapes, values) in self._kept else None
+
     @property
     def workspace(self) -> Workspace:
         """The memory that their networks share."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, DataDependent, primitive
@@ -22,6 +23,9 @@ class NonMaxSuppression(DataDependent):
     """
 
     kind: ClassVar[str] = "non_max_suppression"
+
+    def outline(self, ranks: Sequence[int | None]) -> tuple[DType, tuple[int | None, ...]] | None:
+        return DType.I64, (None, 3)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (places,) = inputs

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, DataDependent, Primitive, primitive
@@ -20,6 +22,9 @@ class NonZero(DataDependent):
     """
 
     kind: ClassVar[str] = "non_zero"
+
+    def outline(self, ranks: Sequence[int | None]) -> tuple[DType, tuple[int | None, ...]] | None:
+        return None if ranks[0] is None else (DType.I64, (max(1, ranks[0]), None))
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         # NumPy's nonzero of bytes is several times faster than that of numbers along several axes.

@@ -109,7 +109,7 @@ def test_every_element_type_is_read_from_raw_data_and_from_typed_fields(dtype: D
         model.graph.output[0].type.tensor_type.elem_type = tensor.data_type
         model.graph.initializer.append(tensor)
         found = load_onnx(model).constants["w"]
-        assert found.dtype == dtype.numpy
+        assert found.dtype is dtype.numpy
         assert found.tobytes() == array.tobytes()
 
 

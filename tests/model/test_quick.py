@@ -250,3 +250,21 @@ def test_a_session_returns_what_is_asked_for():
         with pytest.raises(ValueError, match="missing from input feed"):
             session.run(None, {"x": X})
     session.model.close()
+
+
+def test_shapes_that_have_a_program_run_as_if_they_had_come_before(device):
+    nodes = [helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Neg", ["r"], ["y"])]
+    source = open_model(nodes, {"x": (FLOAT, ("n", 6)), "to": (TensorProto.INT64, (2,))})
+    with clgraph.compile(source, device=device) as made:
+        order = [(n, to) for n in (2, 4) for to in ((-1, 3), (3, -1))]
+        for n, to in order:
+            feeds = {"x": np.full((n, 6), n, np.float32), "to": np.array(to)}
+            assert made.run_again(feeds) is None
+            made.run(feeds)
+        for n, to in order[::-1] * 2:
+            feeds = {"x": np.arange(6.0 * n, dtype=np.float32).reshape(n, 6), "to": np.array(to)}
+            np.testing.assert_array_equal(made.run_again(feeds)["y"], -feeds["x"].reshape(to))
+            assert quick_runs(made) > 0
+        feeds["x"] = feeds["x"].tolist()
+        assert made.run_again(feeds) is None
+    assert made.run_again({"x": np.zeros((2, 6), np.float32), "to": np.array((3, -1))}) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from clgraph.core.dtype import DType
@@ -17,6 +18,7 @@ from clgraph.model.stages.observing import Recorder, StageClock, StageObserver
 from clgraph.model.stages.sizes import fits
 from clgraph.model.stages.split import Piece
 from clgraph.network.cancelling import Cancellation
+from clgraph.selector.choose import Choice
 
 MakeModel = Callable[[Topology], Model]
 """Makes an ordinary model of a topology."""
@@ -30,6 +32,7 @@ class CompiledPiece:
 
     Attributes:
         latest: The one that ran last.
+        binds: Whether what was prepared last is a member of a family, as what comes next will be.
     """
 
     def __init__(self, piece: Piece, make: MakeModel, sizes: Sizes, *, tensors: bool) -> None:
@@ -42,6 +45,12 @@ class CompiledPiece:
         self._piece, self._make, self._sizes, self._tensors = piece, make, sizes, tensors
         self._models: dict[tuple[tuple[DType, ...], bool], Model] = {}
         self.latest: Model | None = None
+        self.binds = False
+
+    @property
+    def label(self) -> str:
+        """What the piece is called."""
+        return self._piece.topology.label
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -52,12 +61,8 @@ class CompiledPiece:
         self, feeds: Mapping[str, Any], watch: StageObserver | None, cancellation: Cancellation | None
     ) -> dict[str, Any]:
         """Return what the piece makes of *feeds*. Raises as :meth:`Model.run`."""
-        if watch is None and cancellation is None and (results := self._run_quickly(feeds)) is not None:
-            return results
         self._refuse_host_values(feeds)
-        known = {name: s for name, s in self._sizes().items() if name in feeds}
-        dtypes = tuple(DType.of(a.dtype) for a in feeds.values())
-        model = self.latest = self._model(dtypes, known if fits(known, feeds) else {})
+        model = self.latest = self._model_for(feeds)
         if isinstance(watch, StageClock):
             watch.note_device(model, feeds)
         elif isinstance(watch, Recorder):
@@ -69,9 +74,28 @@ class CompiledPiece:
             return model.run({name: array_of(a) for name, a in feeds.items()}, cancellation=cancellation)
         return model.run(feeds, tensors=self._tensors, cancellation=cancellation)
 
-    def _run_quickly(self, feeds: Mapping[str, Any]) -> dict[str, Any] | None:
+    def run_quickly(self, feeds: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return what the latest model makes of *feeds* that are just like its last ones; else ``None``."""
         return None if self.latest is None or self._tensors else self.latest.run_quickly(feeds)
+
+    def run_again(self, feeds: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return what the latest model makes of *feeds* whose shapes it has a program for; else ``None``."""
+        return None if self.latest is None or self._tensors else self.latest.run_again(feeds)
+
+    def prepare(self, feeds: Mapping[str, Any]) -> float:
+        """Compile for *feeds*; return the seconds that the nodes take by estimate, ``inf`` where the host is in it.
+
+        Raises as :meth:`Model.prepare`.
+        """
+        model = self._model_for(feeds)
+        program = model.prepare({}, feeds)
+        self.binds = list(model.compiled.values())[-1].bound
+        choices = [node.choice for node in program]
+        return sum(c.expected if isinstance(c, Choice) else inf for c in choices)
+
+    def holds(self, feeds: Mapping[str, Any]) -> bool:
+        """Whether a program for *feeds*, as :meth:`prepare` made it, has not been dropped for others since."""
+        return self._model_for(feeds)._specialisations.find(tuple(a.shape for a in feeds.values()), feeds) is not None
 
     def _refuse_host_values(self, feeds: Mapping[str, Any]) -> None:
         """Raise ``ShapeError`` where a sequence, say, comes for a compiled layer: all of them take tensors only."""
@@ -88,6 +112,11 @@ class CompiledPiece:
         inputs = self._piece.topology.inputs
         dtypes = tuple(s.dtype for s in inputs.values() if s.dtype is not None)
         return self._model(dtypes, {}) if len(dtypes) == len(inputs) else None
+
+    def _model_for(self, feeds: Mapping[str, Any]) -> Model:
+        known = {name: s for name, s in self._sizes().items() if name in feeds}
+        dtypes = tuple(DType.of(a.dtype) for a in feeds.values())
+        return self._model(dtypes, known if fits(known, feeds) else {})
 
     def _model(self, dtypes: tuple[DType, ...], known: Mapping[str, Signature]) -> Model:
         """Return the model for inputs of *dtypes*, which a piece without declared ones learns from its first run.

@@ -1,8 +1,9 @@
 """A piece as the host computes it: by the primitives' references, and control flow body by body.
 
 A piece that can be compiled is computed so where a run of it costs less arithmetic than ``HOST_OPERATIONS``, it reads
-fewer constants than ``HOST_CONSTANTS`` and none of its references is slow for its size: its shapes are others in nearly
-every run, and to compile it for them would take longer by far.
+fewer constants than ``HOST_CONSTANTS`` and none of its references is slow for its size: its shapes may be others in
+every run, and to compile it for them would take longer by far. :mod:`~clgraph.model.stages.repeats` tells when they
+are not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from clgraph.graph.interpret import Blocks, ControlFlow, interpret
 from clgraph.graph.refusals import one_line
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.handing import array_of
-from clgraph.model.stages.host_plan import HostPlans
+from clgraph.model.stages.host_plan import HostPlan, HostPlans
 from clgraph.model.stages.split import Piece
 from clgraph.network.cancelling import Cancellation
 
@@ -88,10 +89,22 @@ class HostPiece:
                 return re.sub(r"[^\w.-]+", "_", f"{layer}_{role}")
         return "body"
 
+    def plan(self, feeds: Mapping[str, Any]) -> HostPlan | None:
+        """Return the plan of a piece that can be compiled for *feeds*; ``None`` where they are new, or no arrays."""
+        return self._plans.find(feeds)
+
+    def take_over(self, other: HostPiece) -> None:
+        """Share the plans of the same piece."""
+        self._plans.take_over(other._plans)
+
     def run(
-        self, feeds: Mapping[str, Any], run_body: RunBody, cancellation: Cancellation | None = None
+        self,
+        feeds: Mapping[str, Any],
+        run_body: RunBody,
+        cancellation: Cancellation | None = None,
+        plan: HostPlan | None = None,
     ) -> dict[str, Any]:
-        """Return what the piece makes of *feeds*.
+        """Return what the piece makes of *feeds*, by *plan* if there is one.
 
         Raises:
             TooMuch: The piece can be compiled, and a run takes too long.
@@ -107,7 +120,7 @@ class HostPiece:
                 raise TooMuch
 
         arrays = {name: array_of(a) for name, a in feeds.items()}
-        results, failure = self._by_plan(arrays) if piece.compilable else (None, None)
+        results, failure = (None, None) if plan is None else self._by_plan(plan, arrays)
         if results is None:
             results = interpret(piece.topology, arrays, spend, partial(self._execute, run_body))
             if failure is not None:
@@ -116,11 +129,8 @@ class HostPiece:
                 )
         return results
 
-    def _by_plan(self, arrays: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
-        """Return the results by a plan, if there is one, and what it raised: ``interpret`` names the layer, or none."""
-        plan = self._plans.find(arrays)
-        if plan is None:
-            return None, None
+    def _by_plan(self, plan: HostPlan, arrays: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
+        """Return the results of *plan*, or none and what it raised: ``interpret`` names the layer."""
         try:
             results = plan.run(list(arrays.values()))
         except Exception as error:  # references may raise of any class

@@ -25,6 +25,12 @@ _KEPT = 128
 _DECIDING = 64
 """Elements of the largest input whose value may be part of what a plan holds for."""
 
+STEP_SECONDS = 4e-6
+"""What NumPy takes for a step on a few numbers; references of several calls take more."""
+
+OPERATION_SECONDS = 1e-9
+"""What references take for an operation."""
+
 
 @frozen
 class _Step:
@@ -38,9 +44,15 @@ class HostPlan:
 
     Attributes:
         operations: Arithmetic of a run.
+        seconds: What a run takes, by estimate.
+        layers: How many the program has.
+        decided: Whether values of inputs are part of what it holds for.
+        saved: Seconds that programs would have saved in its runs so far, by estimate.
+        on_device: Whether a program has taken over; ``None`` until that is decided.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, decided: bool = False) -> None:
+        """Take a program as it was built, without passes; *decided*: for values of its inputs."""
         places: dict[Value, int] = {}
         for value in (*program.inputs, *program.constants, *(v for n in program for v in n.outputs)):
             places.setdefault(value, len(places))
@@ -52,6 +64,9 @@ class HostPlan:
         self._outputs = [(name, places[value]) for name, value in program.outputs]
         layouts = ((n, [v.layout for v in n.inputs], [v.layout for v in n.outputs]) for n in program)
         self.operations = float(sum(node.primitive.flops(read, made) for node, read, made in layouts))
+        self.layers, self.decided = len(self._steps), decided
+        self.seconds = self.layers * STEP_SECONDS + self.operations * OPERATION_SECONDS
+        self.saved, self.on_device = 0.0, None if self._steps else False
 
     def run(self, arrays: Sequence[Array]) -> dict[str, Array]:
         """Return the outputs by name; *arrays* are the inputs in their order."""
@@ -98,6 +113,10 @@ class HostPlans:
         _keep(self._plans, self._key(arrays), made)
         return made
 
+    def take_over(self, other: HostPlans) -> None:
+        """Share the plans that *other* has of the same stage, which count their runs together from now on."""
+        self._met, self._plans, self._deciding = other._met.copy(), other._plans.copy(), other._deciding
+
     def _key(self, arrays: Mapping[str, Array]) -> Hashable:
         known = tuple(arrays[name].tobytes() for name in self._deciding)
         return tuple((a.shape, a.dtype) for a in arrays.values()), known
@@ -109,7 +128,8 @@ class HostPlans:
         while True:
             values = {name: arrays[name] for name in self._deciding}
             try:
-                return HostPlan(topology.build({name: a.shape for name, a in arrays.items()}, values))
+                shapes = {name: a.shape for name, a in arrays.items()}
+                return HostPlan(topology.build(shapes, values), decided=bool(values))
             except UnknownValueError as error:
                 more = [name for name in error.inputs if name not in self._deciding]
                 if not more or any(arrays[name].size > _DECIDING for name in more):

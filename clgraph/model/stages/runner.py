@@ -15,8 +15,10 @@ from clgraph.model.model import Model
 from clgraph.model.stages.compiled_piece import CompiledPiece, MakeModel, Sizes
 from clgraph.model.stages.handing import array_of, handed_out, nobody_elses
 from clgraph.model.stages.host_piece import HostPiece, TooMuch
+from clgraph.model.stages.host_plan import HostPlan
 from clgraph.model.stages.observing import StageClock, StageObserver
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
+from clgraph.model.stages.repeats import Repeats
 from clgraph.model.stages.sizes import passed_on
 from clgraph.model.stages.split import Piece, split
 from clgraph.network.cancelling import Cancellation
@@ -57,7 +59,7 @@ class PieceRunner:
         self._bodies: dict[int, StageRunner] = {}
         self._most = float("inf")
         self.host, self.compiled = HostPiece(piece), CompiledPiece(piece, make, sizes, tensors=tensors)
-        self._heavy = self.host.is_heavy
+        self._heavy, self._repeats = self.host.is_heavy, Repeats(self.compiled)
         self.on_host = False
         if strict and not piece.compilable:
             refused = [x for x in piece.topology.layers if not isinstance(x.primitive, ControlFlow)]
@@ -95,22 +97,36 @@ class PieceRunner:
         if cancellation is not None:
             cancellation.check()
         if not self.piece.compilable:
-            return self._on_host(feeds, watch, cancellation)
+            return self._on_host(feeds, None, watch, cancellation)
+        unseen = watch is None and cancellation is None
+        if unseen and not self.on_host and (results := self.compiled.run_quickly(feeds)) is not None:
+            return results
         size = float(sum(getattr(a, "size", 0) for a in feeds.values()))
         if not self._always and not self._heavy and size < self._most and not self._has_state:
-            try:
-                return self._on_host(feeds, watch, cancellation)
-            except TooMuch:
-                self._most = size
+            arrays = {name: array_of(a) for name, a in feeds.items()} if self._tensors else feeds
+            plan = self.host.plan(arrays)
+            taken_over = unseen and plan is not None and plan.on_device
+            if taken_over and (results := self.compiled.run_again(feeds)) is not None:
+                self.on_host = False
+                return results
+            if plan is None or self._tensors or not self._repeats.on_device(plan, feeds):
+                try:
+                    return self._on_host(arrays, plan, watch, cancellation)
+                except TooMuch:
+                    self._most = size
         self.on_host = False
         return self.compiled.run(feeds, watch, cancellation)
 
     def _on_host(
-        self, feeds: Mapping[str, Any], watch: StageObserver | None, cancellation: Cancellation | None
+        self,
+        feeds: Mapping[str, Any],
+        plan: HostPlan | None,
+        watch: StageObserver | None,
+        cancellation: Cancellation | None,
     ) -> dict[str, Any]:
         start = time.perf_counter()
         run_body = partial(self._run_body, watch=watch, cancellation=cancellation)
-        results = self.host.run(feeds, run_body, cancellation)
+        results = self.host.run(feeds, run_body, cancellation, plan)
         self.on_host = True
         if isinstance(watch, StageClock) and (self.piece.compilable or not self._bodies):
             watch.note_host(self.piece, start, self.host.operations)
@@ -140,6 +156,7 @@ class PieceRunner:
     def take_over(self, other: PieceRunner) -> None:
         """Clone what *other* has compiled of the same piece."""
         self.compiled.take_over(other.compiled)
+        self.host.take_over(other.host)
         self._most = other._most
 
     def front(self) -> Model | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from clgraph.core.layout import Shape
 from clgraph.errors import ClgraphError, UnknownValueError
+from clgraph.graph.primitive import DataDependent
 from clgraph.graph.program import Program
 from clgraph.graph.signature import Dimension, Signature
 from clgraph.graph.topology import Topology
@@ -15,7 +16,7 @@ from clgraph.model.stages.split import Piece
 
 
 def passed_on(pieces: Sequence[Piece]) -> dict[str, Signature]:
-    """Return types and shapes of what pieces make, those that depend on no elements.
+    """Return types and shapes of what pieces make, as far as they depend on no elements.
 
     A piece is built for a representative of its inputs' shapes and for two witnesses. A size that they agree on counts
     as constant, and sizes that vary alike have one name. Of other sizes this may be wrong: :func:`fits` tells.
@@ -25,6 +26,8 @@ def passed_on(pieces: Sequence[Piece]) -> dict[str, Signature]:
         inputs = {name: found.get(name, s) for name, s in piece.topology.inputs.items()}
         if piece.compilable and all(s.dtype is not None and s.shape is not None for s in inputs.values()):
             found |= _made(replace(piece.topology, inputs=inputs))
+        elif not piece.compilable:
+            found |= _outlined(piece.topology, inputs)
     return found
 
 
@@ -64,6 +67,19 @@ def _made(topology: Topology) -> dict[str, Signature]:
             if len(built) > (WITNESSES if schema.free else 0):
                 return _compared(schema.shapes, built)
     return {}
+
+
+def _outlined(topology: Topology, inputs: Mapping[str, Signature]) -> dict[str, Signature]:
+    """Return the signatures of results of which elements decide some sizes, and ranks the others."""
+    found: dict[str, Signature] = {}
+    for layer in topology.layers:
+        if isinstance(layer.primitive, DataDependent):
+            shapes = [s.shape if (s := found.get(name, inputs.get(name))) else None for name in layer.inputs]
+            outline = layer.primitive.outline([None if shape is None else len(shape) for shape in shapes])
+            if outline is not None:
+                (name,), (dtype, shape) = layer.outputs, outline
+                found[name] = Signature(name, dtype, _named(Signature(name, dtype, shape)))
+    return found
 
 
 def _named(signature: Signature) -> tuple[int | str, ...]:

@@ -7,8 +7,12 @@ import pytest
 from onnx import helper
 
 import clgraph
+from clgraph.core.dtype import DType
+from clgraph.graph.topology import Topology
 from clgraph.model.stages.sizes import fits, passed_on
 from clgraph.model.stages.split import split
+from clgraph.ops.non_max_suppression import NonMaxSuppression
+from clgraph.ops.non_zero import NonZero
 from tests.support.graphs import FLOAT, INT, graph, model
 from tests.support.oracle import expected
 
@@ -60,3 +64,43 @@ def test_sizes_that_vary_alike_have_one_name() -> None:
     assert not fits({"rows": rows}, {"rows": turned})
     assert not fits({"rows": rows}, {"rows": np.zeros(WIDE)})
     assert not fits({"a": rows, "b": rows}, {"a": np.zeros((4, WIDE)), "b": np.zeros((5, WIDE))})
+
+
+def picked():
+    """Return a model that finds what is above a threshold in a matrix, and halves the numbers there."""
+    nodes = [
+        helper.make_node("Greater", ["x", "least"], ["above"]),
+        helper.make_node("NonZero", ["above"], ["places"]),
+        helper.make_node("Transpose", ["places"], ["rows"], perm=[1, 0]),
+        helper.make_node("GatherND", ["x", "rows"], ["found"]),
+        helper.make_node("Mul", ["found", "half"], ["y"]),
+    ]
+    given = {"least": np.float32(0.5), "half": np.float32(0.5)}
+    return model(graph(nodes, [("x", FLOAT, [30, 4])], [("y", FLOAT, [None])], **given))
+
+
+@pytest.mark.opencl
+def test_a_stage_behind_the_places_in_a_matrix_is_bound(device, monkeypatch) -> None:
+    monkeypatch.setattr("clgraph.model.stages.host_piece.HOST_OPERATIONS", 0.0)
+    made = clgraph.compile(picked(), device=device)
+    for scale in (0.6, 1.0, 2.0, 0.4):
+        x = RNG.uniform(0, scale, (30, 4)).astype(np.float32)
+        np.testing.assert_array_equal(made.run({"x": x})["y"], x[x > 0.5] / 2)
+        if scale > 0.5:
+            note = made.explain().notes["stage 2: family"]
+            assert note.startswith("bound in"), note
+
+
+def test_ranks_tell_a_part_of_the_shapes_that_elements_decide() -> None:
+    t = Topology()
+    x, boxes = t.input("x", (4, "n", 3)), t.input("boxes", None)
+    t.output("y", t.add("places", NonZero(), x))
+    t.output("z", t.add("of_any", NonZero(), boxes))
+    t.output("w", t.add("kept", NonMaxSuppression(), boxes))
+    known = passed_on(split(t))
+    assert {s.name: (s.dtype, s.shape) for s in known.values()} == {
+        "places": (DType.I64, (3, "places.1")),
+        "kept": (DType.I64, ("kept.0", 3)),
+    }
+    assert fits({"places": known["places"]}, {"places": np.zeros((3, 7))})
+    assert NonZero().outline([0]) == (DType.I64, (1, None))

@@ -1,0 +1,72 @@
+"""Small pieces whose shapes come again: a program for them pays once the host has spent as much as compiling takes.
+
+All times are estimates, of sizes and layers alone: the same calls in the same order are computed in the same way, with
+the same bits, however busy the machine is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from clgraph.errors import ClgraphError
+from clgraph.graph.refusals import one_line
+from clgraph.model.stages.compiled_piece import CompiledPiece
+from clgraph.model.stages.host_plan import HostPlan
+
+RUN_SECONDS = 1e-5
+"""What a run of a program takes beside its nodes, behind one of the same shapes."""
+
+SWITCH_SECONDS = 1.5e-5
+"""What it takes more behind one of other shapes, or where elements decide sizes."""
+
+COMPILING_SECONDS = 5e-3, 1e-3
+"""Compiling for new shapes, and for each layer: half of what it takes, as the model cache has it the next time."""
+
+BINDING_SECONDS = 2e-3, 1e-4
+"""The same for further members of a family."""
+
+_log = logging.getLogger(__name__)
+
+
+class Repeats:
+    """Decides about the runs of one piece that the host can compute: it goes on, or the device takes over."""
+
+    def __init__(self, compiled: CompiledPiece) -> None:
+        """Take the piece as it is compiled."""
+        self._compiled = compiled
+        self._last: HostPlan | None = None
+        self._saved, self._tried = 0.0, False
+
+    def on_device(self, plan: HostPlan, feeds: Mapping[str, Any]) -> bool:
+        """Count a run of *plan* on *feeds*; return whether a program, which is there then, is to compute it."""
+        again = plan is self._last and not plan.decided
+        if plan.on_device and not again and not self._compiled.holds(feeds):
+            plan.saved, plan.on_device = 0.0, None
+        if plan.on_device is None:
+            saved = plan.seconds - RUN_SECONDS - (0.0 if again else SWITCH_SECONDS)
+            if saved > 0.0:
+                plan.saved += saved
+                self._saved += saved
+                if self._pays(plan):
+                    plan.on_device = self._compile(plan, feeds)
+        self._last = plan
+        return bool(plan.on_device)
+
+    def _pays(self, plan: HostPlan) -> bool:
+        """Whether the shapes of *plan* have come often enough for a member; the first is paid for by all together."""
+        compiling, binding = (once + each * plan.layers for once, each in (COMPILING_SECONDS, BINDING_SECONDS))
+        if not self._tried:
+            return plan.saved > binding and self._saved > compiling
+        return plan.saved > (binding if self._compiled.binds else compiling)
+
+    def _compile(self, plan: HostPlan, feeds: Mapping[str, Any]) -> bool:
+        """Compile for *feeds*; return whether the program is faster than *plan*."""
+        self._tried = True
+        try:
+            return self._compiled.prepare(feeds) + RUN_SECONDS < plan.seconds
+        except ClgraphError as error:
+            label = self._compiled.label
+            _log.warning("%s: the host goes on computing it, because it cannot be compiled: %s", label, one_line(error))
+            return False
