@@ -145,7 +145,7 @@ class Loader:
 
         device, dry = next(iter(self.devices.values())), not self._engines
         given = {} if dry else placement_of(self._options)
-        preferences = Preferences(given.get("placement", ()), given.get("fallback", ()))
+        preferences = Preferences(given.get("placement", ()), given.get("fallback", ()), self._options.deterministic)
         model = StagedModel(
             topology,
             device,

@@ -78,7 +78,7 @@ def staged_model(topology: Topology, compiler: Compiler, make_stage: MakeStage |
             "a model that runs in stages is not shared out by budgets of memory, as each stage is compiled when data "
             "has told its sizes: place its parts by patterns (--placement), and give them a memory limit"
         )
-    preferences = Preferences(compiler.context.placement, compiler.context.fallback)
+    preferences = Preferences(compiler.context.placement, compiler.context.fallback, compiler.options.deterministic)
     model = StagedModel(
         topology,
         compiler.context.default,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,8 @@ def recipe_of(
     if options.optimized_model_filepath:
         _write(given, options)
     threads = options.intra_op_num_threads if options.intra_op_num_threads > 0 else None
+    if options.use_deterministic_compute:
+        provided = replace(provided, config={"deterministic": "1", **provided.config})
     return Recipe(given, provided, threads, fed, options.by_name, options.by_denotation)
 
 

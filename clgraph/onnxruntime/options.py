@@ -73,7 +73,13 @@ class SessionOptions(Typed):
         "use_deterministic_compute": False,
         "use_per_session_threads": True,
     }
-    _USED = ("enable_profiling", "intra_op_num_threads", "optimized_model_filepath", "profile_file_prefix")
+    _USED = (
+        "enable_profiling",
+        "intra_op_num_threads",
+        "optimized_model_filepath",
+        "profile_file_prefix",
+        "use_deterministic_compute",
+    )
     _LOGGING = ("log_severity_level", "log_verbosity_level", "logid")
 
     def __init__(self) -> None:

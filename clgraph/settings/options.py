@@ -125,6 +125,13 @@ class Settings:
     strict: bool = field(
         default=False, metadata=_about(boolean, "Refuse models with nodes that would run on the host.")
     )
+    deterministic: bool = field(
+        default=False,
+        metadata=_about(
+            boolean,
+            "Give the same input the same bits in every run: small stages stay on the host however often they run.",
+        ),
+    )
     deny_kernels: frozenset[str] = field(
         default=frozenset(), metadata=_about(names, "Implementations not to use, comma-separated.")
     )

@@ -10,6 +10,8 @@ import pytest
 
 import clgraph.onnxruntime as ours
 from clgraph.onnxruntime import notes, statuses
+from clgraph.onnxruntime.loading import recipe_of
+from clgraph.onnxruntime.providers import provided
 from tests.support.ort_models import identity
 
 
@@ -25,6 +27,14 @@ def test_attributes_and_defaults_are_onnxruntimes() -> None:
         theirs, own = (plain(getattr(module, name)()) for module in (onnxruntime, ours))
         assert {n: own[n] for n in theirs} == theirs
         assert all(isinstance(getattr(getattr(ours, name), n), property) for n in getattr(ours, name).defaults)
+
+
+def test_deterministic_computing_is_the_models() -> None:
+    options = ours.SessionOptions()
+    options.use_deterministic_compute = True
+    for given, wanted in ((options, {"deterministic": "1"}), (ours.SessionOptions(), {})):
+        recipe = recipe_of(identity(), given, provided([]))
+        assert {k: v for k, v in recipe.provided.config.items() if k == "deterministic"} == wanted
 
 
 def test_misspelt_options_and_other_types_are_errors() -> None:

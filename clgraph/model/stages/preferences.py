@@ -15,10 +15,17 @@ HOST = "host"
 
 @frozen
 class Preferences:
-    """The (pattern, placement) pairs of ``placement``, and ``placement_fallback``, with devices by their placements."""
+    """Where stages are to run.
+
+    Attributes:
+        patterns, fallback: The (pattern, placement) pairs of ``placement``, and ``placement_fallback``, with devices by
+            their placements.
+        deterministic: What small stages run on does not depend on the runs before.
+    """
 
     patterns: tuple[tuple[str, str], ...] = ()
     fallback: tuple[str, ...] = ()
+    deterministic: bool = False
 
     def name_device(self, piece: Piece) -> bool:
         """Whether a layer of *piece* is to run on another device than the host, so that it must be compiled."""

@@ -59,7 +59,8 @@ class PieceRunner:
         self._bodies: dict[int, StageRunner] = {}
         self._most = float("inf")
         self.host, self.compiled = HostPiece(piece), CompiledPiece(piece, make, sizes, tensors=tensors)
-        self._heavy, self._repeats = self.host.is_heavy, Repeats(self.compiled)
+        self._heavy = self.host.is_heavy
+        self._repeats = None if tensors or preferences.deterministic else Repeats(self.compiled)
         self.on_host = False
         if strict and not piece.compilable:
             refused = [x for x in piece.topology.layers if not isinstance(x.primitive, ControlFlow)]
@@ -109,7 +110,7 @@ class PieceRunner:
             if taken_over and (results := self.compiled.run_again(feeds)) is not None:
                 self.on_host = False
                 return results
-            if plan is None or self._tensors or not self._repeats.on_device(plan, feeds):
+            if plan is None or self._repeats is None or not self._repeats.on_device(plan, feeds):
                 try:
                     return self._on_host(arrays, plan, watch, cancellation)
                 except TooMuch:

@@ -93,6 +93,17 @@ def test_the_same_calls_give_the_same_bits_and_clones_count_with_the_model(devic
     assert behind(clone).startswith("compiled")
 
 
+def test_deterministic_stages_stay_where_they_are(device, monkeypatch) -> None:
+    monkeypatch.setattr(repeats, "COMPILING_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(repeats, "BINDING_SECONDS", (0.0, 0.0))
+    model = clgraph.compile(waves(), device=device, config={"deterministic": True})
+    first = same(model, X)
+    for _ in range(10):
+        np.testing.assert_array_equal(same(model, X), first)
+    assert behind(model).startswith("on the host")
+    assert runs_until_compiled(clgraph.compile(waves(), device=device), X) < 10
+
+
 def test_stages_that_programs_would_not_compute_sooner_stay_on_the_host(device, monkeypatch) -> None:
     """A run behind one of other shapes takes longer than 6 steps on a few numbers."""
     model = clgraph.compile(waves(6), device=device)
