@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Mapping
 from io import BufferedReader
 from pathlib import Path
@@ -103,7 +104,10 @@ class _File:
         return cache.learn(self.path, self.stamp)
 
     def reader(self, content: str, outputs: tuple[str, ...] | None, shapes: OpenShapes, images: Images) -> Read:
-        return functools.partial(_read_again, self, content, outputs, shapes, images, self.path.open("rb"))
+        file = self.path.open("rb")
+        read = functools.partial(_read_again, self, content, outputs, shapes, images, file)
+        weakref.finalize(read, file.close)
+        return read
 
     def holds(self, file: MappedFile) -> bool:
         return file.path == self.path

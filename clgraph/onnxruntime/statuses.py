@@ -172,7 +172,7 @@ def statuses(*, loading: bool = False) -> Iterator[None]:
     except RunCancelledError as error:
         raise Fail(f"Exiting due to terminate flag being set to true: {error}") from error
     except ClgraphError as error:
-        raise _status(error, loading=loading)(str(error)) from error
+        raise _status(error, loading=loading)(_text(error)) from error
 
 
 @contextmanager
@@ -201,6 +201,14 @@ def _status(error: ClgraphError, *, loading: bool) -> type[StatusError]:
         case ModelError() if loading:
             return Fail
     return RuntimeException
+
+
+def _text(error: ClgraphError) -> str:
+    """Return what went wrong; that a model file is not there in ONNX Runtime's words, which programs look for."""
+    if isinstance(error, FileError) and isinstance(error.__cause__, FileNotFoundError):
+        path = error.__cause__.filename
+        return f"Load model from {path} failed:Load model {path} failed. File doesn't exist"
+    return str(error)
 
 
 def status_of_file(error: FileError) -> type[StatusError]:

@@ -142,12 +142,13 @@ class OrtValue:
         if isinstance(self.value, SparseTensor):
             return self.value.data_type()
         if isinstance(self.value, list | tuple):
-            inner = type_of(np.asarray(self.value[0]).dtype) if self.value else "tensor(float)"
-            return f"seq({inner})"
+            return f"seq({type_of(_dtype_within(self.value))})"
         return type_of(self._array.dtype)
 
     def element_type(self) -> int:
-        """Return ONNX's number of the element type."""
+        """Return ONNX's number of the element type, of a sequence that of its tensors."""
+        if isinstance(self.value, list | tuple):
+            return element_type(_dtype_within(self.value))
         held = self.value.values() if isinstance(self.value, SparseTensor) else self._array
         return element_type(held.dtype)
 
@@ -245,3 +246,8 @@ def array_at(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> np.nda
     count = math.prod(sizes) * dtype.itemsize
     memory: Any = (ctypes.c_byte * count).from_address(int(address)) if count else bytearray()
     return np.frombuffer(memory, dtype).reshape(sizes)
+
+
+def _dtype_within(sequence: Sequence[Any]) -> np.dtype[Any]:
+    """Return the type of the first tensor; an empty sequence counts as one of ``float32``."""
+    return np.asarray(sequence[0]).dtype if sequence else np.dtype(np.float32)

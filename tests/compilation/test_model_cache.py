@@ -1,7 +1,9 @@
 """Compiling the same file again takes the model out of the cache, and nothing else does."""
 
+import gc
 import os
 import time
+import warnings
 
 import numpy as np
 import onnx
@@ -112,6 +114,16 @@ def test_another_shape_of_a_model_out_of_the_cache_is_compiled(compiled, file, w
     model = model.reshape({"x": (7, 64)})
     x = RNG.standard_normal((7, 64)).astype(np.float32)
     assert_is_product(model(x), x, weight)
+
+
+@pytest.mark.opencl
+def test_a_model_out_of_the_cache_that_is_dropped_leaves_no_file_open(compiled, file):
+    compiled(file)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", ResourceWarning)
+        compiled(file)
+        gc.collect()
+    assert not [str(warning.message) for warning in warned]
 
 
 @pytest.mark.opencl

@@ -377,3 +377,12 @@ def test_the_cpu_provider_runs_on_an_opencl_cpu_and_writes_a_trace(tmp_path: Pat
     del left
     gc.collect()
     assert len(list(tmp_path.glob("left*.json"))) == 1
+
+
+def test_a_model_that_is_not_there_is_told_in_the_words_that_programs_look_for(tmp_path: Path) -> None:
+    told = []
+    for runtime in (onnxruntime, ours):
+        with pytest.raises(Exception, match="NO_SUCHFILE") as caught:
+            runtime.InferenceSession(str(tmp_path / "gone.onnx"), providers=CPU)
+        told.append(str(caught.value))
+    assert told[0] == told[1]
