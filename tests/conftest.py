@@ -163,7 +163,11 @@ def rng() -> np.random.Generator:
 OPENING = {"engine", "gpu_engine", "device", "nvidia_engine", "matrix_engine", "several_units"}
 """Fixtures that open a device."""
 
-OPTIMISED = ("tests/runtime", "tests/ops/test_extreme_numbers.py")
+OPTIMISED = (
+    "tests/runtime",
+    "tests/ops/test_extreme_numbers.py",
+    "tests/models/test_onnx_suite.py::test_light_networks",
+)
 """Where engines are looked at, and where models run over millions of numbers, which takes longer than to compile."""
 
 TOGETHER = ("tests/network", "tests/implementations", "tests/ops", "tests/faults")
