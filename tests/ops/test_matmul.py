@@ -10,7 +10,6 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from tests.support.check_op import check_op, magnitude
-from tests.support.combinations import each_value
 from tests.support.onnx_case import agree
 
 SHAPES = [
@@ -76,7 +75,8 @@ def test_transposed_inputs_bias_and_fused_operations(transposed, engine):
 
 
 @pytest.mark.opencl
-@each_value(constant=[(), (1,)], rows=[1, 7])
+@pytest.mark.parametrize("constant", [(), (1,)])
+@pytest.mark.parametrize("rows", [1, 7])
 def test_long_sums_are_sums_of_shorter_ones(rows, constant, engine):
     # Added to a 1 one by one, all the others would be lost: an error of half of k units, more than 1024 + k / 1024.
     k = 2_500
