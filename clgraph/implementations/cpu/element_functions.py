@@ -38,7 +38,9 @@ _TESTS = frozenset({*(FUNCTIONS[name] for name in COMPARISONS), *BITS.values()})
 POST = 64
 """From here on the codes of post-operations, of floats and doubles."""
 DOUBLE_FUNCTIONS = {
-    **dict.fromkeys(("linear", "relu", "clip", "leaky_relu", "square", "floor", "ceil", "round", "sign"), 0.0),
+    **dict.fromkeys(
+        ("linear", "relu", "clip", "leaky_relu", "thresholded_relu", "square", "floor", "ceil", "round", "sign"), 0.0
+    ),
     **dict.fromkeys(("hard_sigmoid", "hard_swish", "reciprocal", "softsign", "sqrt"), 8.0),
     "exp": 24.0,
     "log": 32.0,
