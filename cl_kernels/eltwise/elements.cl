@@ -8,8 +8,8 @@
 //                            inputs that the function has not are CLGRAPH_NULL
 // a_n, a_c, a_y, a_x, ...    elements from one image, plane, row, element to the next
 // a_type, b_type, out_type   element types (element_types.clh);  a_size, b_size, out_size: bytes of an element
-// domain                     what is computed with: 0 float, 2 int, 4 bytes, 5 bits of halves, 6 16-bit integers, 7 bytes with scales; where NUMBERS is 1: 1 double,
-//                            3 long
+// domain                     what is computed with: 0 float, 2 int, 4 bytes, 5 bits of halves, 6 16-bit integers (of bytes, too, that become them, or the other way round), 7 bytes with scales; where NUMBERS is 1: 0 the arc cosine of
+//                            floats, 1 double, 3 long
 // direct                     1: the result is of that type, or a comparison's
 // operation                  FUNCTION_...; from FUNCTION_ANGLE on the function of double_angles.clh, from FUNCTION_POST on the post-operation of that code, of floats or doubles
 // first, second              its parameters, or the bounds of a clip or a quantization: the bits of numbers that are computed with; a mask, and
@@ -17,7 +17,7 @@
 // planes, rows, width        of the result;  run: elements of a piece;  row_pieces: pieces of a row;  pieces, ticket_pieces: in all, of a ticket
 //
 // Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
-// once by the conversion; functions of doubles as in double_runs.clh, double_angles.clh and double_power.clh. A shift by all bits, more, or a negative number of them
+// once by the conversion; arc cosines as in float_angles.clh, functions of doubles as in double_runs.clh, double_angles.clh and double_power.clh. A shift by all bits, more, or a negative number of them
 // leaves 0, to the right of what is negative -1. The list follows where the result is float; n is the image, c the plane, y the row, x the 16-float vector.
 //
 // NUMBERS (0): of the domains, those that few networks need, as tile function number_elements.
@@ -26,6 +26,8 @@
 #include "double_runs.clh"
 #include "double_power.clh"
 #include "double_angles.clh"
+#include "float_angles.clh"
+#include "float_steps.clh"
 #include "quantized_pairs.clh"
 
 #ifndef NUMBERS
@@ -243,17 +245,6 @@ NOINLINE static void post_floats(const int code, const float first, const float 
   if (rest) post_row_from(step, 1, 0, a + whole * 16, y + whole * 16, 0, 0, 0, 0, 1, rest, 0);
 }
 
-// min(max(nearest(a / b) + zero, low), high), halves to even; low for NaN.
-NOINLINE static void quantize_floats(__global const float* restrict a, __global const float* restrict b,
-                                     __global const float* restrict zeros, const float low, const float high,
-                                     __global float* restrict y, const int n) {
-  for (int i = 0; i < n; i++) {
-    const float least = low - zeros[i], most = high - zeros[i], v = a[i] / b[i];
-    const float up = v > least ? v : least, within = up < most ? up : most;
-    y[i] = (within + POST_MAGIC) - POST_MAGIC + zeros[i];
-  }
-}
-
 // Where a piece of an input begins: at its elements, or at copies of them side by side in `room`.
 static __global const char* run_of(__global const elements_desc* d, __global char** banks, const long p, const long at,
                                    const long pitch, const int size, __global char* room, const int n) {
@@ -271,20 +262,32 @@ static __global const float* zeros_of(__global const elements_desc* d, __global 
   return room;
 }
 
+// n bytes as 16-bit integers, or the other way round, which are the lower halves of these.
+NOINLINE static void resize_narrow(const int type, __global const char* restrict a, __global char* restrict out, const int n) {
+#define EACH(T, U) \
+  for (int i = 0; i < n; i++) ((__global U*)out)[i] = (U)((__global const T*)a)[i];
+  if (type == TYPE_I8) EACH(char, ushort)
+  else if (type == TYPE_U8 || type == TYPE_BOOL) EACH(uchar, ushort)
+  else EACH(ushort, uchar)
+#undef EACH
+}
+
 static void elements(__global const elements_desc* d, __global char** banks, __global char* scratch, const int ticket,
                      __global const post_step* post, const int posts) {
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces), function = d->operation;
   const int c_size = function == FUNCTION_QUANTIZE ? d->out_size : 1;
-  __global char* rooms[6];
-  for (int i = 0; i < 6; i++) rooms[i] = scratch + i * RUN * 8;
+  const int by_one = function == FUNCTION_QUANTIZE && d->b_x == 0 && d->c_x == 0;
+  __global char* rooms[7];
+  for (int i = 0; i < 7; i++) rooms[i] = scratch + i * RUN * 8;
   for (int p = ticket * d->ticket_pieces; p < last; p++) {
     const int row = p / d->row_pieces, x0 = (p - row * d->row_pieces) * d->run, n = min(d->run, d->width - x0);
     const int of_all = row / d->rows, image = of_all / d->planes, plane = of_all - image * d->planes;
     const long y0 = row - of_all * d->rows;
+    const int others = by_one ? 1 : n;
 #define PLACE(t) (image * d->t##_n + plane * d->t##_c + y0 * d->t##_y + (long)x0 * d->t##_x)
     __global const char* a = run_of(d, banks, d->a, PLACE(a), d->a_x, d->a_size, rooms[0], n);
-    __global const char* b = run_of(d, banks, d->b, PLACE(b), d->b_x, d->b_size, rooms[1], n);
-    __global const uchar* c = (__global const uchar*)run_of(d, banks, d->c, PLACE(c), d->c_x, c_size, rooms[2], n);
+    __global const char* b = run_of(d, banks, d->b, PLACE(b), d->b_x, d->b_size, rooms[1], others);
+    __global const uchar* c = (__global const uchar*)run_of(d, banks, d->c, PLACE(c), d->c_x, c_size, rooms[2], others);
     __global char* out = AT(char, banks, d->out) + (image * d->out_n + plane * d->out_c + y0 * d->out_y + x0) * d->out_size;
     // What is of the result's type is written where it belongs; comparisons are, too.
     __global char* y = d->direct ? out : rooms[5];
@@ -304,10 +307,16 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
     switch (d->domain) {
 #if !NUMBERS
     case 0:
+      if (by_one) {
+        quantize_by_one(as_floats(d->a_type, a, (__global float*)rooms[3], n), *as_floats(d->b_type, b, (__global float*)rooms[4], 1),
+                        *zeros_of(d, (__global const char*)c, (__global float*)rooms[6], 1), as_float((int)d->first),
+                        as_float((int)d->second), out, d->out_size, n);
+        break;
+      }
       COMPUTE(float, as_floats, floats_as,
               if (function == FUNCTION_QUANTIZE)
                 quantize_floats(first, SECOND(float, as_floats),
-                                zeros_of(d, (__global const char*)c, (__global float*)y + RUN, n),
+                                zeros_of(d, (__global const char*)c, (__global float*)rooms[6], n),
                                 as_float((int)d->first), as_float((int)d->second), (__global float*)y, n);
               else if (function < FUNCTION_POST) of_floats(function, first, SECOND(float, as_floats), (__global float*)y, n);
               else post_floats(function - FUNCTION_POST, as_float((int)d->first), as_float((int)d->second), first, (__global float*)y, n,
@@ -323,6 +332,10 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
       of_halves(function, (ushort)d->first, (ushort)d->second, (__global const ushort*)a, (__global uchar*)out, n);
       break;
     case 6:
+      if (function == FUNCTION_SAME && d->a_size != d->out_size) {
+        resize_narrow(d->a_type, a, out, n);
+        break;
+      }
       of_shorts(function, (ushort)d->first, (ushort)d->second, (__global const ushort*)a, (__global const ushort*)b, c,
                 (__global ushort*)out, n);
       break;
@@ -336,6 +349,7 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
                        255.0f, n);
     }
 #else
+    case 0: COMPUTE(float, as_floats, floats_as, arc_cosines(first, (__global float*)y, n))
     case 3:
       COMPUTE(long, as_longs, longs_as,
               __global const long* second = SECOND(long, as_longs);

@@ -15,8 +15,8 @@
 // whose mean is not large against their deviation. The list follows; image, part, row and 16-float vector of a part are n, c,
 // y and x.
 //
-// HALVES (0): inp, out, scale and bias are halves, as tile function normalize_halves. Scratch holds a row and, behind it, scale
-// and bias of a part as floats. The result is rounded once more; there is no list.
+// HALVES (0): inp, out, scale and bias are halves, as tile function normalize_halves. Scratch holds
+// `held` rows and, behind them, scale and bias of a part as floats. The result is rounded once more; there is no list.
 #include "rows.clh"
 #include "element_types.clh"
 
@@ -27,15 +27,17 @@
 static void normalize_rows(__global const normalize_rows_desc* d, __global char** banks, __global char* scratch,
                            const int ticket, __global const post_step* post, const int posts) {
   const int width = d->width, count = d->parts * width, whole = count / 16, rest = count % 16;
-  const int full = width / 16, last = min((ticket + 1) * d->ticket_rows, d->lines);
+  const int full = width / 16, first = ticket * d->ticket_rows;
+  const int last = min(first + d->ticket_rows, d->lines);
 #if HALVES
   long scale_before = -1, bias_before = -1;
 #endif
-  for (int line = ticket * d->ticket_rows; line < last; line++) {
+  for (int line = first; line < last; line++) {
     const int n = line / d->rows, y = line - n * d->rows;
 #if HALVES
-    __global float *in = (__global float*)scratch, *out = in, *rooms = in + count;
-    halves_to_floats(AT(const ushort, banks, d->inp) + (long)line * count, in, count);
+    const int held = (line - first) % d->held, all = min(d->held, last - line) * count;
+    __global float *in = (__global float*)scratch + held * count, *out = in, *rooms = (__global float*)scratch + d->held * count;
+    if (held == 0) halves_to_floats(AT(const ushort, banks, d->inp) + (long)line * count, in, all);
 #else
     __global const float* in = AT(const float, banks, d->inp) + (long)line * count;
     __global float* out = AT(float, banks, d->out) + (long)line * count;
@@ -81,7 +83,8 @@ static void normalize_rows(__global const normalize_rows_desc* d, __global char*
 #endif
     }
 #if HALVES
-    floats_to_halves((__global const float*)scratch, AT(ushort, banks, d->out) + (long)line * count, count);
+    if (held == d->held - 1 || line == last - 1)
+      floats_to_halves((__global const float*)scratch, AT(ushort, banks, d->out) + (long)(line - held) * count, (held + 1) * count);
 #endif
   }
 }

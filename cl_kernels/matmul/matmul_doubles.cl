@@ -4,7 +4,8 @@
 // columns of b that lie side by side are read where they are by few rows; others are copied to scratch first, [k][16].
 //
 // a, b, bias, c               doubles; without a bias, anything that can be read
-// *_batch                     doubles from one batch element to the next
+// *_batch                     doubles from one batch element to the next;  inner, *_outer: batch elements of an outer one, doubles
+//                             from one outer one to the next
 // a_row, a_step               from one row and column of a to the next;  b_row, b_column: of b;  c_row: of c
 // bias_row, bias_column       of the bias;  biased: 1 where there is one
 // rows, columns, depth        M, N, K
@@ -61,11 +62,14 @@ static void matmul_doubles(__global const matmul_doubles_desc* d, __global char*
   double sums[ROWS * 16];
   for (int p = ticket * d->ticket_pieces; p < end; p++) {
     const int g = p % d->groups, span = p / d->groups % d->spans, n = p / d->groups / d->spans;
+    const long outer = n / d->inner, inner = n % d->inner;
     const int columns = min(16, d->columns - g * 16), first = span * PIECE, last = min(first + PIECE, d->rows);
-    __global const double* a = AT(const double, banks, d->a) + n * d->a_batch;
-    __global const double* b = AT(const double, banks, d->b) + n * d->b_batch + (long)g * 16 * d->b_column;
-    __global const double* bias = AT(const double, banks, d->bias) + n * d->bias_batch + (long)g * 16 * d->bias_column;
-    __global double* c = AT(double, banks, d->c) + n * d->c_batch + g * 16;
+    __global const double* a = AT(const double, banks, d->a) + outer * d->a_outer + inner * d->a_batch;
+    __global const double* b =
+        AT(const double, banks, d->b) + outer * d->b_outer + inner * d->b_batch + (long)g * 16 * d->b_column;
+    __global const double* bias =
+        AT(const double, banks, d->bias) + outer * d->bias_outer + inner * d->bias_batch + (long)g * 16 * d->bias_column;
+    __global double* c = AT(double, banks, d->c) + outer * d->c_outer + inner * d->c_batch + g * 16;
     int b_row = d->b_row;
     if (columns < 16 || d->b_column != 1 || last - first > 2 * ROWS) {
       gather_columns(b, d->b_row, d->b_column, depth, columns, (__global double*)scratch);

@@ -194,7 +194,8 @@ static __global const char* side_by_side(__global const char* at, const long pit
 }
 
 // reduce_T: results of a unit, made in the third room of the scratch, where they are left as numbers of type T.
-#define WALK(T, as) \
+// Extrema of neighbours of type OWN need no conversion, and have no sums whose roundings would add up: they are one run.
+#define WALK(T, as, OWN) \
   NOINLINE static __global T* reduce_##T(__global const reduce_elements_desc* d, __global const char* x, \
                                          const reduce_unit u, const int function, __global char* scratch) { \
     __global T* room = (__global T*)scratch; \
@@ -202,9 +203,10 @@ static __global const char* side_by_side(__global const char* at, const long pit
     __global T* all = (__global T*)(scratch + 2 * RUN * 8); \
     if (d->inner == 1) { \
       T sum = begin_##T(function); \
+      const int whole = d->in_type == OWN && (function == REDUCE_MAX || function == REDUCE_MIN), most = whole ? d->along : RUN; \
       for (int a = 0; a < d->across; a++) \
-        for (int k = 0; k < d->along; k += RUN) { \
-          const int run = min(RUN, d->along - k); \
+        for (int k = 0; k < d->along; k += most) { \
+          const int run = min(most, d->along - k); \
           __global const char* at = x + (u.from + a * d->in_across + k) * d->in_size; \
           sum = joined_##T(function, sum, reduced_##T(function, as(d->in_type, at, room, run), run)); \
         } \
@@ -229,13 +231,13 @@ static __global const char* side_by_side(__global const char* at, const long pit
   }
 #define AS_THEY_ARE(type, at, room, n) ((__global const uchar*)(at))
 #define AS_SIGNED(type, at, room, n) ((__global const char*)(at))
-WALK(float, as_floats)
+WALK(float, as_floats, TYPE_F32)
 #ifdef cl_khr_fp64
-WALK(double, as_doubles)
+WALK(double, as_doubles, TYPE_F64)
 #endif
-WALK(long, as_longs)
-WALK(uchar, AS_THEY_ARE)
-WALK(char, AS_SIGNED)
+WALK(long, as_longs, TYPE_I64)
+WALK(uchar, AS_THEY_ARE, d->in_type)
+WALK(char, AS_SIGNED, d->in_type)
 
 // The sums of the low halves wait behind the scratch of a walk.
 static __global long* mean_long(__global const reduce_elements_desc* d, __global const char* x, const reduce_unit u,

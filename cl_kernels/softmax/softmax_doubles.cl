@@ -1,5 +1,5 @@
 // Softmax of a dense plain tensor of doubles [images][count][inner] along count, or its logarithm. Lines, where inner is 1, run by
-// run; else COLUMNS neighbours side by side, each with its own maximum and sum. A ticket is a run of lines, or of such columns.
+// run, or of fewer than FEW elements as many as a run has; else COLUMNS neighbours side by side, each with its own maximum and sum. A ticket is a run of lines, or of such columns.
 //
 // inp, out               doubles
 // count, inner           sizes;  inner_runs: runs of COLUMNS of inner
@@ -15,6 +15,7 @@
 
 #ifdef cl_khr_fp64
 #define COLUMNS 128
+#define FEW 16
 
 #define EACH(e) \
   for (int i = 0; i < n; i++) e;
@@ -69,6 +70,27 @@ static void softmax_line(__global const double* x, __global double* y, __global 
   else scale_doubles(y, 1.0 / sum, count);
 }
 
+// Lines of few elements, at most RUN together: the exponentials of all in one run.
+static void softmax_few(__global const double* x, __global double* y, __global double* room, const int count, const int lines,
+                        const int logarithm) {
+  const int n = lines * count;
+  __global double *made = room + RUN, *sum = room + 2 * RUN;
+  for (int l = 0; l < lines; l++) {
+    double top = -INFINITY;
+    for (int i = l * count; i < (l + 1) * count; i++) top = x[i] > top ? x[i] : top;
+    for (int i = l * count; i < (l + 1) * count; i++) room[i] = x[i] - top;
+  }
+  exponentials(room, 0.0, made, n);
+  for (int l = 0; l < lines; l++) {
+    double all = 0.0;
+    for (int i = l * count; i < (l + 1) * count; i++) all += made[i];
+    sum[l] = all;
+  }
+  for (int l = 0; l < lines; l++) sum[l] = logarithm ? double_log(sum[l]) : 1.0 / sum[l];
+  for (int l = 0; l < lines; l++)
+    for (int i = l * count; i < (l + 1) * count; i++) y[i] = logarithm ? room[i] - sum[l] : made[i] * sum[l];
+}
+
 NOINLINE static void raise_tops(__global const double* restrict x, __global double* restrict top, const int n) {
   EACH(top[i] = x[i] > top[i] ? x[i] : top[i])
 }
@@ -110,6 +132,14 @@ static void softmax_doubles(__global const softmax_doubles_desc* d, __global cha
                             const int ticket, __global const post_step* post, const int posts) {
 #ifdef cl_khr_fp64
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces), count = d->count, inner = d->inner;
+  if (inner == 1 && count < FEW) {
+    for (int p = ticket * d->ticket_pieces, lines; p < last; p += lines) {
+      lines = min(RUN / count, last - p);
+      softmax_few(AT(const double, banks, d->inp) + (long)p * count, AT(double, banks, d->out) + (long)p * count,
+                  (__global double*)scratch, count, lines, d->logarithm);
+    }
+    return;
+  }
   for (int p = ticket * d->ticket_pieces; p < last; p++) {
     const int image = p / d->inner_runs, x0 = (p - image * d->inner_runs) * COLUMNS;
     const long at = (long)image * count * inner + x0;
@@ -121,3 +151,4 @@ static void softmax_doubles(__global const softmax_doubles_desc* d, __global cha
 #endif
 }
 #undef COLUMNS
+#undef FEW

@@ -52,6 +52,7 @@ FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
     "relu": lambda v, a, b: np.maximum(v, 0),
     "clip": lambda v, a, b: np.minimum(np.maximum(v, a), b),
     "leaky_relu": lambda v, a, b: np.where(v < 0, a * v, v),
+    "thresholded_relu": lambda v, a, b: np.where(v > a, v, 0),
     "elu": lambda v, a, b: np.where(v < 0, a * np.expm1(np.minimum(v, 0)), v),
     "celu": lambda v, a, b: np.where(v < 0, a * np.expm1(np.minimum(v, 0) / a), v),
     "sigmoid": lambda v, a, b: _sigmoid(v),
@@ -163,6 +164,11 @@ _register_simple()
 @onnx("LeakyRelu", since=(1, 6, 16))
 def import_leaky_relu(node: OnnxNode) -> Primitive:
     return Activation("leaky_relu", node.attribute("alpha", 0.01))
+
+
+@onnx("ThresholdedRelu", since=(1, 10, 22))
+def import_thresholded_relu(node: OnnxNode) -> Primitive:
+    return Activation("thresholded_relu", node.attribute("alpha", 1.0))
 
 
 @onnx("Elu", since=(1, 6, 22))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 ONNX: Mapping[str, str] = {
     "activation": "Abs Ceil Celu Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Mish Neg Not "
-    "Reciprocal Relu Round Selu Sigmoid Sign Sin Softplus Softsign Sqrt Swish Tanh",
+    "Reciprocal Relu Round Selu Sigmoid Sign Sin Softplus Softsign Sqrt Swish Tanh ThresholdedRelu",
     "affine_grid": "AffineGrid",
     "arg": "ArgMax ArgMin",
     "array_feature_extractor": "ArrayFeatureExtractor",
@@ -107,7 +107,7 @@ ONNX: Mapping[str, str] = {
     "tensor_sequence": "ConcatFromSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert "
     "SequenceLength SplitToSequence",
     "tf_idf_vectorizer": "TfIdfVectorizer",
-    "threshold": "Shrink ThresholdedRelu",
+    "threshold": "Shrink",
     "top_k": "TopK",
     "transpose": "Transpose",
     "tree_ensemble": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",

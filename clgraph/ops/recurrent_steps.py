@@ -36,7 +36,6 @@ ACTIVATIONS: dict[str, tuple[str, float, float]] = {
 
 _ON_THE_HOST: dict[str, Callable[[Any, float, float], Any]] = {
     "scaled_tanh": lambda v, a, b: a * np.tanh(b * v),
-    "thresholded_relu": lambda v, a, b: np.where(v > a, v, 0),
 }
 """Functions that no kernel has."""
 

@@ -1,4 +1,4 @@
-"""Functions that leave out a range of numbers: ONNX's Shrink and ThresholdedRelu."""
+"""A function that leaves out a range of numbers: ONNX's Shrink."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ class Threshold(Composite):
         zero, shift = c.constant(np.zeros((), dtype)), c.constant(np.array(self.shift, np.float64).astype(dtype))
         above = c.add(Eltwise("greater"), x, c.constant(np.array(self.high, np.float64).astype(dtype)))
         y = c.add(Where(), above, c.add(Eltwise("sub"), x, shift), zero)
-        if np.isinf(self.low):
-            return (y,)
         below = c.add(Eltwise("less"), x, c.constant(np.array(self.low, np.float64).astype(dtype)))
         return (c.add(Where(), below, c.add(Eltwise("add"), x, shift), y),)
 
@@ -42,8 +40,3 @@ class Threshold(Composite):
 def import_shrink(node: OnnxNode) -> Primitive:
     limit = node.attribute("lambd", 0.5)
     return Threshold(limit, -limit, node.attribute("bias", 0.0))
-
-
-@onnx("ThresholdedRelu", since=(1, 10, 22))
-def import_thresholded_relu(node: OnnxNode) -> Primitive:
-    return Threshold(node.attribute("alpha", 1.0), float("-inf"))

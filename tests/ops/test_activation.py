@@ -103,6 +103,15 @@ def test_every_function_is_computed_within_its_bound(function, engine):
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)
+def test_a_threshold_is_passed_by_what_is_above_it(dtype, engine):
+    beside = [np.nextafter(dtype.numpy.type(0.5), dtype.numpy.type(end)) for end in (0, 1)]
+    numbers = np.array([0.5, *beside, -0.5, np.inf, -np.inf, np.nan, 0.0])
+    draw = {0: lambda rng, shape: rng.choice(numbers, shape)}
+    check_op(engine, Activation("thresholded_relu", 0.5), (3, 35), dtype=dtype, draw=draw, families=["normal"])
+
+
+@pytest.mark.opencl
 @pytest.mark.parametrize("shape", [(), (1,), (257,), (2, 3, 4, 5, 6), (3, 0, 2)])
 def test_any_rank_is_served(shape, engine):
     check_op(engine, Activation("relu"), shape)

@@ -30,7 +30,7 @@ PIECE = 64
 """Pixels that are staged at once."""
 
 
-@descriptor("bytes_fsv16", library="bytes")
+@descriptor("bytes_fsv16", library="bytes", any_alignment=True)
 class BytesFsv16Desc(ByteEnd, Descriptor):
     """Fields as in ``bytes_fsv16.cl``."""
 

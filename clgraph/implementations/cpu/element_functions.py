@@ -29,7 +29,7 @@ BITS = {
 """Tests of the bits of floats under a mask."""
 POW, POW_SLOW = len(FUNCTIONS) + len(SIGNED) + len(INTEGERS) + len(BITS), 100.0
 """A power of doubles, and what it takes as in ``SLOW``."""
-QUANTIZE, QUANTIZE_SLOW = POW + 1, 4.0
+QUANTIZE, QUANTIZE_SLOW = POW + 1, 1.0
 """Steps of floats as integers, and what they take as in ``SLOW``."""
 QUANTIZED, QUANTIZED_SLOW = {"add": QUANTIZE + 1, "mul": QUANTIZE + 2}, 1.0
 """Sums and products of bytes with scales, in the domain ``PAIRS``, and what they take as in ``SLOW``."""
@@ -38,7 +38,9 @@ _TESTS = frozenset({*(FUNCTIONS[name] for name in COMPARISONS), *BITS.values()})
 POST = 64
 """From here on the codes of post-operations, of floats and doubles."""
 DOUBLE_FUNCTIONS = {
-    **dict.fromkeys(("linear", "relu", "clip", "leaky_relu", "square", "floor", "ceil", "round", "sign"), 0.0),
+    **dict.fromkeys(
+        ("linear", "relu", "clip", "leaky_relu", "thresholded_relu", "square", "floor", "ceil", "round", "sign"), 0.0
+    ),
     **dict.fromkeys(("hard_sigmoid", "hard_swish", "reciprocal", "softsign", "sqrt"), 8.0),
     "exp": 24.0,
     "log": 32.0,
@@ -57,9 +59,9 @@ ANGLES = {
         ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sin", "cos"), start=40
     )
 }
-"""Trigonometric and hyperbolic functions, of doubles."""
-ANGLE_SLOW = 64.0
-"""What they take, as in ``SLOW``."""
+"""Trigonometric and hyperbolic functions, of doubles; the arc cosine of floats, too."""
+ANGLE_SLOW, ARC_SLOW = 64.0, 8.0
+"""What they take, and what the arc cosine of floats takes, as in ``SLOW``."""
 
 SLOW = {"div": 8.0, "mod": 10.0, "fmod": 10.0}
 """What integer divisions take, in the time that a vector of 16 floats takes to copy."""
@@ -97,10 +99,8 @@ class Computation:
 
     @property
     def run(self) -> int:
-        """Elements of a piece: as many as fit in a room; floats of pairs have two, zero points half of one."""
+        """Elements of a piece: as many as fit in a room; floats of pairs have two."""
         if self.domain == PAIRS:
             return 2 * RUN * RUN_BYTES // DType.F32.itemsize
-        if self.function == QUANTIZE:
-            return RUN
         own = OWN.get(self.domain, self.read).itemsize
         return RUN * RUN_BYTES // max(self.read.itemsize, self.write.itemsize, own)

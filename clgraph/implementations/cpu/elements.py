@@ -7,7 +7,7 @@ from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.cost import runs, step_seconds
-from clgraph.implementations.cpu.element_functions import Computation
+from clgraph.implementations.cpu.element_functions import ANGLES, Computation
 from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, LONG, OWN, PAIRS, RUN, RUN_BYTES, TYPES
 from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
@@ -18,8 +18,8 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import FUSABLE, post_codes
 from clgraph.selector.query import Query
 
-ROOMS = 6
-"""Pieces in scratch: three inputs side by side, two converted, one result."""
+ROOMS = 7
+"""Pieces in scratch: three inputs side by side, two converted, one result, zero points."""
 
 PIECE_SECONDS = 40e-9
 """What beginning a piece takes: pointers, a switch or two."""
@@ -74,7 +74,7 @@ class ElementsDesc(Descriptor):
 
 @descriptor("number_elements", library="rare", any_alignment=True, made_of="elements", NUMBERS=1)
 class NumberElementsDesc(ElementsDesc):
-    """The same for what is computed with doubles and 64-bit integers."""
+    """The same for what is computed with doubles and 64-bit integers, and for angles."""
 
 
 class Elements(Implementation[Any]):
@@ -131,7 +131,7 @@ class Elements(Implementation[Any]):
             [*pitches, *[[0, 0, 0, 0]] * (3 - len(pitches))],
         )
         tickets = runs(_pieces(rows, c), _piece_seconds(q, c, rows), q.device)
-        desc = (NumberElementsDesc if c.domain in (DOUBLE, LONG) else ElementsDesc)(
+        desc = (NumberElementsDesc if c.domain in (DOUBLE, LONG) or c.function in ANGLES.values() else ElementsDesc)(
             a=a,
             b=b,
             c=cond,

@@ -6,7 +6,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.memo import remembered
 from clgraph.errors import UnsupportedError
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds, worker_flops
-from clgraph.implementations.cpu.strided_product import StridedProduct, strided_product
+from clgraph.implementations.cpu.strided_product import StridedProduct, nested_product
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements
@@ -30,6 +30,11 @@ class MatMulDoublesDesc(Descriptor):
     b_batch: Long
     bias_batch: Long
     c_batch: Long
+    a_outer: Long
+    b_outer: Long
+    bias_outer: Long
+    c_outer: Long
+    inner: Int
     a_row: Int
     a_step: Int
     b_row: Int
@@ -60,9 +65,9 @@ def _piece_seconds(q: Query[MatMul], p: StridedProduct) -> float:
 
 @remembered
 def _tickets(q: Query[MatMul]) -> TicketRanges:
-    p = strided_product(q)
+    p = nested_product(q)
     groups, spans = _pieces(p)
-    return runs(groups * spans * p.batch.size, _piece_seconds(q, p), q.device)
+    return runs(groups * spans * p.matrices, _piece_seconds(q, p), q.device)
 
 
 @implements(MatMul, name="matmul.doubles", serves=Serves(dtypes=frozenset({DType.F64}), kinds=frozenset({"cpu"})))
@@ -76,21 +81,21 @@ class MatMulDoubles(Implementation[MatMul]):
         if not q.outputs[0].is_dense_plain:
             return f"multiplies into a dense tensor, not into {q.outputs[0]}"
         try:
-            strided_product(q)
+            nested_product(q)
         except UnsupportedError as error:
             return str(error)
         return None
 
     @classmethod
     def cost(cls, q: Query[MatMul]) -> float:
-        p, (groups, spans) = strided_product(q), _pieces(strided_product(q))
-        work = groups * spans * p.batch.size * _piece_seconds(q, p)
+        p, (groups, spans) = nested_product(q), _pieces(nested_product(q))
+        work = groups * spans * p.matrices * _piece_seconds(q, p)
         moved = q.inputs[0].nbytes + q.outputs[0].nbytes
         return step_seconds(q.device, work, moved, _tickets(q).count, weights=q.inputs[1].nbytes)
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
-        p, tickets, biased = strided_product(q), _tickets(q), q.arity > 2
+        p, tickets, biased = nested_product(q), _tickets(q), q.arity > 2
         groups, spans = _pieces(p)
         desc = MatMulDoublesDesc(
             a=Ref("in0", 8 * q.inputs[0].origin),
@@ -101,6 +106,11 @@ class MatMulDoubles(Implementation[MatMul]):
             b_batch=p.batch.pitches[1],
             bias_batch=p.batch.pitches[3] if biased else 0,
             c_batch=p.batch.pitches[2],
+            a_outer=p.outer.pitches[0],
+            b_outer=p.outer.pitches[1],
+            bias_outer=p.outer.pitches[3] if biased else 0,
+            c_outer=p.outer.pitches[2],
+            inner=p.batch.size,
             a_row=p.rows.pitches[0],
             a_step=p.a_step,
             b_row=p.b_row,
@@ -114,7 +124,7 @@ class MatMulDoubles(Implementation[MatMul]):
             depth=p.depth,
             groups=groups,
             spans=spans,
-            pieces=groups * spans * p.batch.size,
+            pieces=groups * spans * p.matrices,
             ticket_pieces=tickets.each,
         )
         return Plan((Tile("matmul_doubles", desc, tickets.count, scratch=max(1, p.depth) * _COLUMNS * 8),))

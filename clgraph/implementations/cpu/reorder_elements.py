@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.element_functions import FUNCTIONS, INTEGERS, Computation
-from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, FLOAT, INT, LONG, signed
+from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, FLOAT, INT, LONG, SHORTS, signed
 from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.ops.reorder import Reorder
 from clgraph.selector.implementation import implements
@@ -24,9 +24,11 @@ class ReorderElements(Elements):
             # A truth value is a byte's, bounded by 1.
             truth = y == DType.BOOL and x != DType.BOOL
             return Computation(INTEGERS["clip"] if truth else FUNCTIONS["same"], BYTES, (0,), x, y, second=int(truth))
-        if (x, y) == (DType.F64, DType.F16) or (x == DType.U64 and y.floating) or (x.floating and y == DType.U64):
+        if {x.itemsize, y.itemsize} == {1, 2} and not (x.floating or y.floating) and y != DType.BOOL:
+            return Computation(FUNCTIONS["same"], SHORTS, (0,), x, y)
+        if (x == DType.U64 and y.floating) or (x.floating and y == DType.U64):
             return f"rounds {x} not to {y} in one step"
-        if (y == DType.F64 and x != DType.F16) or x == DType.F64:
+        if x == DType.F64 or (y == DType.F64 and x != DType.F16):
             domain = DOUBLE
         elif x.floating or y.floating:
             domain = FLOAT

@@ -17,6 +17,8 @@ from clgraph.selector.query import Query
 
 _SLOW = 30.0
 """What 16 elements take, in the time that a vector of 16 floats takes to copy."""
+_FEW = 16
+"""Lines of fewer elements are computed together, ``FEW`` of the kernel."""
 
 
 @descriptor("softmax_doubles", library="rare", any_alignment=True)
@@ -52,6 +54,8 @@ class SoftmaxDoubles(AlongAxis[Softmax]):
 
     @classmethod
     def piece_seconds(cls, q: Query[Softmax], columns: Columns) -> float:
+        if columns.inner == 1 and columns.count < _FEW:
+            return (columns.count / LANES * _SLOW + 2) * q.device.costs.unit("copy.vector")
         side = 1 if columns.inner == 1 else columns.count
         vectors = -(-(columns.count if columns.inner == 1 else min(columns.inner, cls.widest)) // LANES)
         return side * (vectors * _SLOW + 8) * q.device.costs.unit("copy.vector")

@@ -1,10 +1,10 @@
-"""Trigonometric and hyperbolic functions on CPU devices, of floats in double precision."""
+"""Trigonometric and hyperbolic functions on CPU devices, of floats in double precision but for the arc cosine."""
 
 from __future__ import annotations
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.element_functions import ANGLE_SLOW, ANGLES, Computation
-from clgraph.implementations.cpu.element_types import DOUBLE
+from clgraph.implementations.cpu.element_functions import ANGLE_SLOW, ANGLES, ARC_SLOW, Computation
+from clgraph.implementations.cpu.element_types import DOUBLE, FLOAT
 from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.ops.trigonometry import Trigonometric
 from clgraph.selector.implementation import implements
@@ -20,4 +20,6 @@ class TrigonometryElements(Elements):
         dtype, name = q.inputs[0].dtype, q.primitive.function
         if dtype not in (DType.F32, DType.F64):
             return f"computes no {name} of {dtype}"
+        if name == "acos" and dtype == DType.F32:
+            return Computation(ANGLES[name], FLOAT, (0,), dtype, dtype, slow=ARC_SLOW)
         return Computation(ANGLES[name], DOUBLE, (0,), dtype, dtype, slow=ANGLE_SLOW)

@@ -9,7 +9,6 @@ from clgraph.graph.primitive import Primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.split import Split
-from clgraph.ops.threshold import Threshold
 
 _PLAIN = ("relu", "sigmoid", "tanh", "softplus", "softsign", "gelu")
 
@@ -18,7 +17,7 @@ _WITH_PARAMETERS: dict[str, tuple[Callable[..., Primitive], tuple[float, ...]]] 
     "Elu": (lambda alpha: Activation("elu", alpha), (1.0,)),
     "HardSigmoid": (lambda alpha, beta: Activation("hard_sigmoid", alpha, beta), (0.2, 0.5)),
     "HardSwish": (lambda alpha, beta: Activation("hard_swish", alpha, beta), (1 / 6, 0.5)),
-    "ThresholdedRelu": (lambda alpha: Threshold(alpha, float("-inf")), (1.0,)),
+    "ThresholdedRelu": (lambda alpha: Activation("thresholded_relu", alpha), (1.0,)),
     "QuickGelu": (lambda alpha: Activation("swish", alpha), (1.702,)),
     "Clip": (lambda low, high: Activation("clip", low, high), (float("-inf"), float("inf"))),
 }

@@ -1,4 +1,4 @@
-"""Products of doubles: rows and columns behind whole blocks, transposed sides, batches, biases."""
+"""Products of doubles: rows and columns behind whole blocks, transposed sides, batches along two axes, biases."""
 
 import numpy as np
 import pytest
@@ -15,6 +15,8 @@ PROBLEMS = [
     ((101, 130), (130, 40), (101, 1)),
     ((5, 2, 9), (5, 9, 17), (5, 1, 17)),
     ((2, 50, 6), (6, 32), (1,)),
+    ((2, 1, 7, 9), (1, 3, 9, 17), (2, 3, 1, 17)),
+    ((3, 2, 2, 5), (3, 1, 5, 4), ()),
 ]
 
 

@@ -6,8 +6,10 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.activation import ActivationRows
+from clgraph.implementations.cpu.quantize import QuantizeElements
 from clgraph.implementations.cpu.static_quantize import StaticQuantizeRows
 from clgraph.ops.activation import Activation
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.static_quantize import StaticQuantize
 from tests.support.run_tiles import pose, run_tiles
 
@@ -57,6 +59,21 @@ def test_what_lies_at_a_half_is_rounded_as_its_quotient_is(engine):
                 p = StaticQuantize(float(scale), 100, DType.U8)
                 q = pose(engine.info, StaticQuantizeRows, p, [Layout.of(x)], arity=1)
                 np.testing.assert_array_equal(run_tiles(engine, StaticQuantizeRows, q, [x]), p.reference(x)[0])
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.U8, DType.I8, DType.I16, DType.U16], ids=str)
+def test_quotients_by_a_scale_that_is_an_input_are_rounded_so(engine, dtype):
+    rng = np.random.default_rng(7)
+    zero = np.array(dtype.bounds[0] + 100, dtype.numpy)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        for scale, *near in (*((F(s),) for s in SCALES + NEAR_MULTIPLES + FAR), *NEAR_MIDDLES):
+            x = hard_to_round(F(scale), rng)
+            x[0, : len(near)] = near
+            given = [x, np.asarray(scale, F), zero]
+            q = pose(engine.info, QuantizeElements, Quantize(dtype=dtype), [Layout.of(v) for v in given], arity=3)
+            want = Quantize(dtype=dtype).reference(*given)[0]
+            np.testing.assert_array_equal(run_tiles(engine, QuantizeElements, q, given), want, f"{scale!r}")
 
 
 @pytest.mark.opencl
