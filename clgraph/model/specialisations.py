@@ -123,6 +123,16 @@ Specialise = Callable[[Topology, Shapes, Values, Workspace], Specialisation]
 """Compiles a topology for input shapes and the values of some inputs; raises ``UnknownValueError`` for more of them."""
 
 
+class Told(Protocol):
+    """Is told of all the specialisations there are when one more has been made, and may hold them for a while."""
+
+    def __call__(self, made: Mapping[Key, Specialisation], /) -> None:
+        """Take what is *made* now, what was asked for last at the end."""
+
+    def finish(self) -> None:
+        """Do at once what is still to be done with them, and hold none any more."""
+
+
 class Specialisations:
     """The specialisations of one topology, made when they are first asked for; kept within a limit of memory.
 
@@ -153,7 +163,7 @@ class Specialisations:
         self._family: Specialisations | None = None if family is None else family._family or family
         self.latest: Specialisation | None = None
         self._latest_shapes: tuple[Shape, ...] | None = None
-        self.tell: Callable[[Mapping[Key, Specialisation]], None] | None = None
+        self.tell: Told | None = None
         self.lock = threading.RLock()
         other = family or beside
         self._workspace: Workspace = Workspace(None if other is None else other._workspace)
@@ -193,12 +203,15 @@ class Specialisations:
         return self._workspace
 
     def clear(self) -> None:
-        """Drop them all."""
+        """Drop them all, behind what :attr:`tell` has to do with them."""
         with self.lock:
             self._kept.clear()
             self._nbytes = 0
             self.latest = self._family = None
             self._workspace.give_back()
+            told, self.tell = self.tell, None
+        if told is not None:
+            told.finish()
 
     @property
     def kept(self) -> dict[Key, Specialisation]:

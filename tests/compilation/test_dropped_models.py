@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,6 +94,21 @@ def test_a_model_leaves_nothing_to_the_collector(work: Work, staged: bool, devic
         assert left() == set()
     finally:
         gc.enable()
+
+
+def test_what_a_model_has_compiled_is_in_the_cache_once_it_is_closed_and_held_no_longer(
+    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(model_of(staged=False), path)
+    time.sleep(WAIT)
+    monkeypatch.setattr(keeper.Later, "start", lambda later: None)
+    with clgraph.compile(path, device, config={"model_cache": 64}, cache_dir=tmp_path) as model:
+        model.run(ROWS[0])
+        (packed,) = [weakref.ref(v.constant) for v in model.program.constants if v.constant.nbytes >= WEIGHT.nbytes]
+    assert list((tmp_path / "compiled").glob("*.clg"))
+    del model
+    assert packed() is None
 
 
 def model_of(staged: bool) -> onnx.ModelProto:
