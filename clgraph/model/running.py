@@ -263,6 +263,7 @@ class Running(Remembering):
         for queue in self._queues.values():
             queue.close()
         self._specialisations.clear()
+        self._close_state()
         self._quick = None
         for other in self._others.values():
             other.close()

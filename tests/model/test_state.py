@@ -10,7 +10,7 @@ import pytest
 
 import clgraph
 from clgraph.engines import opening
-from clgraph.errors import InputError
+from clgraph.errors import ClosedError, InputError
 from clgraph.model.state import caches as memory
 from clgraph.model.state.biases import widened
 from clgraph.runtime.device import find_device
@@ -192,6 +192,21 @@ def test_what_is_fed_back_is_not_copied(decoder, monkeypatch):
     assert not moved
     assert caches[0].ctypes.data == start
     assert caches[0].shape[2] == len(PROMPT) + 5
+
+
+def test_a_model_that_is_closed_gives_back_the_memory_of_its_sessions(decoder):
+    d = decoder[0]
+    budget = clgraph.MemoryBudget(0)
+    model = clgraph.compile(decoder_model(d), memory_limit=budget)
+    session = model.session()
+    session.run(rest(session, d, [PROMPT]))
+    fed_back(model)(decoder_feeds(d, np.array([PROMPT])))
+    assert budget.taken
+    model.close()
+    assert not budget.taken
+    with pytest.raises(ClosedError, match="closed"):
+        session.run(rest(session, d, [[5]]))
+    session.close()
 
 
 def test_sessions_take_turns_fork_and_are_cut(decoder):

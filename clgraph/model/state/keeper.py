@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from clgraph.errors import InputError
+from clgraph.errors import ClosedError, InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisations import Specialisation, Specialisations
@@ -38,6 +38,7 @@ class Keeper:
         self.why = ""
         self._known: WeakSet[Caches] = WeakSet()
         self._spare: Caches | None = None
+        self._closed = False
 
     @cached_property
     def parts(self) -> Parts | None:
@@ -58,6 +59,18 @@ class Keeper:
     def latest(self) -> Specialisation | None:
         """The program over caches that was used last."""
         return self.programs.latest if "programs" in self.__dict__ else None
+
+    def close(self) -> None:
+        """Give back what programs take, behind the run that is under way; runs are errors from now on."""
+        with self._specialisations.lock:
+            self._closed, self._spare = True, None
+            if "programs" in self.__dict__:
+                self.programs.clear()
+
+    def check_open(self) -> None:
+        """Raise ``ClosedError`` where the model was closed."""
+        if self._closed:
+            raise ClosedError("the model of the session was closed: compile or load it again")
 
     def new_caches(self, batch: int) -> Caches:
         """Return caches for *batch* texts that hold nothing."""

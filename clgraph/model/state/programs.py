@@ -55,6 +55,13 @@ class Programs:
         """All programs there are."""
         return tuple(s for found in self._made.values() for _, s in found)
 
+    def clear(self) -> None:
+        """Drop them all."""
+        self._made.clear()
+        self.latest = None
+        self._biases = {name: BiasMemory() for name in self._biases}
+        self._workspace.give_back()
+
     def run(
         self,
         caches: Caches,
