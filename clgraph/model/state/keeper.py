@@ -22,6 +22,7 @@ from clgraph.model.state.programs import Appended, Programs
 from clgraph.model.state.stacked import parts_of
 from clgraph.model.tensor import Tensor
 from clgraph.network.cancelling import Cancellation
+from clgraph.network.held_memory import HeldMemory
 from clgraph.runtime.memory import Memory
 
 
@@ -39,6 +40,7 @@ class Keeper:
         self._known: WeakSet[Caches] = WeakSet()
         self._spare: Caches | None = None
         self._closed = False
+        self._memory = HeldMemory(specialisations.workspace.account)
 
     @cached_property
     def parts(self) -> Parts | None:
@@ -75,7 +77,7 @@ class Keeper:
     def new_caches(self, batch: int) -> Caches:
         """Return caches for *batch* texts that hold nothing."""
         assert self.parts is not None
-        return Caches(self.parts.caches, batch)
+        return Caches(self.parts.caches, batch, self._memory)
 
     def forget(self, caches: Caches) -> None:
         """Let no program keep the memory of *caches* alive."""
