@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 import clgraph
 from clgraph.engines import opening
-from clgraph.errors import ClosedError, InputError, MemoryLimitError
+from clgraph.errors import InputError
 from clgraph.model.state import caches as memory
 from clgraph.model.state.biases import widened
 from clgraph.runtime.device import find_device
@@ -193,51 +192,6 @@ def test_what_is_fed_back_is_not_copied(decoder, monkeypatch):
     assert not moved
     assert caches[0].ctypes.data == start
     assert caches[0].shape[2] == len(PROMPT) + 5
-
-
-def test_caches_of_sessions_count_in_the_budget_and_what_exceeds_it_is_refused(decoder):
-    d = decoder[0]
-    budget = clgraph.MemoryBudget(1 << 20)
-    with clgraph.compile(decoder_model(d), memory_limit=budget) as model:
-        sessions, sizes = [], []
-
-        def begin():
-            sessions.append(model.session())
-            sessions[-1].run(rest(sessions[-1], d, [PROMPT]))
-            sizes.extend(budget.taken.values())
-
-        begin()
-        each = sessions[0]._caches.nbytes
-        for _ in range((budget - sizes[0]) // each):
-            begin()
-        assert {after - size for size, after in itertools.pairwise(sizes)} == {each}
-        assert sizes[-1] <= budget < sizes[-1] + each
-        with pytest.raises(MemoryLimitError, match=r"caches of 256 places take .* and memory_limit allows 1\.0 MiB"):
-            begin()
-        with pytest.raises(MemoryLimitError, match="caches of 256 places take"):
-            sessions[0].fork()
-        sessions[0].close()
-        sessions[-1].run(rest(sessions[-1], d, [PROMPT]))
-        assert max(budget.taken.values()) == sizes[-1]
-    assert set(budget.taken.values()) == {(len(sessions) - 1) * each}
-    for session in sessions:
-        session.close()
-    assert not budget.taken
-
-
-def test_a_model_that_is_closed_gives_back_the_memory_of_its_sessions(decoder):
-    d = decoder[0]
-    budget = clgraph.MemoryBudget(0)
-    model = clgraph.compile(decoder_model(d), memory_limit=budget)
-    session = model.session()
-    session.run(rest(session, d, [PROMPT]))
-    fed_back(model)(decoder_feeds(d, np.array([PROMPT])))
-    model.close()
-    assert sum(budget.taken.values()) == session._caches.nbytes
-    with pytest.raises(ClosedError, match="closed"):
-        session.run(rest(session, d, [[5]]))
-    session.close()
-    assert not budget.taken
 
 
 def test_sessions_take_turns_fork_and_are_cut(decoder):
