@@ -257,7 +257,8 @@ class Running(Remembering):
     def close(self) -> None:
         """Give back the memory: what waits in the queue is cancelled, what runs is finished, later calls are errors.
 
-        Arrays and tensors that were returned live on. A closed model can be closed again.
+        Arrays and tensors that were returned live on, and so do the caches of sessions until these are closed. What the
+        model cache has not got yet is written first. A closed model can be closed again.
         """
         self._closed = True
         for queue in self._queues.values():
