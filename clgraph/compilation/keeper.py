@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import replace
@@ -56,6 +57,13 @@ class Keeper:
             self._later = later = Later(self._finish, self._seconds)
         later.start()
 
+    def finish(self) -> None:
+        """Have written now what waits for that: it holds the constants of programs."""
+        with self._lock:
+            later = self._later
+        if later is not None:
+            later.finish()
+
     def _finish(self) -> None:
         with self._lock:
             made, self._waiting, self._later = self._waiting, {}, None
@@ -85,7 +93,7 @@ class Later:
     def __init__(self, work: Callable[[], None], seconds: float) -> None:
         """Take *work* for in so many *seconds*."""
         self._work: Callable[[], None] | None = work
-        self._seconds = seconds
+        self._seconds, self._process = seconds, os.getpid()
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -96,7 +104,9 @@ class Later:
         timer.start()
 
     def finish(self) -> None:
-        """Do the work if it is not done, or wait for the thread that is at it."""
+        """Do the work if it is not done, or wait for the thread that is at it; a forked child has no such thread."""
+        if self._process != os.getpid():
+            return
         with self._lock:
             work, self._work = self._work, None
             if work is not None:

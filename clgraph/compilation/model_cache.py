@@ -12,6 +12,7 @@ from dataclasses import field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import ReferenceType, ref
 
 from clgraph.compilation.cache_files import ModelCache, kept_for
 from clgraph.compilation.cache_sources import CacheSource, Images, source_of
@@ -129,7 +130,7 @@ class Cached:
             contents = self._contents(entry, content)
             topology = self._topology(contents, content) if stage is None else stage
             keeper = Keeper(partial(self._write, topology))
-            loader = Loader(contents, self.options, NOTE, partial(self._lose, entry, keeper), compiler)
+            loader = Loader(contents, self.options, NOTE, partial(self._lose, entry, ref(keeper)), compiler)
             if not loader.fits():
                 return None
             fixed = all(s.is_fixed for s in topology.inputs.values())
@@ -149,9 +150,11 @@ class Cached:
         topology.read_by(self.source.reader(content, self.outputs, self.shapes, self.images))
         return topology
 
-    def _lose(self, entry: Path, keeper: Keeper, error: ModelError) -> None:
+    def _lose(self, entry: Path, keeper: ReferenceType[Keeper], error: ModelError) -> None:
+        """Drop a damaged *entry*, and have *keeper* forget it: that keeps alive who calls this."""
         self._drop(entry, error)
-        keeper.forget()
+        if (found := keeper()) is not None:
+            found.forget()
 
     def _drop(self, entry: Path, error: Exception) -> None:
         _log.warning("%s is compiled anew: the model cache: %s", self.source, error)

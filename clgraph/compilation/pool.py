@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
+from weakref import ReferenceType, ref
 
 from clgraph.compilation.entry import compile_model
 from clgraph.compilation.pooled_model import Make, Pooled, PooledModel, PooledReport, Use
@@ -49,7 +50,7 @@ class Pool:
         """
         given = memory_limit if isinstance(memory_limit, MemoryBudget) else MemoryBudget(memory_limit)
         self.budget, self.patience, self._options = given.part(), patience, options
-        self.budget.make_room = self._make_room
+        self.budget.make_room = partial(_make_room, ref(self))
         self.tell: Callable[[str, str], None] = _logged
         self._entries: dict[str, PooledModel] = {}
         self._lock = threading.Lock()
@@ -254,6 +255,12 @@ class Pool:
                 self._closing -= 1
         self.tell(entry.name, "evict")
         return True
+
+
+def _make_room(pool: ReferenceType[Pool], asking: MemoryBudget, device: str) -> bool:
+    """Ask *pool*, which its budget does not keep alive, with its models."""
+    found = pool()
+    return found is not None and found._make_room(asking, device)
 
 
 def _logged(name: str, what: str) -> None:

@@ -39,7 +39,7 @@ class SavedFamilies:
     def __init__(self, contents: Contents, here: Mapping[str, str], refusal: str) -> None:
         """Look at what the file says, *here* being the circumstances; *refusal* says why nothing can be used."""
         self._contents = contents
-        self._open: Callable[[], Families] | None = None
+        self._served: tuple[Mapping[str, DeviceInfo], Settings] | None = None
         self._families: Families | None = None
         self.topology: Topology | None = None
         with well_formed(str(contents.path)):
@@ -51,14 +51,15 @@ class SavedFamilies:
     def serve(self, topology: Topology, devices: Mapping[str, DeviceInfo], options: Settings) -> None:
         """Bind members of the file's *topology* from now on, if they can be."""
         if not self.why:
-            self.topology, self._open = topology, partial(self._read, topology, devices, options)
+            self.topology, self._served = topology, (devices, options)
 
     @property
     def families(self) -> Families:
         """What is in the file, and what has been made since; raises ``ModelError`` where the file is damaged."""
         if self._families is None:
-            assert self._open is not None
-            self._families = self._open()
+            assert self.topology is not None
+            assert self._served is not None
+            self._families = self._read(self.topology, *self._served)
         return self._families
 
     @property

@@ -207,6 +207,7 @@ IDLE: Mapping[str, Idle] = {
 
 ALWAYS: Mapping[str, str] = {
     "cache_dir": "a place, whatever is kept there",
+    "deterministic": "a promise, kept by what has no stages, too",
     "device": "a name that fits no device is an error",
     "disable_passes": "a name that fits no pass is an error",
     "dump_graphs": "a program that is dumped is compiled anew",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from clgraph.graph.topology import Topology
 from clgraph.model.keys import Key
 from clgraph.model.ranges import Ranges, asked
 from clgraph.model.running import Running
-from clgraph.model.specialisation import PassRecord, Specialisation, Specialise, Values
+from clgraph.model.specialisation import PassRecord, Specialisation, Specialise, Told, Values
 from clgraph.model.specialisations import Specialisations
 from clgraph.selector.query import DeviceInfo
 
@@ -83,8 +83,11 @@ class Model(Running):
         """What is compiled, by what it holds for; the one used last at the end."""
         return self._specialisations.kept
 
-    def when_compiled(self, tell: Callable[[Mapping[Key, Specialisation]], None]) -> None:
-        """Call *tell* with what is compiled, now if there is something, and whenever that has become more."""
+    def when_compiled(self, tell: Told) -> None:
+        """Call *tell* with what is compiled, now if there is something, and whenever that has become more.
+
+        The model lets it finish when it is closed.
+        """
         with self._lock:
             self._specialisations.tell = tell
             if made := self._specialisations.kept:

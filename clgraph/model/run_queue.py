@@ -37,15 +37,13 @@ class RunFuture(Future[T]):
         """Begin as one whose call waits for *servers*, of which one will make it."""
         super().__init__()
         self._servers = servers
-        self._gate = threading.Lock()
-        self._gate.acquire()
-        self._over = False
-        self._condition = _Guard(self._open)  # type: ignore[assignment]  # what Future asks of a condition, see there
+        self._guard = _Guard()
+        self._condition = self._guard  # type: ignore[assignment]  # what Future asks of a condition, see there
 
     @property
     def is_over(self) -> bool:
         """Whether there is a result or an exception, or it was cancelled."""
-        return self._over
+        return self._guard.over
 
     def result(self, timeout: float | None = None) -> T:
         """Return what the call returned; raises as :meth:`concurrent.futures.Future.result`, and as :meth:`wait`."""
@@ -64,18 +62,17 @@ class RunFuture(Future[T]):
             TimeoutError: It is not after *timeout* seconds.
             DeadlockError: There is no *timeout*, and the waiting thread is the one that has to make the call.
         """
-        if timeout is None and not self._over and threading.current_thread() in self._servers:
+        if timeout is None and not self.is_over and threading.current_thread() in self._servers:
             raise DeadlockError(
                 "a done-callback waits for a run that begins only when the callback returns: let it add a callback to "
                 "that run's future (add_done_callback), or wait in another thread"
             )
         end = None if timeout is None else time.monotonic() + timeout
-        while not self._over:
+        while not self.is_over:
             left = LOOK if end is None else min(LOOK, end - time.monotonic())
             if left <= 0:
                 raise TimeoutError
-            if self._gate.acquire(timeout=left):
-                self._gate.release()
+            self._guard.look(left)
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait in a coroutine; raises as :meth:`result`."""
@@ -83,18 +80,29 @@ class RunFuture(Future[T]):
 
         return asyncio.wrap_future(self).__await__()
 
-    def _open(self) -> None:
-        if not self._over:
-            self._over = True
-            self._gate.release()
-
 
 class _Guard(RLock):  # type: ignore[misc]  # final in the stubs alone
-    """The lock of a future, entered and left by C code. ``Future`` notifies it once: when it is over."""
+    """The lock of a future, entered and left by C code. ``Future`` notifies it once: when it is over.
 
-    def __init__(self, notify_all: Callable[[], None]) -> None:
-        """Call *notify_all* when the future is over."""
-        self.notify_all = notify_all
+    It does not refer to the future, whose result would wait for Python's collector then.
+    """
+
+    def __init__(self) -> None:
+        """Begin while the future is not over."""
+        self.over = False
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def notify_all(self) -> None:
+        """Let go who waits."""
+        if not self.over:
+            self.over = True
+            self._gate.release()
+
+    def look(self, seconds: float) -> None:
+        """Wait until the future is over, or *seconds* have passed."""
+        if self._gate.acquire(timeout=seconds):
+            self._gate.release()
 
 
 class RunQueue:

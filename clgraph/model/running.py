@@ -280,12 +280,14 @@ class Running(Remembering):
     def close(self) -> None:
         """Give back the memory: what waits in the queue is cancelled, what runs is finished, later calls are errors.
 
-        Arrays and tensors that were returned live on. A closed model can be closed again.
+        Arrays and tensors that were returned live on, and so do the caches of sessions until these are closed. What the
+        model cache has not got yet is written first. A closed model can be closed again.
         """
         self._closed = True
         for queue in self._queues.values():
             queue.close()
         self._specialisations.clear()
+        self._close_state()
         self._quick = None
         for other in self._others.values():
             other.close()

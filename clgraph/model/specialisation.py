@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from clgraph.families.again import Again
     from clgraph.families.family import Family, PassRow
     from clgraph.families.schema import Schema
+    from clgraph.model.keys import Key
     from clgraph.network.network import Network
     from clgraph.settings import Settings
 
@@ -129,3 +130,13 @@ def story(specialisation: Specialisation) -> str:
         parts += [passes, notes.get("propagate_constants", ""), family]
     parts.append(f"{specialisation.nbytes / 1024:.0f} KiB")
     return "; ".join(part for part in parts if part)
+
+
+class Told(Protocol):
+    """Is told of all the specialisations there are when one more has been made, and may hold them for a while."""
+
+    def __call__(self, made: Mapping[Key, Specialisation], /) -> None:
+        """Take what is *made* now, what was asked for last at the end."""
+
+    def finish(self) -> None:
+        """Do at once what is still to be done with them, and hold none any more."""

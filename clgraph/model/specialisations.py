@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from clgraph.core.layout import Shape
@@ -12,7 +12,7 @@ from clgraph.errors import UnknownValueError
 from clgraph.graph.faults import faults
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import Key, Known
-from clgraph.model.specialisation import Shapes, Specialisation, Specialise, story
+from clgraph.model.specialisation import Shapes, Specialisation, Specialise, Told, story
 from clgraph.network.workspace import Workspace
 
 MEMBERS = 4
@@ -51,7 +51,7 @@ class Specialisations:
         self._family: Specialisations | None = None if family is None else family._family or family
         self.latest: Specialisation | None = None
         self._latest_shapes: tuple[Shape, ...] | None = None
-        self.tell: Callable[[Mapping[Key, Specialisation]], None] | None = None
+        self.tell: Told | None = None
         self.lock = threading.RLock()
         other = family or beside
         self._workspace: Workspace = Workspace(None if other is None else other._workspace)
@@ -96,12 +96,15 @@ class Specialisations:
         return self._workspace
 
     def clear(self) -> None:
-        """Drop them all."""
+        """Drop them all, behind what :attr:`tell` has to do with them."""
         with self.lock:
             self._kept.clear()
             self._nbytes = 0
             self.latest = self._family = None
             self._workspace.give_back()
+            told, self.tell = self.tell, None
+        if told is not None:
+            told.finish()
 
     @property
     def kept(self) -> dict[Key, Specialisation]:

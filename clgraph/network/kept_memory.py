@@ -26,6 +26,11 @@ class KeptMemory:
         """What allocates such memory."""
         return self._places.engine
 
+    @property
+    def placement(self) -> str:
+        """Where it is."""
+        return self._places.placement
+
     def use(self, memory: Memory) -> None:
         """Let every kernel work on *memory* from now on; kept alive until another takes its place."""
         if memory is self._places.banks[self._bank]:

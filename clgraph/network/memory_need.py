@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from clgraph.core.frozen import frozen
@@ -136,28 +136,47 @@ def admit(program: Program, devices: Mapping[str, DeviceInfo], workspace: Worksp
     if account.budget is None:
         return
     needs = memory_needs(program, devices)
+
+    def promise() -> None:
+        for need in needs:
+            workspace.promise(need.placement, need.total - need.constants, need.constants, need.shared)
+
+    admitted(account.budget, lambda b: _excess(b, needs, workspace), promise, lambda e: _refused(program, e))
+
+
+def admitted(
+    budget: MemoryBudget,
+    exceeds: Callable[[MemoryBudget], Excess | None],
+    promise: Callable[[], None],
+    refused: Callable[[Excess], MemoryLimitError],
+) -> None:
+    """Make a *promise* of memory once there is room for it.
+
+    Args:
+        exceeds: Says what would be too much in *budget*, and in those that it is a part of.
+        refused: Makes the error to raise where nobody makes room.
+    """
     while True:
-        with account.budget.lock:
-            before = account.budget.changes
-            excess = next(filter(None, (_excess(b, needs, workspace) for b in account.budget.chain)), None)
+        with budget.lock:
+            before = budget.changes
+            excess = next(filter(None, map(exceeds, budget.chain)), None)
             if excess is None:
-                for need in needs:
-                    workspace.promise(need.placement, need.total - need.constants, need.constants, need.shared)
-                account.budget.changed()
+                promise()
+                budget.changed()
                 return
         # Without the lock: who gives memory back waits for those who use it.
-        found = not excess.is_own and account.budget.make_room_on(device_of(excess.need.placement))
+        found = not excess.is_own and budget.make_room_on(device_of(excess.need.placement))
         # Who was in the way may have gone for somebody else's sake.
-        if not found and (excess.is_own or account.budget.changes == before):
-            raise _refused(program, excess)
+        if not found and (excess.is_own or budget.changes == before):
+            raise refused(excess)
 
 
 @frozen
-class _Excess:
-    """What a program would take too much of a device.
+class Excess:
+    """What a program, or something else, would take too much of a device.
 
     Attributes:
-        need: That of the program on the device; ``own`` and ``others`` what the same model, and others, take beside it.
+        need: What it takes on the device; ``own`` and ``others`` what the same model, and others, take beside it.
     """
 
     budget: MemoryBudget
@@ -181,7 +200,7 @@ class _Excess:
         return self.need.total + self.own > self.budget
 
 
-def _excess(budget: MemoryBudget, needs: Sequence[MemoryNeed], workspace: Workspace) -> _Excess | None:
+def _excess(budget: MemoryBudget, needs: Sequence[MemoryNeed], workspace: Workspace) -> Excess | None:
     """Return what *needs* would take too much of a device within *budget*; ``None`` where they fit."""
     if not budget:
         return None
@@ -196,13 +215,13 @@ def _excess(budget: MemoryBudget, needs: Sequence[MemoryNeed], workspace: Worksp
     for need in needs:
         device = device_of(need.placement)
         own = sum(nbytes for placement, nbytes in after.items() if device_of(placement) == device)
-        found = _Excess(budget, need, own - need.total, budget.beside(account, device))
+        found = Excess(budget, need, own - need.total, budget.beside(account, device))
         if found.exists:
             return found
     return None
 
 
-def _refused(program: Program, excess: _Excess) -> MemoryLimitError:
+def _refused(program: Program, excess: Excess) -> MemoryLimitError:
     need, limit = excess.need, int(excess.budget)
     sizes = ", ".join(f"{v.name} {_shape(program, v)}" for v in program.inputs)
     beside = [

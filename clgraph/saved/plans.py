@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import struct
+import weakref
 from collections import defaultdict
 from typing import Any, ClassVar
 
@@ -62,13 +63,13 @@ def _packed(function: str, library: str, any_alignment: bool) -> type[Packed]:
 class Recorded(Choice):
     """A choice out of a file, mostly with its steps: implementation and query are looked up when asked for.
 
-    It is the last word on its node: it cannot become the choice for another query.
+    It is the last word on its node, which it does not keep alive: it cannot become the choice for another query.
     """
 
     __slots__ = ("_device", "_name", "_node", "_of", "_query")
     _device: DeviceInfo
     _name: str
-    _node: Node
+    _node: weakref.ref[Node]
     _of: PrimitiveOf
     _query: str
 
@@ -86,7 +87,7 @@ class Recorded(Choice):
         found = _reasons(node, seconds, because, refusals, slower)
         for field, value in zip(self.FIELDS, found, strict=True):
             object.__setattr__(self, field, value)
-        own = (node, device, str(name), query, primitive_of, plan)
+        own = (weakref.ref(node), device, str(name), query, primitive_of, plan)
         for field, value in zip(("_node", "_device", "_name", "_query", "_of", "_plan"), own, strict=True):
             object.__setattr__(self, field, value)
 
@@ -107,8 +108,10 @@ class Recorded(Choice):
 
     @property
     def query(self) -> Query[Any]:
-        """The problem that it was chosen for."""
-        return _read_query(self._query, self._node, self._device, self._of)
+        """The problem that it was chosen for, of a node that somebody holds."""
+        node = self._node()
+        assert node is not None
+        return _read_query(self._query, node, self._device, self._of)
 
 
 def encode_choice(node: Node, choice: Choice, *, steps: bool, reasons: bool = True) -> Json:

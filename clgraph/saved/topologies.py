@@ -124,14 +124,14 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
         with well_formed("a saved topology"):
             constants = {name: _read_constant(held, array) for name, held in data["constants"]}
             layers = [decode_layer(row, array, primitive_of) for row in data["layers"]]
-        made = {*topology.inputs, *constants}
+        made = {*inputs, *constants}
         for layer in layers:
             if missing := [name for name in layer.inputs if name not in made]:
                 raise ModelError(
                     f"a saved topology is damaged: layer {layer.name!r} reads {missing[0]!r}, which no layer produces"
                 )
             made.update(layer.outputs)
-        if missing := [source for _, source in topology.outputs if source not in made]:
+        if missing := [source for _, source in outputs if source not in made]:
             raise ModelError(f"a saved topology is damaged: no layer produces its output {missing[0]!r}")
         return {"constants": constants, "layers": layers}
 
@@ -153,6 +153,7 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
         topology.overridable = {s.name: s for s in map(_read_signature, data.get("overridable", []))}
         topology._keeps_keys = bool(data.get("keeps_keys", False))
         topology._indices = tuple(FedIndices(*x) for x in data.get("indices", []))
+    inputs, outputs = topology.inputs, topology.outputs  # what reads the rest keeps no topology alive
     topology._read = read
     return topology
 

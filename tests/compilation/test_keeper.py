@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 
 import pytest
@@ -61,6 +62,21 @@ def test_what_a_damaged_file_had_is_written_when_it_is_made_again(written: list[
     keep.has([FIRST, SECOND], lambda: made(FIRST, SECOND))
     keep.forget()
     keep(made(FIRST))
+    assert written == [[FIRST]]
+
+
+def test_what_waits_is_written_when_the_model_is_closed_and_held_no_longer() -> None:
+    written: list[list[Key]] = []
+    keep, programs = writing(written), made(FIRST)
+    held = weakref.ref(programs[FIRST].program)
+    keep(programs)
+    del programs
+    assert held() is not None
+    assert written == [], "it waits for two seconds"
+    keep.finish()
+    assert written == [[FIRST]]
+    assert held() is None
+    keep.finish()
     assert written == [[FIRST]]
 
 

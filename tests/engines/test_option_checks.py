@@ -105,6 +105,7 @@ ROWS = [
     Row("quantised_products", "exact", "null"),
     Row("split_batch", False, "null"),
     Row("stop_after", "nap", "null", error="no pass is called 'nap'"),
+    Row("deterministic", True, "pocl:0"),
     Row("strict", True, "host", error="strict=1 does nothing: the host is asked for by name"),
     Row("strict", True, "pocl:0", error="the host is asked for by name", further={"placement": {"first": "host"}}),
     Row("strict", True, "pocl:0"),

@@ -5,23 +5,27 @@ from __future__ import annotations
 import csv
 import ctypes
 import gc
+import math
 import os
 import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from statistics import median
+from statistics import NormalDist
 from typing import Any
+
+import numpy as np
 
 from clgraph.runtime.memory import Memory
 
 MIB = 1 << 20
 _M_ARENA_MAX = -8
 ALLOWED = {"rss_mib": 24.0, "buffer_mib": 1.0, "buffers": 8.0, "threads": 1.0, "files": 1.0}
-"""What the last third of a curve may lie above its middle third. Of memory: what the allocator of the C library leaves
-open at the ends of its heaps, a few MiB for each thread that was ever there at once; of buffers, those of requests that
-were the first of their shape."""
+"""What a curve may rise by. Of memory: what the allocator of the C library leaves open at the ends of its heaps, a few
+MiB for each thread that was ever there at once; of buffers, those of requests that were the first of their shape."""
+FALSE_ALARMS = 1e-3
+"""How many soaks in which nothing grows are said to grow, with any noise that one sample does not share with others."""
 WARM = 1 / 3
 """Of the curve, in which everything is met for the first time."""
 
@@ -97,15 +101,49 @@ def _trim() -> None:
 
 
 def growth(curve: Sequence[Sample]) -> list[str]:
-    """Say what has grown: its median in the last third lies above that in the middle third by more than is allowed."""
-    first, second = round(len(curve) * WARM), round(len(curve) * (1 + WARM) / 2)
-    middle, last = curve[first:second], curve[second:]
+    """Say what has grown behind the first third, for sure by more than is allowed."""
     found = []
-    for name, allowed in ALLOWED.items() if middle and last else ():
-        before, after = (median(getattr(s, name) for s in part) for part in (middle, last))
-        if after - before > allowed:
-            found.append(f"{name} has grown from {before:g} to {after:g}; by {allowed:g} it may")
+    for name, allowed in ALLOWED.items():
+        least, likely = rise([getattr(s, name) for s in _judged(curve)])
+        if least > allowed:
+            found.append(f"{name} has grown by {likely:.3g}, for sure by {least:.3g}; by {allowed:g} it may")
     return found
+
+
+def can_judge(curve: Sequence[Sample]) -> bool:
+    """Whether the samples are enough for :func:`growth` to be sure of anything."""
+    return _rank(len(_judged(curve))) >= 0
+
+
+def rise(values: Sequence[float]) -> tuple[float, float]:
+    """Return what *values* have risen by from first to last: for sure, and most likely; minus infinity where unknown.
+
+    They are the least of a confidence interval and the median of the slopes between all pairs, which no outliers move
+    (Theil and Sen; Sen, Estimates of the regression coefficient based on Kendall's tau, 1968, section 4).
+    """
+    rank = _rank(len(values))
+    if rank < 0:
+        return -math.inf, -math.inf
+    y = np.asarray(values, np.float64)
+    first, second = np.triu_indices(len(y), 1)
+    slopes = np.sort((y[second] - y[first]) / (second - first)) * (len(y) - 1)
+    return float(slopes[rank]), float(np.median(slopes))
+
+
+def _judged(curve: Sequence[Sample]) -> Sequence[Sample]:
+    return curve[round(len(curve) * WARM) :]
+
+
+def _rank(count: int) -> int:
+    """Return the place, among the sorted slopes between *count* values, of the one that the true slope exceeds.
+
+    Negative where there is none.
+    """
+    if count < 2:
+        return -1
+    deviations = NormalDist().inv_cdf(1 - FALSE_ALARMS / len(ALLOWED))
+    spread = deviations * math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    return math.floor((count * (count - 1) / 2 - spread) / 2)
 
 
 def write(curve: Sequence[Sample], path: Path) -> list[Path]:

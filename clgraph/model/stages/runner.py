@@ -9,7 +9,6 @@ from typing import Any
 
 from clgraph.errors import UnsupportedError
 from clgraph.graph.interpret import ControlFlow
-from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.stages.compiled_piece import CompiledPiece, MakeModel, Sizes
@@ -19,7 +18,7 @@ from clgraph.model.stages.host_plan import HostPlan
 from clgraph.model.stages.observing import StageClock, StageObserver
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.repeats import Repeats
-from clgraph.model.stages.sizes import passed_on
+from clgraph.model.stages.sizes import PassedOn
 from clgraph.model.stages.split import Piece, split
 from clgraph.network.cancelling import Cancellation
 
@@ -196,7 +195,7 @@ class StageRunner:
         self.topology = topology
         pieces = split(topology, body=not whole, label=label)
         first = [piece.compilable and set(piece.topology.inputs) <= set(topology.inputs) for piece in pieces]
-        self._sizes: Mapping[str, Signature] | None = None
+        self._sizes = PassedOn(pieces)
         self.pieces = tuple(
             PieceRunner(
                 piece,
@@ -205,7 +204,7 @@ class StageRunner:
                 strict=strict,
                 tensors=tensors,
                 preferences=preferences,
-                sizes=dict if is_first else self._passed_on,
+                sizes=dict if is_first else self._sizes,
             )
             for piece, is_first in zip(pieces, first, strict=True)
         )
@@ -234,12 +233,6 @@ class StageRunner:
 
     def take_over(self, other: StageRunner) -> None:
         """Clone what *other* has compiled of the same topology."""
-        self._sizes = other._sizes
+        self._sizes.found = other._sizes.found
         for mine, theirs in zip(self.pieces, other.pieces, strict=True):
             mine.take_over(theirs)
-
-    def _passed_on(self) -> Mapping[str, Signature]:
-        """Return what is known of the shapes that the pieces make, found out once."""
-        if self._sizes is None:
-            self._sizes = passed_on([runner.piece for runner in self.pieces])
-        return self._sizes

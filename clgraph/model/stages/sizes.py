@@ -15,6 +15,25 @@ from clgraph.graph.topology import Topology
 from clgraph.model.stages.split import Piece
 
 
+class PassedOn:
+    """What is known of the shapes that pieces make, found out once.
+
+    Attributes:
+        found: It, once somebody has asked.
+    """
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        """Take the pieces in the order in which they run."""
+        self._pieces = pieces
+        self.found: Mapping[str, Signature] | None = None
+
+    def __call__(self) -> Mapping[str, Signature]:
+        """Return types and shapes, as :func:`passed_on`."""
+        if self.found is None:
+            self.found = passed_on(self._pieces)
+        return self.found
+
+
 def passed_on(pieces: Sequence[Piece]) -> dict[str, Signature]:
     """Return types and shapes of what pieces make, as far as they depend on no elements.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from clgraph.graph.primitive import Array
 from clgraph.model.state.pairs import PARTS, Cache, CacheLayout
+from clgraph.network.held_memory import HeldMemory
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 
@@ -26,9 +27,10 @@ class Caches:
         places: How many there are (the capacity).
     """
 
-    def __init__(self, layout: CacheLayout, batch: int) -> None:
-        """Hold nothing, and have no memory yet."""
+    def __init__(self, layout: CacheLayout, batch: int, memory: HeldMemory) -> None:
+        """Hold nothing, and have none of the *memory* yet."""
         self.layout, self.batch, self.filled, self.places = layout, batch, 0, 0
+        self._memory, self._placement = memory, ""
         self._engine: Engine | None = None
         self._waiting: dict[str, Array] = {}
         self._held: Memory | Array | None = None
@@ -54,27 +56,28 @@ class Caches:
         """Return how many places there are once there is room for *count*: a power of two where that is more."""
         return self.places if count <= self.places else max(LEAST_PLACES, 1 << (count - 1).bit_length())
 
-    def reserve(self, count: int, engine: Engine | None) -> None:
+    def reserve(self, count: int, placement: str, engine: Engine | None) -> None:
         """Have :meth:`places_for` *count*, in memory of *engine* (``None``: the host), with what is filled copied once.
 
-        Raises ``DeviceMemoryError`` where the device has no memory left; the caches stay as they are then.
+        Raises as :meth:`HeldMemory.allocate`; the caches stay as they are then.
         """
         if count > self.places:
-            larger = Caches(self.layout, self.batch)
-            larger._allocate(self.places_for(count), engine)
+            larger = Caches(self.layout, self.batch, self._memory)
+            larger._allocate(self.places_for(count), placement, engine)
             if self._held is not None and not self._waiting:
                 larger._take(self, self.filled)
-            self._engine, self._held, self.places = engine, larger._held, larger.places
+            self._placement, self._engine = placement, engine
+            self._held, self.places = larger._held, larger.places
             self._leases = WeakSet()
         waiting, self._waiting = self._waiting, {}
         for cache in self.layout.caches if waiting else ():
             self._write(cache, waiting[cache.input], 0)
 
     def fork(self, count: int) -> Caches:
-        """Return others with the first *count* places of these."""
-        made = Caches(self.layout, self.batch)
+        """Return others with the first *count* places of these; raises as :meth:`reserve`."""
+        made = Caches(self.layout, self.batch, self._memory)
         if self.places:
-            made._allocate(self.places, self._engine)
+            made._allocate(self.places, self._placement, self._engine)
             made._take(self, count)
         return made
 
@@ -148,13 +151,14 @@ class Caches:
         """Whether there are views of more than *beyond* places."""
         return any(lease.count > beyond for lease in self._leases)
 
-    def _allocate(self, places: int, engine: Engine | None) -> None:
+    def _allocate(self, places: int, placement: str, engine: Engine | None) -> None:
         count = self.layout.elements(self.batch, places)
         if engine is None:
             self._held = np.zeros(count, self.layout.dtype.numpy)
         else:
-            self._held = engine.allocate(count * self.layout.dtype.itemsize, f"caches of {places} places")
-        self._engine, self.places = engine, places
+            nbytes, what = count * self.layout.dtype.itemsize, f"caches of {places} places"
+            self._held = self._memory.allocate(placement, engine, nbytes, what)
+        self._placement, self._engine, self.places = placement, engine, places
 
     def _flat(self) -> Array | None:
         """Return the memory as bytes, where the host can reach it."""

@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from clgraph.errors import InputError
+from clgraph.errors import ClosedError, InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisation import Specialisation
@@ -23,6 +23,7 @@ from clgraph.model.state.programs import Appended, Programs
 from clgraph.model.state.stacked import parts_of
 from clgraph.model.tensor import Tensor
 from clgraph.network.cancelling import Cancellation
+from clgraph.network.held_memory import HeldMemory
 from clgraph.runtime.memory import Memory
 
 
@@ -39,6 +40,8 @@ class Keeper:
         self.why = ""
         self._known: WeakSet[Caches] = WeakSet()
         self._spare: Caches | None = None
+        self._closed = False
+        self._memory = HeldMemory(specialisations.workspace.account)
 
     @cached_property
     def parts(self) -> Parts | None:
@@ -60,10 +63,22 @@ class Keeper:
         """The program over caches that was used last."""
         return self.programs.latest if "programs" in self.__dict__ else None
 
+    def close(self) -> None:
+        """Give back what programs take, behind the run that is under way; runs are errors from now on."""
+        with self._specialisations.lock:
+            self._closed, self._spare = True, None
+            if "programs" in self.__dict__:
+                self.programs.clear()
+
+    def check_open(self) -> None:
+        """Raise ``ClosedError`` where the model was closed."""
+        if self._closed:
+            raise ClosedError("the model of the session was closed: compile or load it again")
+
     def new_caches(self, batch: int) -> Caches:
         """Return caches for *batch* texts that hold nothing."""
         assert self.parts is not None
-        return Caches(self.parts.caches, batch)
+        return Caches(self.parts.caches, batch, self._memory)
 
     def forget(self, caches: Caches) -> None:
         """Let no program keep the memory of *caches* alive."""

@@ -55,6 +55,13 @@ class Programs:
         """All programs there are."""
         return tuple(s for found in self._made.values() for _, s in found)
 
+    def clear(self) -> None:
+        """Drop them all."""
+        self._made.clear()
+        self.latest = None
+        self._biases = {name: BiasMemory() for name in self._biases}
+        self._workspace.give_back()
+
     def run(
         self,
         caches: Caches,
@@ -148,8 +155,8 @@ class Programs:
         biases = {b.input: self.pieces.rows_of(values[b.value], more) for b in parts.biases if b.input in device.inputs}
         shapes = {name: declared(bias) for name, bias in biases.items()}
         network = self._network(device, given | shapes, caches.batch, piece.rows)
-        engine = next((kept.engine for kept in network.kept), None)
-        caches.reserve(total, engine)
+        placement, engine = next(((kept.placement, kept.engine) for kept in network.kept), ("", None))
+        caches.reserve(total, placement, engine)
         if caches.batch > 1 and piece.start == 0:
             # Texts end at different places; what is behind a shorter one is part of what is returned.
             caches.clear(int(first.max()), total)

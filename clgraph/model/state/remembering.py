@@ -104,6 +104,10 @@ class Remembering(Described):
 
         return Keeper(self._kept_topology, self._specialisations)
 
+    def _close_state(self) -> None:
+        if "_keeper" in self.__dict__:
+            self._keeper.close()
+
     @cached_property
     def _branch(self) -> Branch | None:
         """What has the caches of a model that an input tells whether they are there."""

@@ -95,9 +95,11 @@ class Session:
         Raises:
             InputError: A feed is missing or does not fit, or there are more tokens than the session may have. The
                 session stays as it was.
+            ClosedError: The model was closed.
             ClgraphError: As :meth:`Model.run`.
         """
         with self._lock:
+            self._keeper.check_open()
             feeds = self._fed(arranged(given, named, self._wanted))
             if self._keeper.parts is None:
                 if last:
