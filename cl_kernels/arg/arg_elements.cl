@@ -2,7 +2,8 @@
 //
 // Elements become integers that ascend as they get better (order_keys.clh), a NaN the best of all. Lines, where inner is 1: the
 // best key of each run, and its place where it beats those before. Else runs of neighbours, each with its best key and place
-// so far, a step along the axis at a time; so are lines of at most NARROW_LINE elements searched, RUN at a time. A ticket is a run of lines, or of such runs.
+// so far, a step along the axis at a time; so are lines of at most NARROW_LINE elements searched, RUN at a time. A ticket is a
+// run of lines, or of such runs.
 //
 // inp, out               dense;  type (element_types.clh), itemsize: of elements
 // domain                 what is compared: 0 floats, 1 doubles, 2 ints, 3 longs

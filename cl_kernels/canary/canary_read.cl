@@ -1,4 +1,5 @@
-// Measures reading, from memory and from a cache that cores share: each work-item adds up `count` vectors (a multiple of 4), every `step`-th from vector id * first on.
+// Measures reading, from memory and from a cache that cores share: each work-item adds up `count` vectors (a multiple of 4),
+// every `step`-th from vector id * first on.
 //
 // y: a vector of sums for each work-item; exact where they are integers below 2^24. Any grid.
 #include "lanes.clh"

@@ -8,17 +8,21 @@
 //                            inputs that the function has not are CLGRAPH_NULL
 // a_n, a_c, a_y, a_x, ...    elements from one image, plane, row, element to the next
 // a_type, b_type, out_type   element types (element_types.clh);  a_size, b_size, out_size: bytes of an element
-// domain                     what is computed with: 0 float, 2 int, 4 bytes, 5 bits of halves, 6 16-bit integers (of bytes, too, that become them, or the other way round), 7 bytes with scales; where NUMBERS is 1: 0 the arc cosine of
-//                            floats, 1 double, 3 long
+// domain                     what is computed with: 0 float, 2 int, 4 bytes, 5 bits of halves, 6 16-bit integers (of bytes,
+//                            too, that become them, or the other way round), 7 bytes with scales; where NUMBERS is 1: 0 the arc
+//                            cosine of floats, 1 double, 3 long
 // direct                     1: the result is of that type, or a comparison's
-// operation                  FUNCTION_...; from FUNCTION_ANGLE on the function of double_angles.clh, from FUNCTION_POST on the post-operation of that code, of floats or doubles
-// first, second              its parameters, or the bounds of a clip or a quantization: the bits of numbers that are computed with; a mask, and
-//                            what the bits under it are compared with; two floats each of bytes with scales
-// planes, rows, width        of the result;  run: elements of a piece;  row_pieces: pieces of a row;  pieces, ticket_pieces: in all, of a ticket
+// operation                  FUNCTION_...; from FUNCTION_ANGLE on the function of double_angles.clh, from FUNCTION_POST on the
+//                            post-operation of that code, of floats or doubles
+// first, second              its parameters, or the bounds of a clip or a quantization: the bits of numbers that are computed
+//                            with; a mask, and what the bits under it are compared with; two floats each of bytes with scales
+// planes, rows, width        of the result;  run: elements of a piece;  row_pieces: pieces of a row;  pieces, ticket_pieces: in
+//                            all, of a ticket
 //
 // Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
-// once by the conversion; arc cosines as in float_angles.clh, functions of doubles as in double_runs.clh, double_angles.clh and double_power.clh. A shift by all bits, more, or a negative number of them
-// leaves 0, to the right of what is negative -1. The list follows where the result is float; n is the image, c the plane, y the row, x the 16-float vector.
+// once by the conversion; arc cosines as in float_angles.clh, functions of doubles as in double_runs.clh, double_angles.clh and
+// double_power.clh. A shift by all bits, more, or a negative number of them leaves 0, to the right of what is negative -1. The
+// list follows where the result is float; n is the image, c the plane, y the row, x the 16-float vector.
 //
 // NUMBERS (0): of the domains, those that few networks need, as tile function number_elements.
 #include "element_types.clh"

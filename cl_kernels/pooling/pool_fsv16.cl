@@ -21,8 +21,8 @@
 #include "staging.clh"
 
 // Maximum or average (by `average`) of the windows of one output row, whose rows are the first <= i < end of `rows` from
-// `in` on, `pitch` floats apart, to `out`. A maximum by comparison skips NaN, which the sum of all elements shows cheaply; `exact` keeps them.
-// Returns that sum.
+// `in` on, `pitch` floats apart, to `out`. A maximum by comparison skips NaN, which the sum of all elements shows cheaply;
+// `exact` keeps them. Returns that sum.
 NOINLINE static float16 pool_row(__global const pool_fsv16_desc* d, __global const float* restrict in,
                                  __global float* restrict out, const int rows, const int all_rows, const int pitch,
                                  const int exact) {

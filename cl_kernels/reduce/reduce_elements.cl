@@ -1,8 +1,8 @@
 // Sums, means, extrema and products over some axes of plain tensors of any element types.
 //
 // Axes outer and rows stay, across and along are reduced, in any order; inner is an axis that stays whose results lie side by
-// side, or 1. Then a result is made of runs that lie side by side; else runs of inner are added up. A ticket is a run of units: of results, or
-// of runs of one index of outer and rows.
+// side, or 1. Then a result is made of runs that lie side by side; else runs of inner are added up. A ticket is a run of units:
+// of results, or of runs of one index of outer and rows.
 //
 // inp, out                    plain tensors;  in_type, out_type (element_types.clh), in_size, out_size: bytes of an element
 // domain                      what is computed with: 0 float; where NUMBERS is 1: 1 double, 3 long, 4 bytes, of which there

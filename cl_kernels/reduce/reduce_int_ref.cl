@@ -1,7 +1,7 @@
 // Sums, extrema and products of integers over some axes, wrapping around as T does.
 //
-// Grid: one work-item an element of y, n of them. table as of reduce_ref; function: 0 sum, 1 mean (towards zero), 2 max, 3 min, 4 prod, 5 sum of
-// absolute values, 7 sum of squares. Exact where the result fits into T.
+// Grid: one work-item an element of y, n of them. table as of reduce_ref; function: 0 sum, 1 mean (towards zero), 2 max, 3 min,
+// 4 prod, 5 sum of absolute values, 7 sum of squares. Exact where the result fits into T.
 #ifndef T
   #define T int
 #endif

@@ -1,4 +1,5 @@
-// Planes of floats or doubles interpolated along rows and columns, which have lists of taps: each axis for itself, sixteen rows at a time.
+// Planes of floats or doubles interpolated along rows and columns, which have lists of taps: each axis for itself, sixteen rows
+// at a time.
 //
 // Grid: n work-items, which take blocks of sixteen rows of y in turn. table: planes, height and width of x, rows and columns
 // of y, taps of a row, of a column (0: columns are as in x), neighbours that have the taps of a column in common, as

@@ -1,5 +1,6 @@
 // Softmax of a dense plain tensor of doubles [images][count][inner] along count, or its logarithm. Lines, where inner is 1, run by
-// run, or of fewer than FEW elements as many as a run has; else COLUMNS neighbours side by side, each with its own maximum and sum. A ticket is a run of lines, or of such columns.
+// run, or of fewer than FEW elements as many as a run has; else COLUMNS neighbours side by side, each with its own maximum and
+// sum. A ticket is a run of lines, or of such columns.
 //
 // inp, out               doubles
 // count, inner           sizes;  inner_runs: runs of COLUMNS of inner
@@ -8,8 +9,8 @@
 //
 // scratch: four runs of 8 bytes an element. Error, with u = 2^-53, z = |x - max| and s additions (of a line 52 + count / 512,
 // else count), relative to the result: (z + 4) u of its exponential, (log count + 4 + s) u of the sum, because the mean of z by
-// the weights is at most log count, and 2 u of the quotient. Of the logarithm, absolute: what the sum is off by, z u, and 4 u of
-// the sum's logarithm and 1 u of the result. NaN or +infinity makes its line NaN.
+// the weights is at most log count, and 2 u of the quotient. Of the logarithm, absolute: what the sum is off by, z u, and 4 u
+// of the sum's logarithm and 1 u of the result. NaN or +infinity makes its line NaN.
 #include "element_types.clh"
 #include "double_runs.clh"
 

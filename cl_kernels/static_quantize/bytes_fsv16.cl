@@ -7,7 +7,8 @@
 //
 // A ticket is a run of pieces of one channel block of one image: up to 64 pixels of a row, staged as floats in scratch.
 //
-// source                     of the input: 0 planes of single channels of floats, 1 blocks of floats, 2 blocks of bytes, 3 those whose entries alone are wanted
+// source                     of the input: 0 planes of single channels of floats, 1 blocks of floats, 2 blocks of bytes, 3
+//                            those whose entries alone are wanted
 // inp, in_n, in_c, in_y      the input; pitches in its elements
 // scale, zero_point          of the input of bytes: a float, and a byte or CLGRAPH_NULL; with `divided` of the result, whose
 //                            bytes are then nearest(v / scale) + zero point

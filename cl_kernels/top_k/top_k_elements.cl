@@ -7,7 +7,8 @@
 //
 // inp, out, places            dense; places are longs;  type: of the elements (element_types.clh)
 // itemsize                    bytes of one
-// order                       0 floats, 1 signed, 2 unsigned integers, from 3 on doubles and such of 64 bits;  largest: whether the greatest are best
+// order                       0 floats, 1 signed, 2 unsigned integers, from 3 on doubles and such of 64 bits;  largest: whether
+//                             the greatest are best
 // count, inner, most          sizes; most: k, at least 1
 // sorted                      1: sort all;  0: keep a heap
 // lines, ticket_lines         in all, of a ticket

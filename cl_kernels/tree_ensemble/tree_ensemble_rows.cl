@@ -3,9 +3,9 @@
 // x       [rows, features] float, dense
 // roots   [trees] long: where each tree begins
 // nodes   [nodes][4] int. Of a node that compares: the bits of the float it compares a feature with, the feature times 16
-//         and four bits, the node that follows where it is false, and where it is true (one load of the two: no branch). The bits say what is true of a
-//         feature that is (1) none of these, as NaN is, (2) less, (4) greater, (8) equal. Of a leaf: its first score, 0,
-//         itself, how many scores it has.
+//         and four bits, the node that follows where it is false, and where it is true (one load of the two: no branch). The
+//         bits say what is true of a feature that is (1) none of these, as NaN is, (2) less, (4) greater, (8) equal. Of a leaf:
+//         its first score, 0, itself, how many scores it has.
 // targets, weights  [scores] long, float: what each score is added to, and how much
 // labels  [rows] long: the place of the best class, where CLASSES
 // scores  [rows, targets] float
