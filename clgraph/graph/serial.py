@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import fields
+from itertools import chain
 from types import TracebackType
 from typing import Any
 
@@ -152,6 +153,8 @@ def _layout(data: Json, _: PrimitiveOf) -> Layout:
     _, dtype, shape, spelled, halo, pitches = data
     format = Format.plain(len(shape)) if spelled is None else _read_format(*spelled)
     halos = tuple((before, after) for before, after in halo)
+    if not {*map(type, chain(shape, pitches, *halos))} <= {int}:
+        raise TypeError("sizes, halo and pitches are whole numbers")
     return Layout(DType[dtype], tuple(shape), format, halos, tuple(pitches))
 
 

@@ -93,6 +93,7 @@ def _set(*path: object, to: object) -> object:
         _set("programs", 0, "program", "nodes", 0, 2, to=[99]),
         _set("programs", 0, "program", "values", 0, to=[1]),
         _set("programs", 0, "program", "values", 0, 1, to="layout"),
+        _set("programs", 0, "program", "values", 0, 1, 5, to="0000"),
         _set("programs", 0, "program", to={}),
         _set("programs", 0, "passes", to=[[]]),
         _set("topology", to=[]),
