@@ -193,7 +193,7 @@ class Explanation:
         stems = sorted((n for n in self.nodes if name in n.origin), key=lambda n: n.name not in n.origin)
         if stems:
             return stems[0]
-        near = get_close_matches(name, [n.name for n in self.nodes], cutoff=0.0)
+        near = get_close_matches(str(name), [n.name for n in self.nodes], cutoff=0.0)
         raise OptionError(f"no node is called {name!r} or stems from one of that name; the nearest: {', '.join(near)}")
 
     def with_profile(self, profile: Profile) -> Explanation:

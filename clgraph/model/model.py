@@ -11,6 +11,7 @@ from clgraph.core.log import Log
 from clgraph.engines.option_checks import idle_notes
 from clgraph.errors import UnknownValueError
 from clgraph.graph.batch_slices import whole_shape
+from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.signature import Dimension, Signature
 from clgraph.graph.topology import Topology
@@ -82,6 +83,10 @@ class Model(Running):
     def compiled(self) -> Mapping[Key, Specialisation]:
         """What is compiled, by what it holds for; the one used last at the end."""
         return self._specialisations.kept
+
+    def is_compiled_for(self, feeds: Mapping[str, Array]) -> bool:
+        """Whether there is a program for the shapes of *feeds*, in the order of the inputs, that was not dropped."""
+        return self._specialisations.find(tuple(a.shape for a in feeds.values()), feeds) is not None
 
     def when_compiled(self, tell: Told) -> None:
         """Call *tell* with what is compiled, now if there is something, and whenever that has become more.

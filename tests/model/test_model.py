@@ -258,6 +258,9 @@ def test_explain_tells_origin_placement_formats_and_reason() -> None:
     assert str(node).startswith("first: convolution(")
     with pytest.raises(OptionError, match="no node is called 'nobody'"):
         _ = report["nobody"]
+    for other in (0, slice(-3, None)):
+        with pytest.raises(OptionError, match="no node is called"):
+            _ = report[other]
 
 
 def test_explain_carries_the_layering_annotation() -> None:
