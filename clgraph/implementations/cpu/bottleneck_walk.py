@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
 from clgraph.core.frozen import frozen
-from clgraph.core.memo import remembered
+from clgraph.core.layout import Layout
+from clgraph.core.memo import remembered, remembered_by
 from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
 from clgraph.implementations.cpu.convolution_depthwise import tap_seconds
@@ -16,7 +15,7 @@ from clgraph.implementations.cpu.cost import TicketRanges, worker_flops
 from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.activation import Activation
-from clgraph.ops.bottleneck import Bottleneck, part
+from clgraph.ops.bottleneck import Bottleneck
 from clgraph.selector.descriptor import PostStep
 from clgraph.selector.query import Query
 
@@ -25,6 +24,8 @@ ROWS_BYTES = 448 * 1024
 
 RING_BYTES = 128 * 1024
 """Scratch wanted for expanded rows; the last few of them are in the first-level cache."""
+
+_Asked = tuple[Query[Bottleneck], tuple[Activation, ...]]
 
 
 @frozen
@@ -36,9 +37,20 @@ class Between:
     steps: tuple[PostStep, ...] = ()
 
 
-def between(q: Query[Bottleneck], activations: Sequence[Activation]) -> Between:
+def between(q: Query[Bottleneck], activations: tuple[Activation, ...]) -> Between:
     """Return how *activations* are applied to rows on their way from one convolution to the next."""
-    alone = replace(q, inputs=q.own, fused=tuple(Fused(activation) for activation in activations))
+    return _between((q, activations))
+
+
+def _activations(asked: _Asked) -> tuple[Activation, ...]:
+    return asked[1]
+
+
+@remembered_by(_activations)
+def _between(asked: _Asked) -> Between:
+    """Return the same: activations read nothing of the problem."""
+    q, activations = asked
+    alone = Query(q.primitive, q.own, q.outputs, q.device, q.arity, tuple(map(Fused, activations)), q.constant)
     registers = in_registers(alone)
     return Between(registers.low, registers.high, blocked_posts(alone, registers.taken))
 
@@ -115,12 +127,22 @@ def work_seconds(q: Query[Bottleneck], w: Walk) -> float:
     return under * expanded + w.height * rest + vectors * q.device.costs.unit("staging.vector")
 
 
-@lru_cache(maxsize=256)
+def depthwise_weights(q: Query[Bottleneck]) -> Layout:
+    """Return the layout of the weights of the depthwise convolution, which stand behind the first one's."""
+    return q.inputs[3 if q.primitive.expands else 1]
+
+
 @remembered
 def walk_of(q: Query[Bottleneck]) -> Walk:
+    """Return how *q* is computed, whose equals passes ask about again and again."""
+    return _walk(q)
+
+
+@lru_cache(maxsize=256)
+def _walk(q: Query[Bottleneck]) -> Walk:
     """Return how *q* is computed: as many strips as the workers need, and as make the filtered rows fit a cache."""
     p, x, y = q.primitive, q.inputs[0].shape, q.outputs[0].shape
-    middle = part(q, int(p.expands)).inputs[1].shape
+    middle = depthwise_weights(q).shape
     stride, kernel, hidden = p.depthwise.strides, middle[2:], middle[0]
     blocks, simd = -(-hidden // LANES), q.device.simd
     expand = project = None
@@ -136,7 +158,8 @@ def walk_of(q: Query[Bottleneck]) -> Walk:
         parts += q.device.workers
         strips = _cut(y[2], parts)
     ring_width = max(p.depthwise.pads[1][0] + x[3], (y[3] - 1) * stride[1] + kernel[1])
-    w = Walk(
+    ring_rows = max(kernel[0], RING_BYTES // (group * ring_width * LANES * 4))
+    return Walk(
         hidden=hidden,
         height=y[2],
         ring_width=ring_width,
@@ -148,9 +171,8 @@ def walk_of(q: Query[Bottleneck]) -> Walk:
         group=group,
         strips=strips,
         tiers=tiers,
-        ring_rows=max(kernel[0], RING_BYTES // (group * ring_width * LANES * 4)),
+        ring_rows=min(ring_rows, (strips.each - 1) * stride[0] + kernel[0]),
     )
-    return replace(w, ring_rows=min(w.ring_rows, w.under(strips.each)))
 
 
 def _cut(count: int, parts: int) -> TicketRanges:
