@@ -41,15 +41,16 @@ typedef struct {
 NOINLINE static void bottleneck_point_row(const bottleneck_points p, __global const float* in,
                                           __global const float* weights, __global const float* bias,
                                           __global const float* res, __global float* out, const int nb) {
-  for (int part = 0; part < p.chunks; part++) {
-    const int x1 = chunk_start(part + 1, p.chunks, p.chunk_width, p.width);
-    for (int x = chunk_start(part, p.chunks, p.chunk_width, p.width); x < x1;) {
-      const int most = min(x1 - x, 15), wide = (int)(p.widths >> (4 * most)) & 15;
+  for (int x0 = 0; x0 < p.width;) {
+    const chunk_run run = chunks_alike(x0, p.width, p.chunks, p.chunk_width, p.width);
+    for (int at = 0; at < run.width;) {
+      const int most = min(run.width - at, 15), wide = (int)(p.widths >> (4 * most)) & 15, x = x0 + at;
       const int id = (int)((wide < 8 ? p.ids_0 : p.ids_1) >> (8 * (wide & 7))) & 255;
       micro_conv(id, in + x * 16, weights, bias, res ? res + x * 16 : 0, out + x * 16, nb, p.channels, 0, 1, 1, p.in_c, 0,
-                 0, 16, p.out_c, p.res_c, p.low, p.high, 0, weights, 0);
-      x += wide;
+                 0, 16, p.out_c, p.res_c, run.count, run.width, p.low, p.high, 0, weights, 0);
+      at += wide;
     }
+    x0 += run.width * run.count;
   }
 }
 
