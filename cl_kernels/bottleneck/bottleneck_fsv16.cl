@@ -47,7 +47,8 @@ NOINLINE static void bottleneck_point_row(const bottleneck_points p, __global co
       const int most = min(run.width - at, 15), wide = (int)(p.widths >> (4 * most)) & 15, x = x0 + at;
       const int id = (int)((wide < 8 ? p.ids_0 : p.ids_1) >> (8 * (wide & 7))) & 255;
       micro_conv(id, in + x * 16, weights, bias, res ? res + x * 16 : 0, out + x * 16, nb, p.channels, 0, 1, 1, p.in_c, 0,
-                 0, 16, p.out_c, p.res_c, run.count, run.width, p.low, p.high, 0, weights, 0);
+                 0, 16, p.out_c, p.res_c, run.count, run.width * 16, run.width * 16, run.width * 16, p.low, p.high, 0,
+                 weights, 0);
       at += wide;
     }
     x0 += run.width * run.count;

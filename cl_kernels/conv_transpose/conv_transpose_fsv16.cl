@@ -35,7 +35,8 @@ static void conv_transpose_phase(__global const conv_transpose_fsv16_desc* d, __
         const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
         const int alike = (count - x) / wide;
         micro_conv(id, from + x * 16, wp, first ? bias : 0, first ? 0 : to + x * 16, to + x * 16, d->nb, d->channels,
-                   0, 1, 1, d->in_c, 0, 16, 16, pitch, pitch, alike, wide, -INFINITY, INFINITY, 0, wp, 0);
+                   0, 1, 1, d->in_c, 0, 16, 16, pitch, pitch, alike, wide * 16, wide * 16, wide * 16,
+                   -INFINITY, INFINITY, 0, wp, 0);
         x += alike * wide;
       }
       first = false;

@@ -138,27 +138,37 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
                                    width);
       run.count = min(run.count, most_alike);
       const int pixels = run.width * run.count;
-      for (int at = 0; at < run.width;) {
-        const int most = min(run.width - at, 15), wide = (int)(d->widths >> (4 * most)) & 15, x = x0 + at;
-        const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
-        __global const float* pixel = in + (long)y * d->step_y + (long)x * d->step_x;
-        __global const float* operand = res ? res + (long)y * d->res_y + x * 16 : 0;
-        __global float* to = out + (long)y * d->out_y + x * 16;
-        if (d->skips) channels = conv_present(d, y, x, wide, parts);
-        if (micro_conv(id, pixel, wp, bias, operand, to, nb, channels, parts, d->skips ? 1 : d->kernel_y,
-                       d->skips ? 1 : d->kernel_x, d->in_c, d->in_y, d->in_x, d->step_x, d->out_c, d->res_c, run.count,
-                       run.width, d->low, d->high, near, ahead, d->lines))
-          conv_apart(d, pixel, wp, bias, operand, to, nb, block + nb == d->blocks ? d->lanes : 16, wide, channels, parts);
-        at += wide;
-      }
-      chunk += run.count;
-      ahead += (long)run.count * d->weight_ahead;
+      // Whole rows of few chunks: their register blocks below one another are a call, else those beside one another.
+      const int whole = run.count == row_chunks ? (last_chunk - chunk) / row_chunks : 1;
+      const int rows = whole > run.count ? min(whole, max(1, most_alike / row_chunks)) : 1, columns = rows > 1 ? run.count : 1;
+      const int count = rows > 1 ? rows : run.count, beside = rows > 1 ? 0 : run.width;
+      const int in_step = beside ? beside * d->step_x : d->step_y, out_step = beside ? beside * 16 : d->out_y;
+      for (int column = 0; column < columns; column++)
+        for (int at = 0; at < run.width;) {
+          const int most = min(run.width - at, 15), wide = (int)(d->widths >> (4 * most)) & 15;
+          const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255, x = x0 + column * run.width + at;
+          __global const float* pixel = in + (long)y * d->step_y + (long)x * d->step_x;
+          __global const float* operand = res ? res + (long)y * d->res_y + x * 16 : 0;
+          __global float* to = out + (long)y * d->out_y + x * 16;
+          if (d->skips) channels = conv_present(d, y, x, wide, parts);
+          if (micro_conv(id, pixel, wp, bias, operand, to, nb, channels, parts, d->skips ? 1 : d->kernel_y,
+                         d->skips ? 1 : d->kernel_x, d->in_c, d->in_y, d->in_x, d->step_x, d->out_c, d->res_c, count, in_step,
+                         out_step, beside ? beside * 16 : d->res_y, d->low, d->high, near,
+                         ahead + (long)column * rows * d->weight_ahead, d->lines))
+            conv_apart(d, pixel, wp, bias, operand, to, nb, block + nb == d->blocks ? d->lanes : 16, wide, channels, parts);
+          at += wide;
+        }
+      chunk += rows * run.count;
+      ahead += (long)rows * run.count * d->weight_ahead;
       for (int b = 0; b < nb; b++) {
         __global float* plane = out + (long)b * d->out_c;
-        if (posts)
-          post_row(post, posts, banks, plane + (long)y * d->out_y + x0 * 16, n, block + b, y, x0, pixels,
+        for (int r = y; posts && r < y + rows; r++)
+          post_row(post, posts, banks, plane + (long)r * d->out_y + x0 * 16, n, block + b, r, x0, pixels,
                    block + b == d->blocks - 1 ? d->lanes : 16, 1);
-        zero_halo(plane, d->out_y, y, x0, pixels, d->height, width, d->top, d->bottom, d->left, d->right);
+        if (pixels == width)
+          zero_halo_rows(plane, d->out_y, y, rows, d->height, width, d->top, d->bottom, d->left, d->right);
+        else
+          zero_halo(plane, d->out_y, y, x0, pixels, d->height, width, d->top, d->bottom, d->left, d->right);
       }
     }
   }

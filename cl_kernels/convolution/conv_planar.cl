@@ -55,8 +55,8 @@ static void conv_planar(__global const conv_planar_desc* d, __global char** bank
           const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
           micro_conv(id, top + (long)(y - y0) * d->stride_y * in_y + x * d->stride_x, wp, bias, 0,
                      out + (long)y * d->out_y + x * 16, d->nb, d->channels, 0, d->kernel_y, d->kernel_x, in_c,
-                     d->dilation_y * in_y, d->dilation_x, d->stride_x, d->out_c, 0, run.count, run.width, d->low, d->high,
-                     0, wp, 0);
+                     d->dilation_y * in_y, d->dilation_x, d->stride_x, d->out_c, 0, run.count, run.width * d->stride_x,
+                     run.width * 16, 0, d->low, d->high, 0, wp, 0);
           at += wide;
         }
         x0 += run.width * run.count;

@@ -80,7 +80,7 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
           micro_conv(id, row + (x - left) * d->step_x * 16, wp, bias, res ? res + (long)y * d->res_y + x * 16 : 0,
                      out + (long)y * d->out_y + x * 16, nb, d->channels, 0, d->kernel_y, d->kernel_x, rows * pitch * 16,
                      d->dilation_y * pitch * 16, d->dilation_x * 16, d->step_x * 16, d->out_c, d->res_c, run.count,
-                     run.width, d->low, d->high, 0, ahead, d->lines);
+                     run.width * d->step_x * 16, run.width * 16, run.width * 16, d->low, d->high, 0, ahead, d->lines);
           at += wide;
         }
         x0 += run.width * run.count;

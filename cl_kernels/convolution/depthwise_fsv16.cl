@@ -32,7 +32,6 @@ static void depthwise_fsv16(__global const depthwise_fsv16_desc* d, __global cha
                     d->in_x, d->step_x, width, rows, d->step_y, d->out_y, d->low, d->high);
     if (posts)
       post_row(post, posts, banks, to, n, block, y0, 0, width, block == d->blocks - 1 ? d->lanes : 16, 1);
-    for (int y = y0; y < y0 + rows; y++)
-      zero_halo(out, d->out_y, y, 0, width, d->height, width, d->top, d->bottom, d->left, d->right);
+    zero_halo_rows(out, d->out_y, y0, rows, d->height, width, d->top, d->bottom, d->left, d->right);
   }
 }

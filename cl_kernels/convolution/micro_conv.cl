@@ -14,7 +14,8 @@
 // in_c, in_y, in_x     floats from one block (PX = 1: channel), window row, window column of the input to the next
 // stride      floats from one pixel's window to the next, read where S is 0
 // out_c, res_c         floats from one block of the output and the residual to the next
-// count, pitch         register blocks; pixels from one to the next
+// count                register blocks: of one row, or of rows below one another
+// in_step, out_step, res_step     floats from one to the next
 // near        1: while products are made, the lines of the result and the residual come near; 2: those of the pixels behind
 //             these, too, under windows of one element. They lie in as many pieces as there are blocks, which cores do not
 //             find by themselves. 0: what is read and written lies near, or in one piece
@@ -47,11 +48,11 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
                                __global float* restrict op, const int blocks, const int channels,
                                __global const int* parts,
                                const int kernel_y, const int kernel_x, const int in_c, const int in_y, const int in_x,
-                               const int stride, const int out_c, const int res_c, int count, const int pitch,
-                               const float low, const float high, const int near, __global const float* ahead,
-                               const int lines) {
+                               const int stride, const int out_c, const int res_c, int count, const int in_step,
+                               const int out_step, const int res_step, const float low, const float high, const int near,
+                               __global const float* ahead, const int lines) {
   const int window = kernel_y * kernel_x, runs = PX == 1 || parts ? channels : (channels + PX - 1) / PX;
-  for (; count > 0; count--, ip += PIXEL(pitch), op += pitch * 16, res += res ? pitch * 16 : 0) {
+  for (; count > 0; count--, ip += in_step, op += out_step, res += res ? res_step : 0) {
     float16 acc[NB][UR];
     #pragma unroll
     for (int b = 0; b < NB; b++) {
@@ -144,7 +145,7 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
 __kernel void micro_conv_alone(__global const float* in, __global const float* w, __global const float* bias,
                                __global float* out, const int channels, const int kernel_y, const int kernel_x,
                                const int in_c, const int in_y, const int out_c) {
-  micro_conv(in, w, bias, 0, out, NB, channels, 0, kernel_y, kernel_x, in_c, in_y, PX, S * PX, out_c, 0, 1, UR, -INFINITY,
-             INFINITY, 0, w, 0);
+  micro_conv(in, w, bias, 0, out, NB, channels, 0, kernel_y, kernel_x, in_c, in_y, PX, S * PX, out_c, 0, 1, 0, 0, 0,
+             -INFINITY, INFINITY, 0, w, 0);
 }
 #endif
