@@ -201,9 +201,10 @@ def overlay(folder: Path, library: Path, built_in: str, *, anew: bool = False) -
 
 
 def is_whole(home: Path, library: Path) -> bool:
-    """Whether the tree of links with pyopencl's *home* has all that PoCL compiles kernels with."""
+    """Whether the tree of links with pyopencl's *home* has all that PoCL compiles kernels with, on the way it takes."""
     made, source = headers(home, library)
-    pairs = ((made, source), (made.parent, source.parent))
+    found = home / ".libs" / ".." / ".." / made.relative_to(home.parent)
+    pairs = ((found, source), (found.parent, source.parent))
     return all(os.path.exists(there / name) for there, wanted in pairs for name in os.listdir(wanted))
 
 

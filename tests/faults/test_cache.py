@@ -171,6 +171,8 @@ compute(2)
 headers = next(cache.rglob("pocl_types.h"))
 headers.unlink()
 compute(3)
+shutil.rmtree(next(cache.rglob("pocl.icd")).parent)
+compute(4)
 
 restore = driver.restore
 def restored_in_vain(handle):
@@ -179,7 +181,7 @@ def restored_in_vain(handle):
     shutil.rmtree(cache)
 driver.restore = restored_in_vain
 print("PoCL says what it misses", file=sys.stderr, flush=True)
-compute(4)
+compute(5)
 """
 
 

@@ -77,7 +77,6 @@ class BottleneckFsv16Desc(InRegistersFields, Descriptor):
     p_nb: Int
     ring_c: Int
     ring_y: Int
-    ring_rows: Int
     ring_width: Int
     rows_at: Int
     rows_c: Int
@@ -184,7 +183,7 @@ class BottleneckFsv16(Implementation[Bottleneck]):
         e, t = _table(simd, w.expand), _table(simd, w.project)
         (pad_top, _), (pad_left, _) = p.depthwise.pads
         top, bottom, left, right = y.halo
-        ring_c = w.ring_rows * w.ring_width * LANES
+        ring_c = w.kernel[0] * w.ring_width * LANES
         blocks_of_input = -(-x.channels // LANES) * LANES
         desc = BottleneckFsv16Desc(
             inp=x.at("in0") if p.expands else x.at("in0", -pad_top, -pad_left),
@@ -229,7 +228,6 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             p_nb=w.project.nb if w.project else 0,
             ring_c=ring_c,
             ring_y=w.ring_width * LANES,
-            ring_rows=w.ring_rows,
             ring_width=w.ring_width,
             rows_at=w.ring * LANES,
             rows_c=w.strips.each * w.width * LANES if w.project else y.c,

@@ -22,9 +22,6 @@ from clgraph.selector.query import Query
 ROWS_BYTES = 448 * 1024
 """Scratch wanted for the filtered rows of a ticket, so that they stay in the second-level cache."""
 
-RING_BYTES = 128 * 1024
-"""Scratch wanted for expanded rows; the last few of them are in the first-level cache."""
-
 _Asked = tuple[Query[Bottleneck], tuple[Activation, ...]]
 
 
@@ -63,7 +60,6 @@ class Walk:
         expand, project: How rows of the 1x1 convolutions are computed; ``None`` where there is none.
         group: Hidden blocks that are expanded and filtered together.
         strips, tiers: Tickets of an image: strips of output rows, ranges of groups of hidden blocks.
-        ring_rows: Expanded rows that there is room for.
     """
 
     hidden: int
@@ -77,7 +73,6 @@ class Walk:
     group: int
     strips: TicketRanges
     tiers: TicketRanges
-    ring_rows: int
 
     @property
     def blocks(self) -> int:
@@ -96,7 +91,7 @@ class Walk:
     @property
     def ring(self) -> int:
         """Vectors of the ring."""
-        return self.group * self.ring_rows * self.ring_width if self.expand else 0
+        return self.group * self.kernel[0] * self.ring_width if self.expand else 0
 
     @property
     def scratch(self) -> int:
@@ -115,15 +110,13 @@ def _row_seconds(q: Query[Bottleneck], w: Walk) -> tuple[float, float]:
 
 
 def work_seconds(q: Query[Bottleneck], w: Walk) -> float:
-    """Return one worker's time for one image: rows under two strips' windows are computed twice, others moved."""
+    """Return one worker's time for one image: rows under two strips' windows are computed twice."""
     expanded, rest = _row_seconds(q, w)
     strips, last = w.strips.count, w.height - (w.strips.count - 1) * w.strips.each
     under = (strips - 1) * w.under(w.strips.each) + w.under(last) - sum(q.primitive.depthwise.pads[0])
-    again, more = max(0, w.kernel[0] - w.stride[0]), max(0, under - q.inputs[0].shape[2])
-    moved = again / (w.ring_rows - again) * under if w.ring_rows < w.under(w.strips.each) else 0.0
+    more = max(0, under - q.inputs[0].shape[2])
     # What lists do to rows is counted nowhere else, so that only the rows computed twice make a difference.
-    vectors = moved + len(between(q, q.primitive.expanded).steps) * more if w.expand else 0.0
-    vectors *= w.blocks * w.ring_width
+    vectors = len(between(q, q.primitive.expanded).steps) * more * w.blocks * w.ring_width if w.expand else 0.0
     return under * expanded + w.height * rest + vectors * q.device.costs.unit("staging.vector")
 
 
@@ -158,7 +151,6 @@ def _walk(q: Query[Bottleneck]) -> Walk:
         parts += q.device.workers
         strips = _cut(y[2], parts)
     ring_width = max(p.depthwise.pads[1][0] + x[3], (y[3] - 1) * stride[1] + kernel[1])
-    ring_rows = max(kernel[0], RING_BYTES // (group * ring_width * LANES * 4))
     return Walk(
         hidden=hidden,
         height=y[2],
@@ -171,7 +163,6 @@ def _walk(q: Query[Bottleneck]) -> Walk:
         group=group,
         strips=strips,
         tiers=tiers,
-        ring_rows=min(ring_rows, (strips.each - 1) * stride[0] + kernel[0]),
     )
 
 

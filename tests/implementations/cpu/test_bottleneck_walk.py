@@ -38,12 +38,12 @@ def test_the_zeros_around_the_input_are_those_of_the_depthwise_convolution_that_
     assert BottleneckFsv16.halo(problem(Bottleneck(DEPTHWISE), 13, 18)) == {}
 
 
-def test_equal_problems_have_one_walk_and_no_more_rows_than_stand_under_a_strip() -> None:
+def test_equal_problems_have_one_walk_whose_ring_has_a_row_for_each_of_the_window() -> None:
     q, again = (problem(Bottleneck(DEPTHWISE), 5, 40) for _ in range(2))
     walk = walk_of(q)
     assert walk is walk_of(again)
     assert depthwise_weights(q) is q.inputs[3]
-    assert walk.kernel[0] <= walk.ring_rows <= walk.under(walk.strips.each)
+    assert walk.ring == walk.group * 3 * walk.ring_width
 
 
 def test_what_lies_between_the_convolutions_is_found_once_for_all_sizes() -> None:
