@@ -21,7 +21,7 @@
 // chunks, row_chunks, chunk_width, ticket_chunks, ticket_groups, spans, batch_tickets, channel_major   as in conv_fsv16.cl
 // widths, ids_0, ids_1      as in conv_fsv16.cl
 // weight_group              bytes of one group's weights
-// apart                     bytes of scratch for words that saturate (saturating.clh), 0 with VNNI
+// apart                     bytes of scratch for a list of words (saturating.clh), 0 with VNNI
 // fetched                   bytes of the next group's that a word of a chunk prefetches; 0: none
 // mode, first .. high       as in micro_bytes.cl;  itemsize: bytes of an element of the result
 // entries                   256 bytes, which the bytes of the result are the places of
@@ -84,9 +84,8 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
   __global float* scales = (__global float*)(scratch + END_BYTES);
   __global int* starts = (__global int*)(scales + d->nb * BLOCK_SCALES);
   __global uchar* beside = (__global uchar*)starts + (computed ? d->nb * 64 : 0);
-  __global int* saturating = (__global int*)(beside + (listed || d->out_x != 16 ? d->nb * 16 * 64 : 0));
-  __global uchar* stage = (__global uchar*)saturating + d->apart;
-  const int steps = d->words * d->kernel_y * d->kernel_x, list_bytes = (steps * 4 + 67) / 64 * 64;
+  __global int2* list = (__global int2*)(beside + (listed || d->out_x != 16 ? d->nb * 16 * 64 : 0));
+  __global uchar* stage = (__global uchar*)list + d->apart;
   __global const byte_end* end = END_WITH(d, banks, scratch);
   byte_table table;
   if (looks_up) table = table_of(AT(const uchar, banks, d->entries));
@@ -118,7 +117,12 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
     }
     write_scales(numbers, scales, block, nb, mode, end);
 #ifdef SATURATING
-    list_saturating(wp, steps, d->nb, saturating, (__global char*)saturating + list_bytes);
+    const int plain = list_words(wp, d->nb, d->words, d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y,
+                                 bytes * d->dilation_x, list);
+    __global const int2* ordered = plain < d->words * d->kernel_y * d->kernel_x ? list : 0;
+#else
+    const int plain = 0;
+    __global const int2* ordered = 0;
 #endif
     __global const char* ahead = d->fetched && g + 1 < last_group ? wp + d->weight_group : wp;
     for (int chunk = first_chunk, done = first_x; chunk < last_chunk; chunk++) {
@@ -132,7 +136,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
                     res ? res + (long)y * d->res_y + (long)x * d->res_x : 0, apart ? beside : to, nb, d->words,
                     d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y, bytes * d->dilation_x, stride_x,
                     apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, mode, end, ahead,
-                    ahead == wp ? 0 : d->fetched, saturating, (__global const char*)saturating + list_bytes);
+                    ahead == wp ? 0 : d->fetched, ordered, plain);
         for (int b = 0; posts && b < nb; b++) {
           __global float* row = apart ? (__global float*)beside + b * 256 : (__global float*)to + (long)b * d->out_c;
           post_row(post, posts, banks, row, n, block + b, y, x, wide, block + b == d->blocks - 1 ? d->lanes : 16, 1);

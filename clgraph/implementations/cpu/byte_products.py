@@ -99,11 +99,7 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
     res = byte_planes(q.inputs[end.residual]) if end.residual is not None else None
     in_blocks = -(-s.words // BLOCK_WORDS)
     taps = s.words * prod(s.kernel)
-    apart = (
-        0
-        if "vnni" in q.device.features
-        else (taps * 4 + 67) // LANE_BYTES * LANE_BYTES + taps * s.block.nb * 2 * LANE_BYTES
-    )
+    apart = 0 if "vnni" in q.device.features else -(-taps * 8 // LANE_BYTES) * LANE_BYTES
     flat = s.height < y.height
     desc = ConvBytesDesc(
         inp=x.at("in0"),
