@@ -11,6 +11,7 @@
 // ahead, fetched   the cache line at `ahead` is prefetched for each word of four bytes, `fetched` bytes further on
 // list, plain  all words in an order, and how many of them are no pairs of 16 bits behind (list_words of saturating.clh);
 //              0: as they stand
+// more         what the sum of each pixel begins with beside `start`;  0: nothing
 // blocks       of the NB those that there are; nothing is read or written for the others but their weights
 // words        of a pixel of all input channels;  kernel_y, kernel_x: of the window
 // in_c, in_y, in_x   bytes from one block of channels, window row, window column of the input to the next
@@ -85,13 +86,13 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
                                  const int kernel_x, const int in_c, const int in_y, const int in_x, const int stride,
                                  const int out_c, const int out_x, const int res_c, const int res_x, const int mode,
                                  __global const byte_end* end, __global const char* ahead, const int fetched,
-                                 __global const int2* list, const int plain) {
+                                 __global const int2* list, const int plain, __global const int* more) {
   int16 acc[NB][UR];
   #pragma unroll
   for (int b = 0; b < NB; b++) {
     const int16 first = b < blocks ? *(__global const int16*)(start + b * 16) : (int16)(0);
     #pragma unroll
-    for (int i = 0; i < UR; i++) acc[b][i] = first;
+    for (int i = 0; i < UR; i++) acc[b][i] = more ? first + (int16)(more[i]) : first;
   }
   // Innermost go the words of a row of the window, or where it is one element those of a block of channels, of a pixel that
   // has its channels side by side all: what else a step takes delays its products.
@@ -180,6 +181,6 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
 __kernel void micro_bytes_alone(__global const uchar* in, __global const char* w, __global const int* start,
                                 __global const float* scales, __global uchar* out, __global const byte_end* end) {
   micro_bytes(in, w, start, scales, 0, out, NB, BLOCK_WORDS, 3, 3, 2048, 1024, 4 * BLOCK_WORDS, S * 4 * BLOCK_WORDS, 1024, 16,
-              0, 16, 1, end, w, 0, 0, 0);
+              0, 16, 1, end, w, 0, 0, 0, 0);
 }
 #endif
