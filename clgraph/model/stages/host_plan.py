@@ -100,8 +100,9 @@ class HostPlans:
 
     def find(self, arrays: Mapping[str, Any]) -> HostPlan | None:
         """Return the plan for *arrays*; ``None`` where they come for the first time, or there cannot be one."""
-        if not all(type(a) is np.ndarray for a in arrays.values()):
-            return None
+        for a in arrays.values():
+            if type(a) is not np.ndarray:
+                return None
         key = self._key(arrays)
         if key in self._plans:
             self._plans.move_to_end(key)
@@ -118,8 +119,8 @@ class HostPlans:
         self._met, self._plans, self._deciding = other._met.copy(), other._plans.copy(), other._deciding
 
     def _key(self, arrays: Mapping[str, Array]) -> Hashable:
-        known = tuple(arrays[name].tobytes() for name in self._deciding)
-        return tuple((a.shape, a.dtype) for a in arrays.values()), known
+        known = tuple([arrays[name].tobytes() for name in self._deciding]) if self._deciding else ()
+        return tuple([(a.shape, a.dtype) for a in arrays.values()]), known
 
     def _made(self, arrays: Mapping[str, Array]) -> HostPlan | None:
         inputs = self._topology.inputs.items()
