@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clgraph.graph.primitive import Array
+if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
+
 
 RANDOM_KEY = "clgraph.random_key"
 """The input that the key of a run is fed by: ``uint32[2]``. Who feeds it gets the same numbers again."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from clgraph.core.large_pages import chunks, has_large_pages, replace
 from clgraph.core.log import Log
 from clgraph.core.mapped import MappedFile, files_of, place_in
-from clgraph.graph.primitive import Array
 from clgraph.runtime.at_exit import GATE
+
+if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
 
 LEAST_BYTES = 1 << 22
 """What is worth it: two large pages of most processors."""
@@ -48,6 +51,11 @@ class NearConstants:
                 self._asked.update(new)
                 self._waiting += new
                 self._taken += size
+
+    def places_in(self, file: MappedFile) -> list[tuple[int, int]]:
+        """Return where in *file* what was asked for begins and ends."""
+        with self._lock:
+            return sorted((begin, end) for asked, begin, end in self._asked if asked is file)
 
     def begin(self) -> None:
         """Take note of a run, and begin to copy when it is not the first."""

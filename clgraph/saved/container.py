@@ -22,18 +22,20 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clgraph.core.cache_folder import make_folder
 from clgraph.core.digests import blake2
-from clgraph.core.dtype import DType
 from clgraph.core.files import output, replacing
 from clgraph.core.mapped import MappedFile, files_of
+from clgraph.core.well_formed import well_formed
 from clgraph.errors import ModelError
-from clgraph.graph.primitive import Array
-from clgraph.graph.serial import Json, well_formed
+
+if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
+    from clgraph.graph.serial import Json
 
 MAGIC = b"clgraph\x01"
 VERSION = 3
@@ -61,6 +63,8 @@ class Blobs:
 
     def add(self, array: Array) -> Json:
         """Return what stands for *array* in the header: its blob, element type and shape."""
+        from clgraph.core.dtype import DType
+
         if id(array) not in self._seen:
             self._seen[id(array)] = (self._blob(array), array)
         return [self._seen[id(array)][0], DType.of(array.dtype).name, list(array.shape)]
@@ -139,18 +143,28 @@ def is_dump(path: Path) -> bool:
 class Contents:
     """A saved model's file: its header, and its arrays on demand."""
 
-    def __init__(self, path: Path) -> None:
-        """Map the file and check its header.
+    def __init__(self, path: Path, file: MappedFile | None = None) -> None:
+        """Map the file, unless it is mapped as *file*, and check its header.
 
         Raises:
             ModelError: It is missing, cut, damaged, of a newer version, or no saved model.
         """
         self.path = path
-        self._file = _map(path)
+        self._file = file or map_file(path)
         self._bytes = np.frombuffer(self._file, np.uint8)
         self.header, self._start = _header(self._bytes, path)
         self._blobs: Sequence[Any] = self.header.get("blobs", ())
         self._checked: set[int] = set()
+
+    @property
+    def file(self) -> MappedFile:
+        """The file, mapped."""
+        return self._file
+
+    @property
+    def identity(self) -> str:
+        """What tells the file from others: how it begins, with its size and the digest of its header."""
+        return identity_of(self._file)
 
     def check(self) -> None:
         """Raise ``ModelError`` where the file was cut or written to since it was mapped."""
@@ -168,6 +182,8 @@ class Contents:
         Raises:
             ModelError: It does not lie in the file, or is damaged; or the file was cut since.
         """
+        from clgraph.core.dtype import DType
+
         if self._file.size() < len(self._file):
             self._file.check()
         with well_formed(self.path, reference):
@@ -185,7 +201,13 @@ class Contents:
             return data.view(dtype.numpy).reshape(shape)
 
 
-def _map(path: Path) -> MappedFile:
+def identity_of(file: MappedFile) -> str:
+    """Return :attr:`Contents.identity` of a file whose header nobody has looked at."""
+    return file[: _HEAD.size].hex()
+
+
+def map_file(path: Path) -> MappedFile:
+    """Map the file of a saved model; raises ``ModelError`` where it cannot be read, or is cut off."""
     try:
         file = MappedFile(path) if path.stat().st_size else b""
     except (OSError, ValueError) as error:

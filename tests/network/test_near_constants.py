@@ -16,7 +16,7 @@ from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.network import near_constants
-from clgraph.network.borrowing import LEAST_BYTES
+from clgraph.network.addresses import LEAST_BYTES
 from clgraph.network.near_constants import NearConstants
 from clgraph.network.network import Network
 from clgraph.network.workspace import Workspace
