@@ -40,13 +40,19 @@ def key_of(outputs: tuple[str, ...] | None, shapes: OpenShapes, options: Setting
 def code_of(directories: tuple[Path, ...], cache_dir: Path) -> str:
     """Return a digest of all code that makes a program of a file: clgraph's, the kernels', the version of onnx."""
     package = Path(__file__).parents[1]
+    parts: list[str] = []
+    files: list[Path] = []
     with os.scandir(package) as entries:
-        parts = sorted(e.path for e in entries if e.is_dir() and e.name not in (*_APART, "__pycache__"))
-    digest = blake2(digest_of((*map(Path, parts), *directories), digests_in(cache_dir)).encode())
-    files = sorted(package.glob("*.py"))
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                files.append(Path(entry.path))
+            elif entry.name not in (*_APART, "__pycache__") and entry.is_dir():
+                parts.append(entry.path)
+    digest = blake2(digest_of((*map(Path, sorted(parts)), *directories), digests_in(cache_dir)).encode())
+    own = sorted(files)
     onnx = importlib.util.find_spec("onnx")
     if onnx is not None and onnx.origin is not None:
-        files.append(Path(onnx.origin).parent / "version.py")
-    for file in files:
+        own.append(Path(onnx.origin).parent / "version.py")
+    for file in own:
         digest.update(file.read_bytes() if file.is_file() else b"")
     return digest.hexdigest()
