@@ -53,7 +53,7 @@ class Image:
             header = contents.header
             self.inputs = tuple(header["inputs"])
             self.indices = tuple(FedIndices(*row) for row in header["indices"])
-            self.quick: QuickRun = run_of(header["image"], contents.array, file, engine)
+            self.quick: QuickRun = run_of(header["image"], contents.raw, file, engine)
 
 
 def read_image(

@@ -10,9 +10,7 @@ import numpy as np
 
 from clgraph.errors import ClosedError, InputError
 from clgraph.graph.fed_indices import check_indices
-from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
 from clgraph.model.state.remembering import Remembering
-from clgraph.network.cancelling import Cancellation, ending
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.process import check_process
 
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from clgraph.model.specialisation import Specialisation
     from clgraph.model.specialisations import Specialisations
     from clgraph.model.tensor import Tensor
+    from clgraph.network.cancelling import Cancellation
     from clgraph.network.network import Network
     from clgraph.network.profile import Profile
     from clgraph.network.quick import QuickRun
@@ -46,6 +45,7 @@ class Running(Remembering):
 
     def __init__(self, topology: Topology, device: DeviceInfo, specialisations: Specialisations) -> None:
         """Take what the programs come from."""
+        from clgraph.graph.random_numbers import RANDOM_KEY
         from clgraph.model.delivery import wanted_types
 
         self.topology, self.device = topology, device
@@ -120,6 +120,7 @@ class Running(Remembering):
             if unlimited and outputs is None and (results := self.run_quickly(given[0])) is not None:
                 return results
         from clgraph.model.feeds import arranged, foreign_places, shared_places
+        from clgraph.network.cancelling import ending
 
         if wait_for:
             from clgraph.runtime.callers_buffer import wait
@@ -326,11 +327,12 @@ class Running(Remembering):
         return network
 
     def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array | Tensor]:
-        self._check_open()
-        if self._random and isinstance(feeds, Mapping) and RANDOM_KEY not in feeds:
-            feeds = {**feeds, RANDOM_KEY: fresh_key()}
+        from clgraph.graph.random_numbers import with_key
         from clgraph.model.delivery import as_arrays
 
+        self._check_open()
+        if self._random and isinstance(feeds, Mapping):
+            feeds = with_key(feeds)
         arrays = as_arrays(feeds, self._wanted)
         check_indices(arrays, self._indices)
         return arrays

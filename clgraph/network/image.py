@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError
 from clgraph.network.borrowed_buffers import BorrowedBuffer, BorrowedSpot
 from clgraph.network.image_parts import ImagedFeed, ImagedLaunches, ImagedResult
@@ -40,14 +39,17 @@ COPIED, BORROWED, UNREAD = "copied", "borrowed", "unread"
 """Of an input or result: copied by the host, used where the caller has it, used by nobody."""
 
 
-@frozen
 class ImageBanks:
-    """The memory of an image."""
+    """The memory of an image.
 
-    placement: str
-    engine: Engine
-    workspace: Workspace
-    banks: list[Memory]
+    Attributes:
+        placement, engine, workspace: Where it is, and what it is shared with.
+        banks: What a bank number means.
+    """
+
+    def __init__(self, placement: str, engine: Engine) -> None:
+        self.placement, self.engine, self.workspace = placement, engine, Workspace()
+        self.banks: list[Memory] = []
 
     def view(self, bank: int, offset: int, dtype: str, shape: list[int]) -> Array:
         """Return a dense array in a bank."""
@@ -68,7 +70,7 @@ def run_of(image: Rows, array: Callable[[Any], Array], file: MappedFile, engine:
         DeviceError, DeviceMemoryError: The device makes no queue, or has no memory left.
     """
     engine = engine.beside(alone=image["alone"])
-    places = ImageBanks(image["placement"], engine, Workspace(), [])
+    places = ImageBanks(image["placement"], engine)
     places.banks.extend(places.workspace.arenas(places.placement, engine, [image["arena"]]))
     _add_banks(image, array, file, places)
     tables = [_table(row, array, places) for row in image["tables"]]
@@ -113,7 +115,7 @@ def _add_banks(image: Rows, array: Callable[[Any], Array], file: MappedFile, pla
         else:
             begin, nbytes = where
             places.banks.append(engine.lend(arena[begin : begin + nbytes], writable=True))
-    places.workspace.constants.near.ask([whole[begin:end] for begin, end in image["near"]])
+    places.workspace.constants.near.ask_places([(file, begin, end) for begin, end in image["near"]])
 
 
 def _table(row: list[Any], array: Callable[[Any], Array], places: ImageBanks) -> TileKernels:

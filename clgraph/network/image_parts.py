@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clgraph.core.frozen import frozen, mutable
 from clgraph.network.result_memory import LEAST_BYTES, ResultMemory
 
 if TYPE_CHECKING:
@@ -19,17 +17,17 @@ if TYPE_CHECKING:
     from clgraph.runtime.stream import Step
 
 
-@frozen
 class ImagedLaunches:
-    """What a run launches, and the tables among it whose steps wait for each other.
+    """What a run launches.
 
     Attributes:
-        kernels: What is launched, with its memory: kept, because the steps do not.
+        steps: Each launches one kernel.
+        joined: The tables whose steps wait for each other.
     """
 
-    steps: list[Step]
-    joined: list[TileKernels]
-    kernels: list[BoundKernel]
+    def __init__(self, steps: list[Step], joined: list[TileKernels], kernels: list[BoundKernel]) -> None:
+        """Take them; *kernels*, with their memory, are kept because steps do not keep them."""
+        self.steps, self.joined, self._kernels = steps, joined, kernels
 
     def check(self) -> None:
         """Raise as :meth:`TileKernels.check_waits`."""
@@ -37,7 +35,6 @@ class ImagedLaunches:
             tiles.check_waits()
 
 
-@mutable
 class ImagedFeed:
     """One input, as :class:`clgraph.network.feed.Feed` is to a quick run.
 
@@ -45,32 +42,35 @@ class ImagedFeed:
         view: The memory that it is copied to, ``None`` where it is not.
     """
 
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    view: Array | None
-    borrowed: BorrowedBuffer | None
-    passes: bool = False
-    given: Array | None = None
-    how: str = "not read"
+    passes, given, how = False, None, "not read"
+
+    def __init__(
+        self,
+        name: str,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        view: Array | None,
+        borrowed: BorrowedBuffer | None,
+    ) -> None:
+        """Copy it to *view*, let kernels read it by *borrowed*, or neither where nobody reads it."""
+        self.name, self.dtype, self.shape, self.view, self._borrowed = name, dtype, shape, view, borrowed
 
     def write(self, held: Array, *, passing: bool = False) -> None:
         """Make *held*, which lives until the run is over, what the kernels read."""
-        if self.borrowed is not None:
-            self.borrowed.take(held)
+        if self._borrowed is not None:
+            self._borrowed.take(held)
 
 
-@mutable
 class ImagedResult:
     """One result, as :class:`clgraph.network.result.Result` is to a quick run."""
 
-    name: str
-    whole: Array
-    borrowed: BorrowedBuffer | None
-    memory: ResultMemory
-    how: str = "not asked for"
-    _target: Array | None = field(default=None)
-    _lent: bool = False
+    how = "not asked for"
+
+    def __init__(self, name: str, whole: Array, borrowed: BorrowedBuffer | None, memory: ResultMemory) -> None:
+        """Copy it from *whole*, or let kernels write it to new arrays of *memory* by *borrowed*."""
+        self.name, self.whole, self.borrowed, self._memory = name, whole, borrowed, memory
+        self._target: Array | None = None
+        self._lent = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -109,4 +109,4 @@ class ImagedResult:
         self._target, self._lent = None, False
 
     def _new(self) -> Array:
-        return self.memory.empty(self.whole.shape, self.whole.dtype, self.whole.nbytes)
+        return self._memory.empty(self.whole.shape, self.whole.dtype, self.whole.nbytes)

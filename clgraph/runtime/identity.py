@@ -6,14 +6,13 @@ import contextlib
 import ctypes
 import functools
 import os
-import string
 from pathlib import Path
 from typing import Any
 
 from clgraph.core import cache_folder
 from clgraph.core.digests import blake2
 
-_DIGITS = 64
+_DIGITS, _HEXADECIMAL = 64, frozenset("0123456789abcdef")
 _ENTRIES = 16
 """Functions of a dispatch table that are looked at: a driver may leave some out."""
 
@@ -71,7 +70,7 @@ def sha256_of(library: Path, stamps: Path) -> str:
     with contextlib.suppress(OSError):
         text = cache_folder.read(stamp).decode("ascii", "replace")
         name, _, known = text.partition(" ")
-        if name == stamp.stem and len(known) == _DIGITS and set(known) <= set(string.hexdigits):
+        if name == stamp.stem and len(known) == _DIGITS and set(known) <= _HEXADECIMAL:
             return known
     import hashlib  # loads OpenSSL, which takes longer than all that a start does here
 

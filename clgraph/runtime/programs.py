@@ -36,7 +36,7 @@ class Programs:
         self._cl = driver.load()
         self._device, self._info, self._context, self._handle, self._flags = device, device.info, context, handle, flags
         self._built: dict[tuple[str, bool], Any] = {}
-        self._of_binary: dict[KeptBinary, Any] = {}
+        self._of_binary: dict[str, Any] = {}
         self._remembered: set[tuple[str, str]] = set()
         self._of_text: dict[str, tuple[str, Any]] = {}
         self._keeps_itself = self._info.name.startswith("pocl")
@@ -86,14 +86,14 @@ class Programs:
         """
         process.check_process()
         with self._lock:
-            if kept not in self._of_binary:
+            if kept.key not in self._of_binary:
                 binary = self._cache.read(kept.key)
                 made = binaries.from_binary(self._context, self._handle, binary, kept.options) if binary else None
                 if made is None:
                     raise KernelBuildError(f"kernel {what}: its binary is gone from the cache")
-                self._of_binary[kept] = made
+                self._of_binary[kept.key] = made
         try:
-            return Kernel(self._cl, self._of_binary[kept], entry, given)
+            return Kernel(self._cl, self._of_binary[kept.key], entry, given)
         except (self._cl.Error, TypeError) as error:
             raise KernelBuildError(f"kernel {what}: {entry} does not take {len(given)} arguments: {error}") from error
 

@@ -184,21 +184,30 @@ class Contents:
         """
         from clgraph.core.dtype import DType
 
-        if self._file.size() < len(self._file):
-            self._file.check()
         with well_formed(self.path, reference):
             number, name, shape = reference
-            offset, nbytes, crc = self._blobs[number]
             dtype = DType[name]
-            begin = self._start + offset
-            if offset < 0 or nbytes < 0 or begin + nbytes + ALIGNMENT > self._bytes.nbytes:
-                raise ModelError(f"{self.path} is damaged: blob {number} lies outside of the file")
-            data = self._bytes[begin : begin + nbytes]
-            if (nbytes <= CHECKED_BYTES or not dtype.floating) and number not in self._checked:
-                if zlib.crc32(data.data) != crc:
-                    raise ModelError(f"{self.path} is damaged: blob {number} does not have the checksum in the header")
-                self._checked.add(number)
-            return data.view(dtype.numpy).reshape(shape)
+            return self._blob(number, whole=not dtype.floating).view(dtype.numpy).reshape(shape)
+
+    def raw(self, reference: Json) -> Array:
+        """Return the bytes of an array, all of which are checked; raises as :meth:`array`."""
+        with well_formed(self.path, reference):
+            return self._blob(reference[0], whole=True)
+
+    def _blob(self, number: int, *, whole: bool) -> Array:
+        """Return a blob that is checked where it is small, or else *whole*."""
+        if self._file.size() < len(self._file):
+            self._file.check()
+        offset, nbytes, crc = self._blobs[number]
+        begin = self._start + offset
+        if offset < 0 or nbytes < 0 or begin + nbytes + ALIGNMENT > self._bytes.nbytes:
+            raise ModelError(f"{self.path} is damaged: blob {number} lies outside of the file")
+        data = self._bytes[begin : begin + nbytes]
+        if (nbytes <= CHECKED_BYTES or whole) and number not in self._checked:
+            if zlib.crc32(data.data) != crc:
+                raise ModelError(f"{self.path} is damaged: blob {number} does not have the checksum in the header")
+            self._checked.add(number)
+        return data
 
 
 def identity_of(file: MappedFile) -> str:
