@@ -111,7 +111,7 @@ def keep_image(path: Path, contents: Contents, kept_for: str, here: str, model: 
             return
         header["none"] = str(error)
         _log.info("%s has no image: %s", contents.path, error)
-    blobs.write(path, header, in_cache=True)
+    blobs.write(path, header, in_cache=True, all_checked=True)
 
 
 def _only_network(model: Model) -> Network:

@@ -83,11 +83,14 @@ class Blobs:
             self._end += data.nbytes + _padding(data.nbytes)
         return self._known[digest]
 
-    def write(self, path: Path, header: Mapping[str, Json], *, in_cache: bool = False) -> None:
+    def write(
+        self, path: Path, header: Mapping[str, Json], *, in_cache: bool = False, all_checked: bool = False
+    ) -> None:
         """Write the file at once or not at all.
 
         Args:
             in_cache: It is not a file that the user named, but one below the cache folder.
+            all_checked: Who reads it checks every byte, so that it need not wait for the disk.
 
         Raises:
             ModelError: It cannot be written.
@@ -105,7 +108,7 @@ class Blobs:
                     file.write(data)
                     file.write(bytes(_padding(data.nbytes)))
                 file.flush()
-                if file.seekable():
+                if file.seekable() and not all_checked:
                     os.fsync(file.fileno())
         except OSError as error:
             raise ModelError(f"the model cannot be saved to {path}: {error.strerror or error}") from error
