@@ -167,7 +167,7 @@ class Contents:
     @property
     def identity(self) -> str:
         """What tells the file from others: how it begins, with its size and the digest of its header."""
-        return identity_of(self._file)
+        return self._file[: _HEAD.size].hex()
 
     def check(self) -> None:
         """Raise ``ModelError`` where the file was cut or written to since it was mapped."""
@@ -214,7 +214,8 @@ class Contents:
 
 
 def identity_of(file: MappedFile) -> str:
-    """Return :attr:`Contents.identity` of a file whose header nobody has looked at."""
+    """Return :attr:`Contents.identity` of a file whose header is not read; ``ModelError`` where that is damaged."""
+    _header_text(np.frombuffer(file, np.uint8), file.path)
     return file[: _HEAD.size].hex()
 
 
@@ -230,6 +231,18 @@ def map_file(path: Path) -> MappedFile:
 
 
 def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
+    text = _header_text(data, path)
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is damaged: its header is not JSON: {error}") from error
+    if not isinstance(header, dict):
+        raise ModelError(f"{path} is damaged: its header is not an object")
+    return header, _HEAD.size + len(text) + -len(text) % ALIGNMENT
+
+
+def _header_text(data: Array, path: Path) -> bytes:
+    """Return the header of a file, which has the checksum that it should have."""
     magic, version, _, nbytes, total, digest = _HEAD.unpack(data[: _HEAD.size].tobytes())
     if magic != MAGIC:
         raise ModelError(f"{path} is not a saved model (in Python, clgraph.compile reads ONNX files)")
@@ -242,13 +255,7 @@ def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
     text = data[_HEAD.size : _HEAD.size + nbytes].tobytes()
     if _checksum(version, text) != digest:
         raise ModelError(f"{path} is damaged: its header has another checksum")
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is damaged: its header is not JSON: {error}") from error
-    if not isinstance(header, dict):
-        raise ModelError(f"{path} is damaged: its header is not an object")
-    return header, _HEAD.size + nbytes + -nbytes % ALIGNMENT
+    return text
 
 
 def _checksum(version: int, text: bytes) -> bytes:

@@ -355,3 +355,14 @@ def test_threads_that_run_and_ask_at_once_find_one_model(compiled, kept):
     assert len(arrays) == 4
     assert all((array == wanted).all() for array in arrays)
     assert {each for each in found if isinstance(each, int)} == {len(list(whole.program))}
+
+
+def test_an_entry_whose_header_is_damaged_is_compiled_anew_though_its_image_is_not(compiled, kept, tmp_path):
+    file, whole = kept("product")
+    (entry,) = (tmp_path / "cache" / "compiled").glob("*.clg")
+    data = bytearray(entry.read_bytes())
+    data[1000] ^= 1
+    entry.write_bytes(data)
+    model, feeds = compiled(file), feeds_of(whole)
+    assert (type(model), model.notes) == (Model, ())
+    np.testing.assert_array_equal(model.run(feeds)["y"], whole.run(feeds)["y"])
