@@ -108,6 +108,8 @@ class KeptModel(Model):
         own = ("_closed", "_queues")
         self.__dict__.update({name: value for name, value in vars(whole).items() if name not in own})
         self._image = None
+        # They keep what the model was read from.
+        del self._read, self._read_topology
 
 
 _MISSING = frozenset({"topology", "_specialisations", "_lock", "_random", "_wanted", "_indices"})

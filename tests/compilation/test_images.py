@@ -1,6 +1,9 @@
 """A model that was loaded out of the model cache before is run by its image, as if it had been loaded again."""
 
+import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 
@@ -366,3 +369,26 @@ def test_an_entry_whose_header_is_damaged_is_compiled_anew_though_its_image_is_n
     model, feeds = compiled(file), feeds_of(whole)
     assert (type(model), model.notes) == (Model, ())
     np.testing.assert_array_equal(model.run(feeds)["y"], whole.run(feeds)["y"])
+
+
+_START = """
+import sys
+import numpy as np
+import clgraph
+model = clgraph.compile(open(sys.argv[1], 'rb').read(), sys.argv[2])  # a file is kept once it was left alone
+model.run({"x": np.ones((4, 64), np.float32)})
+print(type(model).__name__, *sys.modules)
+"""
+
+
+def test_a_start_by_an_image_imports_nothing_of_programs(device, tmp_path):
+    file = product(tmp_path / "m.onnx")
+    command = [sys.executable, "-c", _START, str(file), device]
+    variables = {**os.environ, "CLGRAPH_MODEL_CACHE": "64"}
+    for _ in range(3):
+        ended = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)
+        name, *modules = ended.stdout.split()
+    assert name == "KeptModel"
+    heavy = {"clgraph.graph.program", "clgraph.graph.topology", "clgraph.network.network", "clgraph.passes", "logging"}
+    heavy |= {"clgraph.selector.library", "clgraph.saved.programs", "clgraph.compilation.load", "onnx"}
+    assert heavy & set(modules) == set()
