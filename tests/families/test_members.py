@@ -264,9 +264,19 @@ def test_a_concat_inside_of_a_concat_has_the_pitches_of_the_outermost(device: st
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_there_are_models_of_each_kind_to_bind_members_of(source: str) -> None:
-    name, model, _ = next(SOURCES[source](1))
+    name, model, _ = next(SOURCES[source](range(1)))
     assert name
     assert isinstance(model, onnx.ModelProto) or type(model) is Topology
+
+
+@pytest.mark.parametrize("source", ["texts", "pictures", "volumes", "halves", "branches", "nets", "graphs"])
+def test_random_models_from_a_number_on_are_those_of_a_longer_range(source: str) -> None:
+    def names(which: range) -> list[tuple[str, str]]:
+        return [(name, repr(model)) for name, model, _ in SOURCES[source](which)]
+
+    later = names(range(1, 2))
+    assert later
+    assert later == [named for named in names(range(2)) if named not in names(range(1))]
 
 
 @pytest.mark.slow
@@ -316,7 +326,7 @@ def test_a_picture_larger_than_most_inputs_has_members() -> None:
 
 
 def test_models_without_members_are_counted(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
-    def made(_: int) -> Iterator[tuple[str, onnx.ModelProto, dict[str, np.ndarray]]]:
+    def made(_: range) -> Iterator[tuple[str, onnx.ModelProto, dict[str, np.ndarray]]]:
         shape = np.array([2, 3])
         fixed = open_model([node("Reshape", ["x", "shape"], ["y"])], {"x": (FLOAT, (3, 2))}, {"shape": shape})
         yield "fixed", fixed, {"x": numbers(3, 2)}
