@@ -18,7 +18,7 @@ from clgraph.graph.topology import Topology
 from tests.support.family_models import SOURCES, numbers, tally_of
 from tests.support.graphs import FLOAT
 from tests.support.halves import in_float16
-from tests.support.members import Tally, compare, random_members
+from tests.support.members import Side, Tally, compare, compiler, differs, random_members
 from tests.support.open_graphs import OpenGraph, embedded_step, random_picture_model, random_text_model
 from tests.support.open_models import open_model
 from tests.support.zoo import ZOO
@@ -323,6 +323,19 @@ def test_a_picture_larger_than_most_inputs_has_members() -> None:
     feeds = {"x": numbers(1, 3, 224, 224)}
     members = [m for seed in range(4) for m in random_members(topology, [[("x", 0)]], feeds, 4, seed)]
     assert {m["x"].shape[0] for m in members} == {1, 2}
+
+
+def test_a_step_of_quantization_is_explained_where_a_half_is_as_near_as_rounding(device: str) -> None:
+    nodes = [node("QuantizeLinear", ["x", "scale", "zero"], ["q"]), node("DequantizeLinear", ["q", "scale"], ["y"])]
+    constants = {"scale": np.float32(0.1), "zero": np.uint8(0)}
+    topology = read_source(open_model(nodes, {"x": (FLOAT, ("n",))}, constants), None, None)
+    side = Side(topology, compiler(device, (), True))
+    for quotient, one, two in ((25.50001, True, False), (25.4, False, False)):
+        feeds = {"x": np.full(3, quotient * 0.1, np.float32)}
+        made = side.run(feeds)
+        for steps, explained in ((1, one), (2, two)):
+            off = {"y": made["y"] + np.float32([0, steps * 0.1, 0])}
+            assert (differs(off, made, (side,), feeds) is None) == explained, (quotient, steps)
 
 
 def test_models_without_members_are_counted(monkeypatch: pytest.MonkeyPatch, device: str) -> None:

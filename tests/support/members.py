@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clgraph.compilation.compiler import Compiler
+from clgraph.core.dtype import unit
 from clgraph.engines.opening import options_of
 from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.families.notes import NOTE
@@ -69,6 +71,8 @@ MOST_ELEMENTS = 1 << 17
 """Of all inputs of a member together: what runs in a moment. Twice a model's own may be more: a picture and another."""
 TRIED = 32
 """Sizes that are drawn for each member: of a picture's batch, hardly one of these fits."""
+NEAR = 8
+"""Units in the last place that what quantization rounds may be off by: a few sums and functions in front of it."""
 WHOLE = "compiled whole: "
 
 
@@ -168,7 +172,7 @@ def compare(
         if not reasons:
             tally.bound += 1
             tally.identical += same
-        if not same and (why := _differs(found, wanted, whole, feeds)):
+        if not same and (why := differs(found, wanted, (whole, bound), feeds)):
             tally.wrong.append(f"{what}: {why}")
     for side in (bound, whole):
         side.model.close()
@@ -185,27 +189,43 @@ def _same(first: Array, second: Array) -> bool:
     return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
 
 
-def _differs(found: Feeds, wanted: Feeds, whole: Side, feeds: Feeds) -> str | None:
-    """Say how results differ by more than rounding explains, or return ``None``.
+def differs(found: Feeds, wanted: Feeds, sides: Sequence[Side], feeds: Feeds) -> str | None:
+    """Say how results of two *sides* differ by more than rounding explains, or return ``None``.
 
     The yardstick is that of :class:`~clgraph.passes.verify_numbers.VerifyNumbers`: how far rounding every intermediate
     value moves the results, times what sums in another order may be off by; each of the two may be that far from the
-    exact ones. Stages have none: they have to be the same.
+    exact ones. What lies that near to a half may be a step of quantization higher in one, and lower in the other.
+    Stages have none: they have to be the same.
     """
     for n, a in wanted.items():
         if (found[n].shape, found[n].dtype) != (a.shape, a.dtype):
             return f"{n!r} is {found[n].dtype} {list(found[n].shape)}, not {a.dtype} {list(a.shape)}"
     bounds = dict.fromkeys(wanted, 0.0)
-    if not isinstance(whole.model, StagedModel):
-        program = whole.model.program
+    models = [s.model for s in sides if not isinstance(s.model, StagedModel)]
+    if models:
+        program = models[0].program
         exact, rounded = (run_reference(program, feeds, exact=e) for e in (True, False))
+        steps = _steps([m.program for m in models], feeds, exact)
         bounds = {
-            n: 2 * VerifyNumbers.DEVICE_FACTOR * (_far(e, rounded[n]) + _unit(e, rounded[n])) for n, e in exact.items()
+            n: 2 * VerifyNumbers.DEVICE_FACTOR * (_far(e, rounded[n]) + _unit(e, rounded[n])) + steps[n]
+            for n, e in exact.items()
         }
     for n, a in wanted.items():
         if not (far := _far(found[n], a)) <= bounds[n]:
             return f"{n!r} is off by {far:.3g}, of at most {bounds[n]:.3g}"
     return None
+
+
+def _steps(programs: Sequence[Program], feeds: Feeds, exact: Feeds) -> dict[str, float]:
+    """Return how far results move where all that becomes a whole number is a little more, and where it is less."""
+    floats = {v.layout.dtype.numpy for p in programs for v in p.values if v.layout.dtype.floating}
+    least = NEAR * max(map(unit, floats), default=0.0)
+    rint, moved = np.rint, dict.fromkeys(exact, 0.0)
+    for factor in (1 + least, 1 - least):
+        with patch.object(np, "rint", lambda x, factor=factor: rint(x * factor)):
+            for n, a in run_reference(programs[0], feeds, exact=True).items():
+                moved[n] += _far(exact[n], a)
+    return moved
 
 
 def _far(first: Array, second: Array) -> float:
