@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ from clgraph.model.stages.model import StagedModel
 from clgraph.model.stages.split import needs_stages
 from clgraph.passes.observers import PassObserver
 from clgraph.passes.reference import run_reference
-from clgraph.passes.verify_numbers import VerifyNumbers
+from clgraph.passes.verify_numbers import VerifyNumbers, moved_by_steps
 
 Array = NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -71,8 +70,6 @@ MOST_ELEMENTS = 1 << 17
 """Of all inputs of a member together: what runs in a moment. Twice a model's own may be more: a picture and another."""
 TRIED = 32
 """Sizes that are drawn for each member: of a picture's batch, hardly one of these fits."""
-NEAR = 8
-"""Units in the last place that what quantization rounds may be off by: a few sums and functions in front of it."""
 WHOLE = "compiled whole: "
 
 
@@ -205,7 +202,8 @@ def differs(found: Feeds, wanted: Feeds, sides: Sequence[Side], feeds: Feeds) ->
     if models:
         program = models[0].program
         exact, rounded = (run_reference(program, feeds, exact=e) for e in (True, False))
-        steps = _steps([m.program for m in models], feeds, exact)
+        floats = {v.layout.dtype.numpy for m in models for v in m.program.values if v.layout.dtype.floating}
+        steps = moved_by_steps(program, feeds, exact, VerifyNumbers.FACTOR * max(map(unit, floats), default=0.0))
         bounds = {
             n: 2 * VerifyNumbers.DEVICE_FACTOR * (_far(e, rounded[n]) + _unit(e, rounded[n])) + steps[n]
             for n, e in exact.items()
@@ -214,18 +212,6 @@ def differs(found: Feeds, wanted: Feeds, sides: Sequence[Side], feeds: Feeds) ->
         if not (far := _far(found[n], a)) <= bounds[n]:
             return f"{n!r} is off by {far:.3g}, of at most {bounds[n]:.3g}"
     return None
-
-
-def _steps(programs: Sequence[Program], feeds: Feeds, exact: Feeds) -> dict[str, float]:
-    """Return how far results move where all that becomes a whole number is a little more, and where it is less."""
-    floats = {v.layout.dtype.numpy for p in programs for v in p.values if v.layout.dtype.floating}
-    least = NEAR * max(map(unit, floats), default=0.0)
-    rint, moved = np.rint, dict.fromkeys(exact, 0.0)
-    for factor in (1 + least, 1 - least):
-        with patch.object(np, "rint", lambda x, factor=factor: rint(x * factor)):
-            for n, a in run_reference(programs[0], feeds, exact=True).items():
-                moved[n] += _far(exact[n], a)
-    return moved
 
 
 def _far(first: Array, second: Array) -> float:
