@@ -228,6 +228,14 @@ def test_a_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
     assert "| accepted | 3 | 100.0 |" in table(known)
 
 
+def test_outcomes_are_kept_apart_by_instruction_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, found = Plan(count=1, level="run", folder=tmp_path), set()
+    for isa in ("", "avx2", "avx512"):
+        monkeypatch.setenv("CLGRAPH_POCL_ISA", isa)
+        found.add(plan.log)
+    assert len(found) == 3
+
+
 def test_results_may_be_off_by_what_rounding_explains_and_no_more() -> None:
     y, allowed = np.array([1, 2, np.nan, np.inf], np.float32), {"y": np.array([1e-3, 0, np.inf, np.inf])}
 
