@@ -174,6 +174,10 @@ def test_results_that_differ_are_noticed() -> None:
         assert compared({"y": y}, {"y": other}, "").kind == "differs"
     assert compared({"y": y}, {"z": y}, "").kind == "differs"
     assert compared({"y": y}, None, "why").kind == "peer refused"
+    parts = [y, y[:1]]
+    assert compared({"y": parts}, {"y": [y, y[:1]]}, "").kind == "equal"
+    for others in ([y], [y, y[1:]], [y, y[:1], y]):
+        assert compared({"y": parts}, {"y": others}, "").kind == "differs"
 
 
 CRASHES = "import os, sys; sys.stdin.readline(); sys.stdin.readline(); print('{\"begins\": 0}', flush=True); os.abort()"
