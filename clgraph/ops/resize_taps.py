@@ -103,17 +103,20 @@ def _tap(one: Interpolation, at: float, size: int) -> tuple[tuple[int, float], .
     first = floor(-reach / stretch) + 1
     found = [(low + i, weigh(abs(i - part) * stretch)) for i in range(first, 2 - first)]
     if one.antialias:
-        total = sum(w for _, w in found)
-        found = [(i, w / total) for i, w in found]
+        found = _normalised(found)
     if one.exclude_outside:
-        inside = [(i, w) for i, w in found if 0 <= i < size]
-        total = sum(w for _, w in inside)
-        found = [(i, w / total) for i, w in inside]
+        found = _normalised([(i, w) for i, w in found if 0 <= i < size])
     merged: dict[int, float] = {}
     for i, weight in found:
         place = min(max(i, 0), size - 1)
         merged[place] = merged.get(place, 0.0) + weight
     return tuple(merged.items())
+
+
+def _normalised(taps: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    if not (total := sum(w for _, w in taps)) and taps:
+        raise ShapeError(f"the weights {[w for _, w in taps]} of a pixel add up to 0, by which they are divided")
+    return [(i, w / total) for i, w in taps]
 
 
 def _linear(d: float) -> float:
