@@ -188,6 +188,10 @@ NARROW(of_shorts, ushort, short)
 
 // fmod(a, b): |a| - q |b| for q the quotient, rounded and then towards zero, which may so be one too many. Where q has at most
 // so many bits that q |b| is exact, or fused, so is that difference: a multiple of what |b| is one of, and not above |b|.
+#define CALLED_RESTS(T) \
+  static void rests_##T(__global const T* restrict a, __global const T* restrict b, __global T* restrict y, const int n) { \
+    for (int i = 0; i < n; i++) y[i] = fmod(a[i], b[i]); \
+  }
 #ifdef cl_khr_fp64
 #define RESTS(T, MOST, less) \
   NOINLINE static void rests_##T(__global const T* restrict a, __global const T* restrict b, __global T* restrict y, \
@@ -204,12 +208,13 @@ NARROW(of_shorts, ushort, short)
 #define LESS_PRODUCT(a, q, b) ((a) - (q) * (b))
 #define LESS_FUSED(a, q, b) fma(-(q), b, a)
 RESTS(float, 536870912.0, LESS_PRODUCT)
-RESTS(double, 4503599627370496.0, LESS_FUSED)
 #else
-static void rests_float(__global const float* restrict a, __global const float* restrict b, __global float* restrict y,
-                        const int n) {
-  for (int i = 0; i < n; i++) y[i] = fmod(a[i], b[i]);
-}
+CALLED_RESTS(float)
+#endif
+#if defined(cl_khr_fp64) && !defined(CLGRAPH_NO_FMA)
+RESTS(double, 4503599627370496.0, LESS_FUSED)
+#elif defined(cl_khr_fp64)
+CALLED_RESTS(double)
 #endif
 
 // A NaN of either side is the result of a minimum and a maximum.
