@@ -196,7 +196,7 @@ def overlay(folder: Path, library: Path, built_in: str, *, anew: bool = False) -
     pocl_headers.make(*headers(home, library), anew=anew)
     for link, target in links.items():
         cache_folder.link(link, target)
-    cache_folder.keep(home / ".libs" / "pocl.icd", f"{home / '.libs' / library.name}\n".encode())
+    cache_folder.keep(home / ".libs" / "pocl.icd", os.fsencode(f"{home / '.libs' / library.name}\n"))
     return home
 
 
