@@ -56,7 +56,13 @@ def test_four_axes_have_operands_of_their_own(engine):
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.I64, DType.U8], ids=str)
 @pytest.mark.parametrize(
     "shapes",
-    [((2, 400, 1, 3), (2, 1, 4, 3)), ((1500, 1), (3,)), ((900, 2), (900, 1)), ((2, 1, 700, 1), (5, 700, 2))],
+    [
+        ((2, 400, 1, 3), (2, 1, 4, 3)),
+        ((1500, 1), (3,)),
+        ((900, 2), (900, 1)),
+        ((1, 40, 60), (30, 1, 60)),
+        ((2, 1, 700, 1), (5, 700, 2)),
+    ],
     ids=str,
 )
 def test_short_rows_are_computed_several_at_a_time(engine, shapes, dtype):
