@@ -16,7 +16,7 @@ EACH = 2 * LANES
 """Rows of a piece: whole vectors whatever the width."""
 
 _MOST = 8 * LANES
-"""Elements of a row. Of 64, with a number for each row, all take 0.45 of the time that rows of their own do, of 128 0.7."""
+"""Elements of a row. Of 64, with a number for each row, they take 0.45 of the time of rows of their own, of 128 0.7."""
 
 _STEP_BYTES = 64
 """The step that scratch begins with."""
