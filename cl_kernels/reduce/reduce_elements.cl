@@ -208,11 +208,22 @@ ROW_BY_ROW(double)
       } \
       STORE_LOOSE(y + i, p); \
     } \
+    if (i < n && safe > 0) { \
+      float16 p = load_lanes(y + i, 1, n - i); \
+      __global const float* v = x + i; \
+      for (; done < safe; done++, v += pitch) { \
+        const float16 a = LOAD_LOOSE(v); \
+        p = JOINED(a, p); \
+      } \
+      store_lanes(y + i, p, n - i); \
+    } \
     break; \
   }
 NOINLINE static void combine_rows_float(const int function, __global const float* x, const long pitch, const int count,
                                         __global float* y, const int n) {
-  int i = 0;
+  int i = 0, done = 0;
+  // Rows behind whose part of a vector there are others: nothing is read behind the last one.
+  const int beyond = 16 - n % 16, safe = (int)max(0l, count - (beyond + pitch - 1) / pitch);
   switch (function) {
   case REDUCE_MAX: JOIN_ROWS(JOIN_GREATER)
   case REDUCE_MIN: JOIN_ROWS(JOIN_LESSER)
@@ -222,7 +233,7 @@ NOINLINE static void combine_rows_float(const int function, __global const float
   case REDUCE_SQUARES: break;
   default: JOIN_ROWS(JOIN_SUM)
   }
-  for (int k = 0; i < n && k < count; k++) combine_float(function, x + k * pitch + i, y + i, n - i);
+  for (int k = done; i < n && k < count; k++) combine_float(function, x + k * pitch + i, y + i, n - i);
 }
 #undef JOIN_ROWS
 
