@@ -240,10 +240,8 @@ FLOATS(of_doubles, double)
 
 #if !NUMBERS
 NOINLINE static void float_powers(__global const float* a, __global const float* b, __global float* y, const int n) {
-  for (int i = 0; i < n; i += 16) {
-    const int lanes = min(16, n - i);
+  for (int i = 0, lanes = min(16, n); i < n; i += 16, lanes = min(16, n - i))
     store_lanes(y + i, post_pow(load_lanes(a + i, 1, lanes), load_lanes(b + i, 1, lanes)), lanes);
-  }
 }
 #endif
 
@@ -258,24 +256,6 @@ NOINLINE static void post_floats(const int code, const float first, const float 
   step->b = second;
   if (whole) post_row_from(step, 1, 0, a, y, 0, 0, 0, 0, whole, 16, 0);
   if (rest) post_row_from(step, 1, 0, a + whole * 16, y + whole * 16, 0, 0, 0, 0, 1, rest, 0);
-}
-
-// Copy n elements of `size` bytes of rows of `width` side by side to `to`; they are `pitch` elements apart, rows row_pitch.
-NOINLINE static void gather_short_rows(__global const char* from, const long row_pitch, const long pitch, const int width,
-                                 const int size, __global char* to, const int n) {
-#define GATHER(T) \
-  if (size == sizeof(T)) { \
-    __global const T* x = (__global const T*)from; \
-    __global T* y = (__global T*)to; \
-    for (int done = 0; done < n; done += width, x += row_pitch) \
-      for (int i = 0; i < width; i++) y[done + i] = x[i * pitch]; \
-    return; \
-  }
-  GATHER(uchar)
-  GATHER(ushort)
-  GATHER(uint)
-  GATHER(ulong)
-#undef GATHER
 }
 
 // Where a piece of an input begins: at its elements, or at copies of them side by side in `room`.

@@ -53,33 +53,6 @@ def test_four_axes_have_operands_of_their_own(engine):
     check_op(engine, Eltwise("sub"), (2, 1, 4, 33), (3, 1, 1), fused=[product], ulps=2.0, only=["eltwise.elements"])
 
 
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.I64, DType.U8], ids=str)
-@pytest.mark.parametrize(
-    "shapes",
-    [
-        ((2, 400, 1, 3), (2, 1, 4, 3)),
-        ((1500, 1), (3,)),
-        ((900, 2), (900, 1)),
-        ((1, 40, 60), (30, 1, 60)),
-        ((2, 1, 700, 1), (5, 700, 2)),
-    ],
-    ids=str,
-)
-def test_short_rows_are_computed_several_at_a_time(engine, shapes, dtype):
-    draw = {i: _whole(dtype) for i in (0, 1)} if dtype in INTEGERS else {}
-    ulps = ROUNDING.get(dtype, 0.0)
-    for name in ("sub", "less"):
-        check_op(engine, Eltwise(name), *shapes, dtype=dtype, draw=draw, families=("normal",), ulps=ulps,
-                 only=["eltwise.elements"])  # fmt: skip
-    check_op(engine, Where(), shapes[1], shapes[0], (1,), dtype=(DType.BOOL, dtype, dtype), families=("normal",),
-             only=["where.elements"])  # fmt: skip
-
-
-def test_operations_behind_short_rows_are_of_one_row(engine):
-    product = (Eltwise("mul"), [(40, 1)], 0)
-    check_op(engine, Eltwise("sub"), (40, 1), (1, 5), fused=[product], ulps=2.0, only=["eltwise.elements"])
-
-
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16], ids=str)
 def test_powers_of_floats_are_within_their_bound(engine, dtype):
     draw = {0: lambda rng, shape: rng.uniform(0.1, 4.0, shape), 1: lambda rng, shape: rng.uniform(-4.0, 4.0, shape)}
