@@ -3,11 +3,12 @@
 // x            rows of `depth` floats, side by side
 // digits       [blocks][pitch][block / 16][count][16] signed bytes: x[k] = scale (d0 + 256 d1 + 65536 d2), or scale d0;
 //              zeros behind the last
-// sums         [blocks][pitch][count] ints: of the digits of a block, times `factor`; 16 bits hold them where that is -1 (the
-//              largest number of a block has no digit of -128)
+// sums         [blocks][pitch][parts] ints: of the digits of a block, or of its numbers, times `factor`; 16 bits hold those of
+//              digits where that is -1 (the largest number of a block has no digit of -128)
 // scales       [blocks][pitch] floats: the largest number of the block / LARGEST
 // pitch        rows that there is room for
 // count        3 or 1
+// parts        count, or 1
 //
 // Error: half a step, max |x of the block| / (2 LARGEST): 2^-24 of it with three bytes, 2^-8 with one, plus 2^-24 |x|; a
 // block whose numbers are all below 2^-100 counts as zeros. A block with an infinity or NaN has the scale NaN.
@@ -38,7 +39,7 @@ static int total(const int16 v) {
 
 // A block of a row.
 static void digits_of(__global const float* x, const int first, const int end, const int depth, const int count,
-                      const int factor, __global char* to, __global int* sums, __global float* scale) {
+                      const int parts, const int factor, __global char* to, __global int* sums, __global float* scale) {
   const float largest = count == 3 ? LARGEST_3 : LARGEST_1;
   int16 top = 0;
   for (int i = first; i < end; i++) {
@@ -70,8 +71,9 @@ static void digits_of(__global const float* x, const int first, const int end, c
     *(__global char16*)to = BYTES_OF(q);
     sum0 += q;
   }
-  sums[count - 1] = total(sum0) * factor;
-  if (count == 3) {
+  if (parts < count) sum0 = (((sum0 << 8) + sum2) << 8) + sum1;
+  sums[parts - 1] = total(sum0) * factor;
+  if (parts == 3) {
     sums[0] = total(sum1) * factor;
     sums[1] = total(sum2) * factor;
   }
@@ -79,14 +81,15 @@ static void digits_of(__global const float* x, const int first, const int end, c
 
 static void block_digits(__global const block_digits_desc* d, __global char** banks, __global char* scratch,
                          const int ticket, __global const post_step* post, const int posts) {
-  const int depth = d->depth, block = d->block, count = d->count, pitch = d->pitch, blocks = (depth + block - 1) / block;
+  const int depth = d->depth, block = d->block, count = d->count, parts = d->parts, pitch = d->pitch;
+  const int blocks = (depth + block - 1) / block;
   const int last = min((ticket + 1) * d->ticket_rows, d->rows);
   for (int y0 = ticket * d->ticket_rows; y0 < last; y0 += ROW_RUN)
     for (int b = 0; b < blocks; b++)
       for (int y = y0; y < min(y0 + ROW_RUN, last); y++) {
         const long row = (long)b * pitch + y;
         digits_of(AT(const float, banks, d->x) + (long)y * depth, b * block / 16, (b + 1) * block / 16, depth, count,
-                  d->factor, AT(char, banks, d->digits) + row * block * count, AT(int, banks, d->sums) + row * count,
+                  parts, d->factor, AT(char, banks, d->digits) + row * block * count, AT(int, banks, d->sums) + row * parts,
                   AT(float, banks, d->scales) + row);
       }
 }

@@ -2,7 +2,7 @@
 // column groups, 64 columns each; a group's records are read from the first to the last, one forward stream. Many rows
 // take the weights of a block and of 64 columns as bytes in scratch, and keep their sums there, STRIP rows at a time.
 //
-// digits, sums, scales         of a, as block_digits.cl writes them; count bytes of a number, for `pitch` rows
+// digits, sums, scales         of a, as block_digits.cl writes them; count bytes of a number, parts sums, for `pitch` rows
 // records, group               as in clgraph/ops/block_records.py; ints from one group to the next
 // c                            the result, rows of `columns` floats side by side
 // rows, columns, blocks, block M, N, blocks along K and weights in one
@@ -38,15 +38,15 @@ static void block_bytes(__global const uint* w, const int next, const int pieces
 // Rows [first, first + count) times a group of columns, of which the first `columns` exist.
 static void digit_strip(__global const block_matmul_digits_desc* d, __global char** banks, __global char* scratch,
                         __global const uint* w, const int first, const int count, __global float* c, const int columns) {
-  const int pieces = d->pieces, blocks = d->blocks, record = d->group / blocks, each = d->count, pitch = d->pitch;
+  const int pieces = d->pieces, blocks = d->blocks, record = d->group / blocks, each = d->count, parts = d->parts, pitch = d->pitch;
   const long block_digits = (long)pitch * d->block * each;
   __global float* sums = (__global float*)scratch;
   __global uint* bytes = (__global uint*)(sums + (STRIP + 4) * 64);
   __global const char* x = AT(const char, banks, d->digits) + (long)first * d->block * each;
-  __global const int* sum_of = AT(const int, banks, d->sums) + first * each;
+  __global const int* sum_of = AT(const int, banks, d->sums) + first * parts;
   __global const float* scale_of = AT(const float, banks, d->scales) + first;
   for (int i = 0; i < count * 64; i += 16) STORE16(sums + i, (float16)(0.0f));
-  for (int b = 0; b < blocks; b++, w += record, x += block_digits, sum_of += pitch * each, scale_of += pitch) {
+  for (int b = 0; b < blocks; b++, w += record, x += block_digits, sum_of += pitch * parts, scale_of += pitch) {
     block_bytes(w, record, pieces, d->bits, bytes);
     micro_digit_rows(d->rows_id, x, sum_of, scale_of, count, d->block / 16, block_digits, (__global const int*)bytes,
                      (__global const float*)w + 64 * pieces, d->zeros ? (__global const uchar*)(w + 64 * (pieces + 1)) : 0,
@@ -78,7 +78,7 @@ static void block_matmul_digits(__global const block_matmul_digits_desc* d, __gl
       if (strip > 1) {
         digit_strip(d, banks, scratch, w, y, count, to, columns);
       } else {
-        micro_digits(d->row_id, AT(const char, banks, d->digits) + (long)y * row, AT(const int, banks, d->sums) + y * d->count,
+        micro_digits(d->row_id, AT(const char, banks, d->digits) + (long)y * row, AT(const int, banks, d->sums) + y * d->parts,
                      AT(const float, banks, d->scales) + y, d->pitch, d->blocks, w, d->pieces, d->zeros, to, columns);
       }
       post_group(post, posts, banks, to, d->columns, 0, 0, y, count, g, columns);

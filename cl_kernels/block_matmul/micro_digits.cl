@@ -1,6 +1,6 @@
 // Product of a row in digits and 64 columns of weights of few bits.
 //
-// Instance: DIGITS (bytes of a number of x: 3 or 1), BITS (of a weight).
+// Instance: DIGITS (bytes of a number of x: 3 or 1), PARTS (sums of a block: as many, or 1 that holds them), BITS (of a weight).
 //
 // x, sums, scales, rows   the row's digits, sums and scales of the first block, as block_digits.cl writes them for `rows` rows
 // blocks, w               blocks of the row; records as in clgraph/ops/block_records.py
@@ -9,7 +9,8 @@
 // c                       the result, of whose 64 columns the first `columns` exist and are written
 //
 // Exact within a block: 255 (256 * 127 + 128) 256 < 2^31 bounds the two upper digits' sum, which the last one's is added to
-// in float; the blocks' add up in float, in order: with that of block_digits.cl,
+// in float, and 8 * 8355000 * 32 < 2^31 that of 32 weights of 4 bits without zero points, in 1 part, whose overflows on the way
+// cancel; the blocks' add up in float, in order: with that of block_digits.cl,
 // |error| <= (blocks + 4) 2^-24 sum |x w| + 2^-24 sum over blocks (max |x| sum |w|), 2^-8 with one digit.
 #include "digits.clh"
 #include "post_tile.clh"
@@ -17,6 +18,9 @@
 
 #ifndef DIGITS
   #define DIGITS 3
+#endif
+#ifndef PARTS
+  #define PARTS DIGITS
 #endif
 #ifndef BITS
   #define BITS 4
@@ -33,13 +37,13 @@ NOINLINE static void micro_digits(__global const char* restrict x, __global cons
   #pragma unroll
   for (int j = 0; j < 4; j++) sum[j] = 0.0f;
   #pragma unroll 1
-  for (int b = 0; b < blocks; b++, x += more, sums += rows * DIGITS, scales += rows) {
+  for (int b = 0; b < blocks; b++, x += more, sums += rows * PARTS, scales += rows) {
     __global const uint* next = w + record;
     int16 part[4][DIGITS];
     #pragma unroll
     for (int j = 0; j < 4; j++) {
       #pragma unroll
-      for (int d = 0; d < DIGITS; d++) part[j][d] = sums[d];
+      for (int d = 0; d < DIGITS; d++) part[j][d] = d < PARTS ? sums[d] : 0;
     }
     if (zeros) {
       __global const uchar16* points = (__global const uchar16*)(w + 64 * (pieces + 1));
@@ -80,7 +84,8 @@ NOINLINE static void micro_digits(__global const char* restrict x, __global cons
       FETCH_RECORD(w + j * 16, 1);
       const float16 scale = LOAD_LOOSE((__global const float*)w + j * 16);
       const int16 before = (part[j][DIGITS - 1] << 8) + part[j][DIGITS / 2];
-      const float16 v = DIGITS == 1 ? FLOATS_OF(part[j][0]) : sum_of_digits(part[j][0], before);
+      const int16 whole = DIGITS == 1 ? part[j][0] : (before << 8) + part[j][0];
+      const float16 v = PARTS == 1 ? FLOATS_OF(whole) : sum_of_digits(part[j][0], before);
       sum[j] = fma(v * *scales, scale, sum[j]);
     }
     w = next;

@@ -3,9 +3,9 @@
 //
 // A ticket is a strip of output rows of one image; without a second 1x1 convolution, of a range of groups of hidden
 // blocks, too. For each group of hidden blocks it walks down its strip: expanded rows lie in a ring in scratch, with zeros
-// where windows reach beyond the input, and are filtered as soon as there are enough of them. When the ring is full, the
-// rows that the next window also reads move to its front. The filtered rows of all groups lie behind the ring for the
-// second 1x1 convolution. Rows under the windows of two strips are computed twice.
+// where windows reach beyond the input, and are filtered as soon as there are enough of them. The ring has as many rows as
+// a window. The filtered rows of all groups lie behind the ring for the second 1x1 convolution. Rows under the windows of
+// two strips are computed twice.
 //
 // inp, in_n, in_c, in_y     pixel (0, 0) of the input, without expansion the window of output pixel (0, 0), then in a halo
 //                           as wide as windows reach; pitches in floats
@@ -17,7 +17,7 @@
 // hidden, blocks, hidden_lanes          channels between, their blocks, channels of the last one
 // projects, p_...           whether there is a second 1x1 convolution; as e_...
 // ring_c, ring_y            floats of the ring from one block, row to the next
-// ring_rows, ring_width     rows and pixels of one block of the ring
+// ring_width                pixels of a row of the ring
 // rows_at, rows_c, rows_y   the filtered rows: their place in scratch in floats, pitches
 // e_posts, d_posts          operations of the list that belong to the first and to the depthwise convolution
 // groups, group_blocks      groups of hidden blocks, blocks of each but the last
@@ -41,15 +41,17 @@ typedef struct {
 NOINLINE static void bottleneck_point_row(const bottleneck_points p, __global const float* in,
                                           __global const float* weights, __global const float* bias,
                                           __global const float* res, __global float* out, const int nb) {
-  for (int part = 0; part < p.chunks; part++) {
-    const int x1 = chunk_start(part + 1, p.chunks, p.chunk_width, p.width);
-    for (int x = chunk_start(part, p.chunks, p.chunk_width, p.width); x < x1;) {
-      const int most = min(x1 - x, 15), wide = (int)(p.widths >> (4 * most)) & 15;
+  for (int x0 = 0; x0 < p.width;) {
+    const chunk_run run = chunks_alike(x0, p.width, p.chunks, p.chunk_width, p.width);
+    for (int at = 0; at < run.width;) {
+      const int most = min(run.width - at, 15), wide = (int)(p.widths >> (4 * most)) & 15, x = x0 + at;
       const int id = (int)((wide < 8 ? p.ids_0 : p.ids_1) >> (8 * (wide & 7))) & 255;
       micro_conv(id, in + x * 16, weights, bias, res ? res + x * 16 : 0, out + x * 16, nb, p.channels, 0, 1, 1, p.in_c, 0,
-                 0, 16, p.out_c, p.res_c, p.low, p.high, 0, weights, 0);
-      x += wide;
+                 0, 16, p.out_c, p.res_c, run.count, run.width * 16, run.width * 16, run.width * 16, p.low, p.high, 0,
+                 weights, 0);
+      at += wide;
     }
+    x0 += run.width * run.count;
   }
 }
 
@@ -78,15 +80,18 @@ static void bottleneck_expand(__global const bottleneck_fsv16_desc* d, __global 
   }
 }
 
-// Filter output row y of `nb` blocks from `block` on, whose windows begin at `in`, into `out`.
+// Filter output row y of `nb` blocks from `block` on, whose windows begin at `in`, into `out`; `turn` of their rows lie
+// there, the others at the ring's begin.
 static void bottleneck_filter(__global const bottleneck_fsv16_desc* d, __global char** banks, __global const float* in,
-                              const int in_c, const int in_y, __global float* out, __global const post_step* post,
-                              const int posts, const int n, const int block, const int nb, const int y) {
+                              const int in_c, const int in_y, const int turn, __global float* out,
+                              __global const post_step* post, const int posts, const int n, const int block, const int nb,
+                              const int y) {
   __global const float* weights = AT(const float, banks, d->weights) + (long)block * d->kernel_y * d->kernel_x * 16;
   __global const float* bias = AT(const float, banks, d->bias) + block * 16;
   for (int b = 0; b < nb; b++, in += in_c, out += d->rows_c) {
     micro_depthwise(d->id, in, weights + (long)b * d->kernel_y * d->kernel_x * 16, bias + b * 16, out, d->kernel_y,
-                    d->kernel_x, in_y, 16, d->step_x, d->width, d->d_low, d->d_high);
+                    d->kernel_x, in_y, turn, d->kernel_y * in_y, 16, d->step_x, d->width, 1, 0, 0,
+                    d->d_low, d->d_high);
     if (posts)
       post_row(post, posts, banks, out, n, block + b, y, 0, d->width,
                block + b == d->blocks - 1 ? d->hidden_lanes : 16, 1);
@@ -128,37 +133,31 @@ static void bottleneck_fsv16(__global const bottleneck_fsv16_desc* d, __global c
   const int n = ticket / (d->strips * d->tiers), within = ticket - n * d->strips * d->tiers;
   const int tier = within / d->strips, y0 = (within - tier * d->strips) * d->strip_rows;
   const int y1 = min(y0 + d->strip_rows, d->height), last_group = min((tier + 1) * d->tier_groups, d->groups);
-  const int ring_y = d->ring_y, before = d->e_posts, behind = before + d->d_posts;
+  const int ring_y = d->ring_y, ring_rows = d->kernel_y, before = d->e_posts, behind = before + d->d_posts;
   __global float *ring = (__global float*)scratch, *rows = ring + d->rows_at;
   __global float* out = d->projects ? rows : AT(float, banks, d->out) + (long)n * d->out_n + (long)y0 * d->out_y;
 
   for (int g = tier * d->tier_groups; g < last_group; g++) {
     const int block = g * d->group_blocks, nb = min(d->group_blocks, d->blocks - block);
     __global float* to = out + (long)block * d->rows_c;
-    // Input row `base` is the ring's first; those before `ready` are there.
-    int base = y0 * d->stride_y - d->pad_top, ready = base;
-    for (int y = y0; y < y1; y++, to += d->rows_y) {
+    // Input rows before `ready` are in the ring, that of the window's first at `turned`.
+    int ready = y0 * d->stride_y - d->pad_top, turned = 0;
+    for (int y = y0; y < y1; y++, to += d->rows_y, turned = (turned + d->stride_y) % ring_rows) {
       if (!d->expands) {
         bottleneck_filter(d, banks,
                           AT(const float, banks, d->inp) + (long)n * d->in_n + (long)block * d->in_c +
                             (long)y * d->stride_y * d->in_y,
-                          d->in_c, d->in_y, to, post + before, d->d_posts, n, block, nb, y);
+                          d->in_c, d->in_y, ring_rows, to, post + before, d->d_posts, n, block, nb, y);
         continue;
       }
-      const int first = y * d->stride_y - d->pad_top, end = first + d->kernel_y;
-      if (end - base > d->ring_rows) {
-        const int kept = max(0, ready - first) * d->ring_width;
-        for (int b = 0; b < nb; b++) {
-          __global float *front = ring + (long)b * d->ring_c, *from = front + (long)(first - base) * ring_y;
-          for (int i = 0; i < kept; i++) STORE16(front + i * 16, LOAD16(from + i * 16));
-        }
-        base = first;
+      const int first = y * d->stride_y - d->pad_top, end = first + ring_rows, turn = ring_rows - turned;
+      for (int row = max(ready, first); row < end; row++) {
+        const int place = row - first < turn ? row - first + turned : row - first - turn;
+        bottleneck_expand(d, banks, ring + (long)place * ring_y, post, n, block, nb, row);
       }
-      for (int row = max(ready, first); row < end; row++)
-        bottleneck_expand(d, banks, ring + (long)(row - base) * ring_y, post, n, block, nb, row);
       ready = end;
-      bottleneck_filter(d, banks, ring + (long)(first - base) * ring_y, d->ring_c, ring_y, to, post + before, d->d_posts,
-                        n, block, nb, y);
+      bottleneck_filter(d, banks, ring + (long)turned * ring_y, d->ring_c, ring_y, turn, to, post + before, d->d_posts, n,
+                        block, nb, y);
     }
   }
   if (d->projects) bottleneck_project(d, banks, rows, post + behind, posts - behind, n, y0, y1 - y0);

@@ -33,9 +33,11 @@ static void conv_transpose_phase(__global const conv_transpose_fsv16_desc* d, __
       for (int x = 0; x < count;) {
         const int wide = (int)(d->widths >> (4 * min(min(count - x, d->widest), 15))) & 15;
         const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
+        const int alike = (count - x) / wide;
         micro_conv(id, from + x * 16, wp, first ? bias : 0, first ? 0 : to + x * 16, to + x * 16, d->nb, d->channels,
-                   0, 1, 1, d->in_c, 0, 16, 16, pitch, pitch, -INFINITY, INFINITY, 0, wp, 0);
-        x += wide;
+                   0, 1, 1, d->in_c, 0, 16, 16, pitch, pitch, alike, wide * 16, wide * 16, wide * 16,
+                   -INFINITY, INFINITY, 0, wp, 0);
+        x += alike * wide;
       }
       first = false;
     }

@@ -113,6 +113,8 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
   const int last_group = min((tier + 1) * d->ticket_groups, d->groups);
   const int first_chunk = span * d->ticket_chunks, last_chunk = min(first_chunk + d->ticket_chunks, d->chunks);
   const int row_chunks = d->row_chunks, width = d->width;
+  // Where operations follow, what they read is still in the first-level cache; what is listed is so for one chunk.
+  const int most_alike = d->band_out || d->skips ? 1 : posts ? 4 : last_chunk - first_chunk;
 
   __global const float* weights = AT(const float, banks, d->weights);
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
@@ -129,30 +131,44 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
     __global const float* ahead = g + 1 < d->groups ? wp + d->distance : wp;
     // The groups after a ticket's first find its pixels near.
     const int near = d->far * (g == tier * d->ticket_groups ? 2 : 1);
-    for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
-      const int y = chunk / row_chunks, part = chunk - y * row_chunks;
+    for (int chunk = first_chunk; chunk < last_chunk;) {
+      const int y = chunk / row_chunks, part = chunk - y * row_chunks, row_end = min(row_chunks, part + last_chunk - chunk);
       const int x0 = chunk_start(part, row_chunks, d->chunk_width, width);
-      const int x1 = chunk_start(part + 1, row_chunks, d->chunk_width, width);
-      for (int x = x0; x < x1;) {
-        const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
-        const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
-        __global const float* pixel = in + (long)y * d->step_y + (long)x * d->step_x;
-        __global const float* operand = res ? res + (long)y * d->res_y + x * 16 : 0;
-        __global float* to = out + (long)y * d->out_y + x * 16;
-        if (d->skips) channels = conv_present(d, y, x, wide, parts);
-        if (micro_conv(id, pixel, wp, bias, operand, to, nb, channels, parts, d->skips ? 1 : d->kernel_y,
-                       d->skips ? 1 : d->kernel_x, d->in_c, d->in_y, d->in_x, d->step_x, d->out_c, d->res_c, d->low, d->high,
-                       near, ahead, d->lines))
-          conv_apart(d, pixel, wp, bias, operand, to, nb, block + nb == d->blocks ? d->lanes : 16, wide, channels, parts);
-        x += wide;
-      }
-      ahead += d->weight_ahead;
+      chunk_run run = chunks_alike(x0, chunk_start(row_end, row_chunks, d->chunk_width, width), row_chunks, d->chunk_width,
+                                   width);
+      run.count = min(run.count, most_alike);
+      const int pixels = run.width * run.count;
+      // Whole rows of few chunks: their register blocks below one another are a call, else those beside one another.
+      const int whole = run.count == row_chunks ? (last_chunk - chunk) / row_chunks : 1;
+      const int rows = whole > run.count ? min(whole, max(1, most_alike / row_chunks)) : 1, columns = rows > 1 ? run.count : 1;
+      const int count = rows > 1 ? rows : run.count, beside = rows > 1 ? 0 : run.width;
+      const int in_step = beside ? beside * d->step_x : d->step_y, out_step = beside ? beside * 16 : d->out_y;
+      for (int column = 0; column < columns; column++)
+        for (int at = 0; at < run.width;) {
+          const int most = min(run.width - at, 15), wide = (int)(d->widths >> (4 * most)) & 15;
+          const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255, x = x0 + column * run.width + at;
+          __global const float* pixel = in + (long)y * d->step_y + (long)x * d->step_x;
+          __global const float* operand = res ? res + (long)y * d->res_y + x * 16 : 0;
+          __global float* to = out + (long)y * d->out_y + x * 16;
+          if (d->skips) channels = conv_present(d, y, x, wide, parts);
+          if (micro_conv(id, pixel, wp, bias, operand, to, nb, channels, parts, d->skips ? 1 : d->kernel_y,
+                         d->skips ? 1 : d->kernel_x, d->in_c, d->in_y, d->in_x, d->step_x, d->out_c, d->res_c, count, in_step,
+                         out_step, beside ? beside * 16 : d->res_y, d->low, d->high, near,
+                         ahead + (long)column * rows * d->weight_ahead, d->lines))
+            conv_apart(d, pixel, wp, bias, operand, to, nb, block + nb == d->blocks ? d->lanes : 16, wide, channels, parts);
+          at += wide;
+        }
+      chunk += rows * run.count;
+      ahead += (long)rows * run.count * d->weight_ahead;
       for (int b = 0; b < nb; b++) {
         __global float* plane = out + (long)b * d->out_c;
-        if (posts)
-          post_row(post, posts, banks, plane + (long)y * d->out_y + x0 * 16, n, block + b, y, x0, x1 - x0,
+        for (int r = y; posts && r < y + rows; r++)
+          post_row(post, posts, banks, plane + (long)r * d->out_y + x0 * 16, n, block + b, r, x0, pixels,
                    block + b == d->blocks - 1 ? d->lanes : 16, 1);
-        zero_halo(plane, d->out_y, y, x0, x1 - x0, d->height, width, d->top, d->bottom, d->left, d->right);
+        if (pixels == width)
+          zero_halo_rows(plane, d->out_y, y, rows, d->height, width, d->top, d->bottom, d->left, d->right);
+        else
+          zero_halo(plane, d->out_y, y, x0, pixels, d->height, width, d->top, d->bottom, d->left, d->right);
       }
     }
   }

@@ -48,17 +48,18 @@ static void conv_planar(__global const conv_planar_desc* d, __global char** bank
     __global const float* wp = AT(const float, banks, d->weights) + (long)g * d->weight_group;
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
     for (int y = y0; y < y1; y++) {
-      for (int part = 0; part < d->row_chunks; part++) {
-        const int x0 = chunk_start(part, d->row_chunks, d->chunk_width, width);
-        const int x1 = chunk_start(part + 1, d->row_chunks, d->chunk_width, width);
-        for (int x = x0; x < x1;) {
-          const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
+      for (int x0 = 0; x0 < width;) {
+        const chunk_run run = chunks_alike(x0, width, d->row_chunks, d->chunk_width, width);
+        for (int at = 0; at < run.width;) {
+          const int most = min(run.width - at, 15), wide = (int)(d->widths >> (4 * most)) & 15, x = x0 + at;
           const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
           micro_conv(id, top + (long)(y - y0) * d->stride_y * in_y + x * d->stride_x, wp, bias, 0,
                      out + (long)y * d->out_y + x * 16, d->nb, d->channels, 0, d->kernel_y, d->kernel_x, in_c,
-                     d->dilation_y * in_y, d->dilation_x, d->stride_x, d->out_c, 0, d->low, d->high, 0, wp, 0);
-          x += wide;
+                     d->dilation_y * in_y, d->dilation_x, d->stride_x, d->out_c, 0, run.count, run.width * d->stride_x,
+                     run.width * 16, 0, d->low, d->high, 0, wp, 0);
+          at += wide;
         }
+        x0 += run.width * run.count;
       }
       for (int b = 0; b < d->nb; b++) {
         __global float* plane = out + (long)b * d->out_c;

@@ -72,19 +72,19 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
     for (int y = y0; y < y1; y++) {
       __global const float* row = stage + (long)(y - y0) * d->step_y * pitch * 16;
-      for (int part = c0; part < c1; part++) {
-        const int x0 = chunk_start(part, d->row_chunks, d->chunk_width, width);
-        const int x1 = chunk_start(part + 1, d->row_chunks, d->chunk_width, width);
-        for (int x = x0; x < x1;) {
-          const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
+      for (int x0 = left; x0 < right;) {
+        const chunk_run run = chunks_alike(x0, right, d->row_chunks, d->chunk_width, width);
+        for (int at = 0; at < run.width;) {
+          const int most = min(run.width - at, 15), wide = (int)(d->widths >> (4 * most)) & 15, x = x0 + at;
           const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
           micro_conv(id, row + (x - left) * d->step_x * 16, wp, bias, res ? res + (long)y * d->res_y + x * 16 : 0,
                      out + (long)y * d->out_y + x * 16, nb, d->channels, 0, d->kernel_y, d->kernel_x, rows * pitch * 16,
-                     d->dilation_y * pitch * 16, d->dilation_x * 16, d->step_x * 16, d->out_c, d->res_c, d->low, d->high,
-                     0, ahead, d->lines);
-          x += wide;
+                     d->dilation_y * pitch * 16, d->dilation_x * 16, d->step_x * 16, d->out_c, d->res_c, run.count,
+                     run.width * d->step_x * 16, run.width * 16, run.width * 16, d->low, d->high, 0, ahead, d->lines);
+          at += wide;
         }
-        ahead += d->weight_ahead;
+        x0 += run.width * run.count;
+        ahead += (long)run.count * d->weight_ahead;
       }
       for (int b = 0; b < nb; b++) {
         __global float* plane = out + (long)b * d->out_c;

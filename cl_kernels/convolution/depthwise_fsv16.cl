@@ -24,12 +24,14 @@ static void depthwise_fsv16(__global const depthwise_fsv16_desc* d, __global cha
   __global const float* bias = 0;
   if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + block * 16;
   __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
-  for (int y = strip * d->strip_rows; y < y1; y++) {
-    __global float* row = out + (long)y * d->out_y;
-    micro_depthwise(d->id, in + (long)y * d->step_y, weights, bias, row, d->kernel_y, d->kernel_x, d->in_y, d->in_x,
-                    d->step_x, width, d->low, d->high);
+  // What operations behind read is still in the first-level cache.
+  const int rows = posts ? 1 : y1 - strip * d->strip_rows;
+  for (int y0 = strip * d->strip_rows; y0 < y1; y0 += rows) {
+    __global float* to = out + (long)y0 * d->out_y;
+    micro_depthwise(d->id, in + (long)y0 * d->step_y, weights, bias, to, d->kernel_y, d->kernel_x, d->in_y, d->kernel_y, 0,
+                    d->in_x, d->step_x, width, rows, d->step_y, d->out_y, d->low, d->high);
     if (posts)
-      post_row(post, posts, banks, row, n, block, y, 0, width, block == d->blocks - 1 ? d->lanes : 16, 1);
-    zero_halo(out, d->out_y, y, 0, width, d->height, width, d->top, d->bottom, d->left, d->right);
+      post_row(post, posts, banks, to, n, block, y0, 0, width, block == d->blocks - 1 ? d->lanes : 16, 1);
+    zero_halo_rows(out, d->out_y, y0, rows, d->height, width, d->top, d->bottom, d->left, d->right);
   }
 }

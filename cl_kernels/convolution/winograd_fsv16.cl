@@ -67,7 +67,7 @@ static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char*
           const int most = min(count - i, 15), wide = (int)(d->widths >> (4 * most)) & 15;
           const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
           micro_conv(id, in + i * 16, weights, 0, 0, to + i * 16, nb, d->channels, 0, 1, 1, size * 16, 0, 0, 16,
-                     size * 16, 0, -INFINITY, INFINITY, 0, next, i == 0 ? d->lines : 0);
+                     size * 16, 0, 1, 0, 0, 0, -INFINITY, INFINITY, 0, next, i == 0 ? d->lines : 0);
           i += wide;
         }
       }

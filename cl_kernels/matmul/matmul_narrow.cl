@@ -2,7 +2,8 @@
 // computed are floats: b's are exactly those.
 //
 // A ticket is a run of rows by a run of column groups. One row is multiplied by b as it lies in memory; for several, PANEL
-// rows of a group at a time become floats in scratch.
+// rows of a group at a time become floats in scratch. The first block of rows that they are multiplied by fetches the next
+// ones, which lie behind them: else the products would wait for memory, and then memory for the products.
 //
 // a, a_batch, a_row, a_step    as in matmul_rows.cl
 // b, b_group                   [n / 64][k][64] with zeros behind the last column; elements from one group to the next
@@ -49,12 +50,14 @@ static void matmul_narrow(__global const matmul_narrow_desc* d, __global char** 
     for (int k = 0; k < d->depth; k += PANEL) {
       const int depth = min(PANEL, d->depth - k);
       widen_rows(d->type, b + k * 64, panel, depth);
+      __global const float* ahead = (__global const float*)(b + (k + depth) * 64);
+      int fetched = k + depth < d->depth || g + 1 < d->groups ? 32 : 0;
       for (int y = first_row; y < last_row;) {
         const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
         __global float* to = c + (long)y * d->c_row + g * 64;
-        for (int j = 0; j < columns; j += nb * 16)
+        for (int j = 0; j < columns; j += nb * 16, ahead = panel, fetched = 0)
           micro_matmul(d->first_id + count - 1, a + (long)y * d->a_row + (long)k * d->a_step, d->a_row, d->a_step, panel + j,
-                       64, to + j, d->c_row, columns - j, depth, k > 0, panel, 0);
+                       64, to + j, d->c_row, columns - j, depth, k > 0, fetched ? ahead : panel, fetched);
         if (k + depth == d->depth) post_group(post, posts, banks, to, d->c_row, 0, n, y, count, g, columns);
         y += count;
       }

@@ -21,7 +21,9 @@
 // chunks, row_chunks, chunk_width, ticket_chunks, ticket_groups, spans, batch_tickets, channel_major   as in conv_fsv16.cl
 // widths, ids_0, ids_1      as in conv_fsv16.cl
 // weight_group              bytes of one group's weights
-// apart                     bytes of scratch for words that saturate (saturating.clh), 0 with VNNI
+// apart                     bytes of scratch for a list of words (saturating.clh), 0 with VNNI
+// sums                      bytes of scratch for a sum of each pixel of a ticket, 0 where weight_shift is
+// weight_shift, tail        what is added to each weight; the bits of the last word of a pixel that are channels
 // fetched                   bytes of the next group's that a word of a chunk prefetches; 0: none
 // mode, first .. high       as in micro_bytes.cl;  itemsize: bytes of an element of the result
 // entries                   256 bytes, which the bytes of the result are the places of
@@ -61,6 +63,49 @@ NOINLINE static void copy_pixels(__global const uchar* from, __global uchar* to,
   }
 }
 
+// `words` words, up to a block of them.
+static inline int4 some_words(__global const uchar* p, const int words) {
+  if (words == BLOCK_WORDS) return *(__global const loose_int4*)p;
+  __global const int* v = (__global const int*)p;
+  return (int4)(v[0], words > 1 ? v[1] : 0, words > 2 ? v[2] : 0, 0);
+}
+
+// Write `shift` times the sum of the window of each of `count` pixels, four at a time, the first one's at p, the others `stride`
+// bytes apart; words, kernel_y, kernel_x, in_c, in_y, in_x as in micro_bytes.cl. tail: the bits of the last word that are
+// channels; whole: blocks are read to their end.
+NOINLINE static void sum_windows_of(__global const uchar* p, __global int* to, const int count, const int stride,
+                                    const int words, const int tail, const int whole, const int kernel_y, const int kernel_x,
+                                    const int in_c, const int in_y, const int in_x, const int shift) {
+  const int blocks = (words + BLOCK_WORDS - 1) / BLOCK_WORDS, left = words - (blocks - 1) * BLOCK_WORDS;
+  const int4 order = (int4)(0, 1, 2, 3), ones = (int4)(0x01010101);
+  const int4 last = order < (int4)(left - 1) ? ones : order == (int4)(left - 1) ? ones & (int4)(tail) : (int4)(0);
+  for (int i = 0; i < count; i += 4, p += 4L * stride, to += 4) {
+    const int more = min(count - i, 4) - 1;
+    const long second = min(1, more) * stride, third = min(2, more) * stride, fourth = more * stride;
+    int16 sums = 0;
+    for (int b = 0; b < blocks; b++) {
+      const int4 one = b < blocks - 1 ? ones : last;
+      const int16 taken = (int16)(one, one, one, one);
+      const int has = b < blocks - 1 || whole ? BLOCK_WORDS : left;
+      for (int ky = 0; ky < kernel_y; ky++)
+        for (int kx = 0; kx < kernel_x; kx++) {
+          __global const uchar* at = p + (long)b * in_c + (long)ky * in_y + (long)kx * in_x;
+          const int16 v = stride == 4 * BLOCK_WORDS && more == 3
+                              ? *(__global const loose_int16*)at
+                              : (int16)(some_words(at, has), some_words(at + second, has), some_words(at + third, has),
+                                        some_words(at + fourth, has));
+          sums = add_words(sums, v, taken);
+        }
+    }
+    const int8 pairs = sums.even + sums.odd;
+    const int4 all = (pairs.even + pairs.odd) * (int4)(shift);
+    to[0] = all.x;
+    if (more > 0) to[1] = all.y;
+    if (more > 1) to[2] = all.z;
+    if (more > 2) to[3] = all.w;
+  }
+}
+
 static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks, __global char* scratch, const int ticket,
                        __global const post_step* post, const int posts) {
   const int n = ticket / d->batch_tickets, within = ticket - n * d->batch_tickets;
@@ -84,15 +129,15 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
   __global float* scales = (__global float*)(scratch + END_BYTES);
   __global int* starts = (__global int*)(scales + d->nb * BLOCK_SCALES);
   __global uchar* beside = (__global uchar*)starts + (computed ? d->nb * 64 : 0);
-  __global int* saturating = (__global int*)(beside + (listed || d->out_x != 16 ? d->nb * 16 * 64 : 0));
-  __global uchar* stage = (__global uchar*)saturating + d->apart;
-  const int steps = d->words * d->kernel_y * d->kernel_x, list_bytes = (steps * 4 + 67) / 64 * 64;
+  __global int2* list = (__global int2*)(beside + (listed || d->out_x != 16 ? d->nb * 16 * 64 : 0));
+  __global uchar* stage = (__global uchar*)list + d->apart + d->sums;
+  __global int* sums = (__global int*)((__global uchar*)list + d->apart);
   __global const byte_end* end = END_WITH(d, banks, scratch);
   byte_table table;
   if (looks_up) table = table_of(AT(const uchar, banks, d->entries));
   const channel_numbers numbers = CHANNEL_NUMBERS(d, banks);
 
-  for (int g = tier * d->ticket_groups, staged = -1; g < last_group; g++) {
+  for (int g = tier * d->ticket_groups, staged = -1, summed = -1; g < last_group; g++) {
     const int block = g * d->nb, nb = min(d->nb, d->blocks - block), which = g / d->group_groups;
     const int apart = listed || (d->out_x != 16 && (posts || looks_up || (d->lanes < 16 && !d->spread && block + nb == d->blocks)));
     __global const uchar* in = AT(const uchar, banks, d->inp) + (long)n * d->in_n + (long)which * d->in_g;
@@ -106,6 +151,20 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
       in_c = rows * in_y;
       above = first_y * d->stride_y;
     }
+    if (d->weight_shift && which != summed) {
+      __global int* to = sums;
+      for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
+        const int y = chunk / row_chunks, part = chunk - y * row_chunks;
+        const int x0 = chunk_start(part, row_chunks, d->chunk_width, width);
+        const int count = chunk_start(part + 1, row_chunks, d->chunk_width, width) - x0;
+        sum_windows_of(in + (long)(y * d->stride_y - above) * in_y + (long)(x0 - left_x) * stride_x, to, count, stride_x,
+                       d->words, d->tail, d->staged || d->in_x == bytes, d->kernel_y, d->kernel_x, in_c,
+                       in_y * d->dilation_y, bytes * d->dilation_x, d->weight_shift);
+        to += count;
+      }
+      summed = which;
+    }
+    __global const int* more = d->weight_shift ? sums : 0;
     __global const uchar* res = 0;
     if (d->res != CLGRAPH_NULL) res = AT(const uchar, banks, d->res) + (long)n * d->res_n + (long)block * d->res_c;
     __global uchar* out = AT(uchar, banks, d->out) + ((long)n * d->out_n + (long)block * d->out_c) * size;
@@ -118,7 +177,12 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
     }
     write_scales(numbers, scales, block, nb, mode, end);
 #ifdef SATURATING
-    list_saturating(wp, steps, d->nb, saturating, (__global char*)saturating + list_bytes);
+    const int plain = list_words(wp, d->nb, d->words, d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y,
+                                 bytes * d->dilation_x, list);
+    __global const int2* ordered = plain < d->words * d->kernel_y * d->kernel_x ? list : 0;
+#else
+    const int plain = 0;
+    __global const int2* ordered = 0;
 #endif
     __global const char* ahead = d->fetched && g + 1 < last_group ? wp + d->weight_group : wp;
     for (int chunk = first_chunk, done = first_x; chunk < last_chunk; chunk++) {
@@ -132,7 +196,8 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
                     res ? res + (long)y * d->res_y + (long)x * d->res_x : 0, apart ? beside : to, nb, d->words,
                     d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y, bytes * d->dilation_x, stride_x,
                     apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, mode, end, ahead,
-                    ahead == wp ? 0 : d->fetched, saturating, (__global const char*)saturating + list_bytes);
+                    ahead == wp ? 0 : d->fetched, ordered, plain, more);
+        if (more) more += wide;
         for (int b = 0; posts && b < nb; b++) {
           __global float* row = apart ? (__global float*)beside + b * 256 : (__global float*)to + (long)b * d->out_c;
           post_row(post, posts, banks, row, n, block + b, y, x, wide, block + b == d->blocks - 1 ? d->lanes : 16, 1);

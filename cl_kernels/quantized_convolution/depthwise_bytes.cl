@@ -11,6 +11,7 @@
 // each of these, and res, may be CLGRAPH_NULL
 // height, width, blocks, lanes   of the result;  strips, strip_rows: tickets of a block, rows of a ticket
 // kernel_y, kernel_x, stride_y, stride_x, dilation_y, pad_top, pad_left, pad (four times) or zero_point
+// weight_shift               what is added to each weight
 // mode, listed, last, steps, zeros, first .. high   as in conv_bytes.cl, as is out in mode 4
 #include "depthwise_dots.clh"
 #include "depthwise_words.clh"
@@ -26,9 +27,11 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
   __global float* scales = (__global float*)(scratch + END_BYTES);
   __global uchar* floats = (__global uchar*)(scales + BLOCK_SCALES);
   __global char* taps = (__global char*)floats + (listed ? 2 * (width + 3) * 64 : 0);
-  __global uchar* stage = (__global uchar*)taps + ordered_bytes(d->kernel_y, d->kernel_x, d->dilation_y);
+  const int shift = d->weight_shift, ordered = ordered_bytes(d->kernel_y, d->kernel_x, d->dilation_y);
+  __global uchar* stage = (__global uchar*)taps + (SHIFTS_APART && shift ? 2 : 1) * ordered;
   order_taps(AT(const char, banks, d->weights) + (long)block * d->kernel_y * d->kernel_x * 16, taps, stage, d->kernel_y,
-             d->kernel_x, d->dilation_y);
+             d->kernel_x, d->dilation_y, shift);
+  if (SHIFTS_APART && shift) order_taps(0, taps + ordered, stage, d->kernel_y, d->kernel_x, d->dilation_y, shift);
   __global const uchar* in = AT(const uchar, banks, d->inp) + (long)n * d->in_n + (long)block * d->in_c;
   const int zero = d->zero_point == CLGRAPH_NULL ? d->pad & 255 : *AT(const uchar, banks, d->zero_point);
   stage_rows(in, stage, y0 * d->stride_y - d->pad_top, rows, d->pad_left, pitch, d->in_y, d->in_height, d->in_width, zero);
@@ -52,6 +55,13 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
       int16 sums[2 * ROW_PART];
       sum_windows(stage, taps, start, y - y0, x, count, pitch, usual, d->kernel_y, d->kernel_x, d->stride_y, d->stride_x,
                   d->dilation_y, sums);
+      if (SHIFTS_APART && shift) {
+        int16 more[2 * ROW_PART];
+        sum_windows(stage, taps + ordered, (int16)(0), y - y0, x, count, pitch, usual, d->kernel_y, d->kernel_x, d->stride_y,
+                    d->stride_x, d->dilation_y, more);
+        for (int i = 0; i < count; i++) sums[i] += more[i];
+        for (int i = ROW_PART; usual && i < ROW_PART + count; i++) sums[i] += more[i];
+      }
       for (int r = 0; r < at_once && y + r < y1; r++) {
         __global uchar* to = (listed ? floats + (long)r * (width + 3) * 64 : out + (long)(y + r) * d->out_y * size);
         write_sums(sums + r * ROW_PART, count, scales, res ? res + (long)(y + r) * d->res_y + x * 16 : 0, 16,

@@ -9,7 +9,9 @@
 //              bytes, BLOCK_WORDS of a block of a pixel
 // scales       numbers of each channel, BLOCK_SCALES a block: see write_scales
 // ahead, fetched   the cache line at `ahead` is prefetched for each word of four bytes, `fetched` bytes further on
-// saturating, parts   of list_saturating (saturating.clh), read without VNNI
+// list, plain  all words in an order, and how many of them are no pairs of 16 bits behind (list_words of saturating.clh);
+//              0: as they stand
+// more         what the sum of each pixel begins with beside `start`;  0: nothing
 // blocks       of the NB those that there are; nothing is read or written for the others but their weights
 // words        of a pixel of all input channels;  kernel_y, kernel_x: of the window
 // in_c, in_y, in_x   bytes from one block of channels, window row, window column of the input to the next
@@ -61,30 +63,21 @@
     }                                                                                         \
   } while (0)
 
-// The same, by weights of 16 bits at q: the even bytes, and behind them the odd ones. NEXT_SATURATING is the next such word.
 #ifdef SATURATING
-  #define NEXT_SATURATING (*saturating < 0 ? 0 : weights + (long)*saturating * (NB * 64))
-  #define ADD_NEXT(p)                                                                           \
-    do {                                                                                        \
-      if (wp != next) {                                                                         \
-        ADD_WORDS(p, wp);                                                                       \
-        break;                                                                                  \
+// The same by weights of 16 bits: the even bytes, then the odd ones.
+  #define ADD_HALVES(p, q)                                                                      \
+    _Pragma("unroll") for (int part = 0; part < 2; part++) {                                    \
+      int16 w[NB];                                                                              \
+      _Pragma("unroll") for (int b = 0; b < NB; b++) {                                          \
+        const int16 words = *(__global const int16*)((q) + b * 64);                             \
+        w[b] = part ? odd_weights(words) : even_weights(words);                                 \
       }                                                                                         \
-      _Pragma("unroll") for (int part = 0; part < 2; part++, parts += NB * 64) {                \
-        int16 w[NB];                                                                            \
-        _Pragma("unroll") for (int b = 0; b < NB; b++) w[b] = *(__global const int16*)(parts + b * 64); \
-        _Pragma("unroll") for (int i = 0; i < UR; i++) {                                        \
-          const int16 v = (int16)(*(__global const int*)((p) + PIXEL(i)));                      \
-          const int16 u = part ? odd_bytes(v) : even_bytes(v);                                  \
-          _Pragma("unroll") for (int b = 0; b < NB; b++) acc[b][i] = add_shorts(acc[b][i], u, w[b]); \
-        }                                                                                       \
+      _Pragma("unroll") for (int i = 0; i < UR; i++) {                                          \
+        const int16 v = (int16)(*(__global const int*)((p) + PIXEL(i)));                        \
+        const int16 u = part ? odd_bytes(v) : even_bytes(v);                                    \
+        _Pragma("unroll") for (int b = 0; b < NB; b++) acc[b][i] = add_shorts(acc[b][i], u, w[b]); \
       }                                                                                         \
-      saturating++;                                                                             \
-      next = NEXT_SATURATING;                                                                   \
-    } while (0)
-#else
-  #define NEXT_SATURATING 0
-  #define ADD_NEXT(p) ADD_WORDS(p, wp)
+    }
 #endif
 
 NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global const char* restrict wp,
@@ -93,27 +86,39 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
                                  const int kernel_x, const int in_c, const int in_y, const int in_x, const int stride,
                                  const int out_c, const int out_x, const int res_c, const int res_x, const int mode,
                                  __global const byte_end* end, __global const char* ahead, const int fetched,
-                                 __global const int* saturating, __global const char* parts) {
+                                 __global const int2* list, const int plain, __global const int* more) {
   int16 acc[NB][UR];
   #pragma unroll
   for (int b = 0; b < NB; b++) {
     const int16 first = b < blocks ? *(__global const int16*)(start + b * 16) : (int16)(0);
     #pragma unroll
-    for (int i = 0; i < UR; i++) acc[b][i] = first;
+    for (int i = 0; i < UR; i++) acc[b][i] = more ? first + (int16)(more[i]) : first;
   }
-  __global const char *const weights = wp, *next = NEXT_SATURATING;
   // Innermost go the words of a row of the window, or where it is one element those of a block of channels, of a pixel that
   // has its channels side by side all: what else a step takes delays its products.
   const int single = kernel_y * kernel_x == 1, run = !single ? kernel_x : in_c == 16 ? words : BLOCK_WORDS;
   const int further = single ? 4 : in_x;
-  for (int c = 0; c < words; c += single ? run : 1) {
+#ifdef SATURATING
+  const int steps = list ? words * kernel_y * kernel_x : 0;
+  for (int k = 0; k < (list ? plain : 0); k++) {
+    FETCH(ahead);
+    ADD_WORDS(ip + list[k].y, wp + (long)list[k].x * (NB * 64));
+    ahead += fetched;
+  }
+  for (int k = plain; k < steps; k++) {
+    FETCH(ahead);
+    ADD_HALVES(ip + list[k].y, wp + (long)list[k].x * (NB * 64));
+    ahead += fetched;
+  }
+#endif
+  for (int c = 0; c < (list ? 0 : words); c += single ? run : 1) {
     __global const uchar* row = ip + (long)(c / BLOCK_WORDS) * in_c + (c % BLOCK_WORDS) * 4;
     for (int ky = 0; ky < kernel_y; ky++, row += in_y) {
       __global const uchar* at = row;
       #pragma unroll 1
       for (int k = single ? min(run, words - c) : run; k > 0; k--) {
         FETCH(ahead);
-        ADD_NEXT(at);
+        ADD_WORDS(at, wp);
         at += further;
         wp += NB * 64;
         ahead += fetched;
@@ -176,6 +181,6 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
 __kernel void micro_bytes_alone(__global const uchar* in, __global const char* w, __global const int* start,
                                 __global const float* scales, __global uchar* out, __global const byte_end* end) {
   micro_bytes(in, w, start, scales, 0, out, NB, BLOCK_WORDS, 3, 3, 2048, 1024, 4 * BLOCK_WORDS, S * 4 * BLOCK_WORDS, 1024, 16,
-              0, 16, 1, end, w, 0, start, w);
+              0, 16, 1, end, w, 0, 0, 0, 0);
 }
 #endif

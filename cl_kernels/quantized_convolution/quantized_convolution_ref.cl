@@ -1,7 +1,8 @@
 // Convolution of any number of spatial axes, with groups, of 8-bit integers in int, scaled, with bias and post-operations.
 //
 // x [N, C, spatial] and w [O, C / groups, kernel] of char; start (int), scale and bias (float) [O]; y [N, O, spatial];
-// RANK = 2 + spatial axes. y = (start + sum x w) * scale + bias; where a window leaves x, it reads `zero`.
+// RANK = 2 + spatial axes. y = (start + sum x (w + shift)) * scale + bias; where a window leaves x, it reads
+// `zero`.
 // Grid: one work-item an element of y, n of them. table: as of convolution_ref.
 // T    element type of the post-operations' operands (default float), which LOAD turns into float
 // OUT  that of y (default float), to which SATURATE turns a float; STORE_OUT writes one
@@ -18,8 +19,8 @@
 #include "tensor.clh"
 #include "window.clh"
 
-__kernel void quantized_convolution_ref(const int n, const int zero, TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(in3),
-                                        TENSOR(in4), TENSOR(out0), __global const int* table, POST_PARAMETERS) {
+__kernel void quantized_convolution_ref(const int n, const int zero, const int shift, TENSOR(in0), TENSOR(in1), TENSOR(in2),
+                                        TENSOR(in3), TENSOR(in4), TENSOR(out0), __global const int* table, POST_PARAMETERS) {
   const int id = get_global_id(0);
   if (id >= n) return;
   int at[RANK];
@@ -35,7 +36,7 @@ __kernel void quantized_convolution_ref(const int n, const int zero, TENSOR(in0)
   for (int tap = 0; tap < taps; tap++) {
     int from, with;
     const int inside = window_element(tap, rest + 5, at, x, w, &from, &with);
-    for (int c = 0; c < channels; c++) sum += (inside ? source[from + c * x[2]] : zero) * weights[with + c * w[2]];
+    for (int c = 0; c < channels; c++) sum += (inside ? source[from + c * x[2]] : zero) * (weights[with + c * w[2]] + shift);
   }
   const float v = fma((float)sum, BASE_OF(const float, in3)[at[1]], BASE_OF(const float, in4)[at[1]]);
   STORE_OUT(BASE_OF(OUT, out0), element(y, at), POST_ALL(v, at));

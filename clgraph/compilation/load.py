@@ -136,7 +136,12 @@ class Loader:
         """Return the model of *topology*, which the file's programs are for, with none of them yet."""
         if self._shared is not None:
             self._shared.serve(topology, self.devices, self._options)
-        return Model(topology, next(iter(self.devices.values())), self.specialise)
+        return Model(topology, next(iter(self.devices.values())), self.specialise, staged=self._staged_where_needed)
+
+    def _staged_where_needed(self, topology: Topology) -> Model | None:
+        from clgraph.model.stages.split import needs_stages
+
+        return self._staged(topology) if needs_stages(topology) else None
 
     def _staged(self, topology: Topology) -> Model:
         """Return a model whose stages are compiled for what its runs bring."""

@@ -51,9 +51,17 @@ def compile_source(
     warn(annotation_lines(idle_annotations(topology, options.placement, devices)))
     if needs_stages(topology):
         return staged_model(topology, compiler, make_stage)
-    model = Model(topology, compiler.context.default, compiler.specialise)
+    make = partial(staged_where_needed, compiler=compiler, make_stage=make_stage)
+    model = Model(topology, compiler.context.default, compiler.specialise, staged=make)
     model.prepare_fixed()
     return model
+
+
+def staged_where_needed(
+    topology: Topology, compiler: Compiler, make_stage: MakeStage | None = None
+) -> StagedModel | None:
+    """Return the model of a topology that :func:`needs_stages`, as :func:`staged_model` does; ``None`` of another."""
+    return staged_model(topology, compiler, make_stage) if needs_stages(topology) else None
 
 
 def staged_model(topology: Topology, compiler: Compiler, make_stage: MakeStage | None = None) -> StagedModel:

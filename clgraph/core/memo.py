@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import Any, TypeVar
+from weakref import ReferenceType, ref
 
 V = TypeVar("V", bound="Remembering")
 A = TypeVar("A")
@@ -84,3 +85,52 @@ def remembered_by(key: Callable[[A], Hashable], most: int = 1024) -> Callable[[C
         return found
 
     return decorate
+
+
+def _lasts(array: Any) -> bool:
+    """Whether it stays as it is."""
+    return array is None or not array.flags.writeable
+
+
+def remembered_of_arrays(function: Callable[..., R]) -> Callable[..., R]:
+    """Decorator of a pure function of arrays, or ``None``: computed once for those that cannot be written to."""
+    known: dict[tuple[int, ...], tuple[list[ReferenceType[Any]], R]] = {}
+
+    @wraps(function)
+    def found(*arrays: Any) -> R:
+        key = tuple(map(id, arrays))
+        if key in known:
+            return known[key][1]
+        result = function(*arrays)
+        if not all(map(_lasts, arrays)):
+            return result
+        # An array takes along what its place in memory would say of the next one there.
+        guards = [ref(array, lambda _: known.pop(key, None)) for array in arrays if array is not None]
+        known[key] = guards, result
+        return result
+
+    return found
+
+
+def shared_of_arrays(function: Callable[..., R]) -> Callable[..., R]:
+    """Decorator of a pure function of arrays, or ``None``, that makes another: one at a time, while it is in use.
+
+    Of arrays that can be written to, each caller gets its own.
+    """
+    known: dict[tuple[int, ...], tuple[tuple[Any, ...], ReferenceType[Any]]] = {}
+
+    @wraps(function)
+    def found(*arrays: Any) -> R:
+        key = tuple(map(id, arrays))
+        if key in known:
+            shared: R | None = known[key][1]()
+            if shared is not None:
+                return shared
+        result = function(*arrays)
+        if not all(map(_lasts, arrays)):
+            return result
+        # The arrays are kept as long as the result, so that their places in memory say which they are.
+        known[key] = arrays, ref(result, lambda _: known.pop(key, None))
+        return result
+
+    return found

@@ -20,6 +20,7 @@ from clgraph.families.binding import DERIVED
 from clgraph.families.family import Compile, Family
 from clgraph.families.notes import BOUND, NOTE
 from clgraph.families.schema import Schema, schemas
+from clgraph.families.small_pictures import AS_LARGE
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.signature import Signature
@@ -111,6 +112,7 @@ class Families:
                 return self._read(schema)
             self._refusals.move_to_end(schema)
             reasons.append((str(schema), self._refusals[schema]))
+        reasons = [(what, why) for what, why in reasons if why != AS_LARGE]
         for reason in reasons[1:]:
             _log.info("nor %s: %s", *reason)
         if not reasons:

@@ -17,6 +17,7 @@ from clgraph.families.finder import rules_of
 from clgraph.families.member import Recipe
 from clgraph.families.rules import is_uniform
 from clgraph.families.schema import Schema, Sizes
+from clgraph.families.small_pictures import AS_LARGE, may_have_windows
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -24,6 +25,7 @@ from clgraph.graph.topology import Topology
 from clgraph.passes.base import Context
 from clgraph.passes.memory.plan_memory import best_order
 from clgraph.passes.memory.split_batch import BatchSlice, slice_of
+from clgraph.selector.implementation import WINOGRAD
 
 WITNESSES = 2
 """How many other shapes have to confirm that nothing about a representative is special."""
@@ -54,9 +56,11 @@ def make_family(topology: Topology, schema: Schema, context: Context, run: Compi
         run: Compiles a built program.
 
     Raises:
-        BindingError: There is no such candidate, or no rule for a node.
+        BindingError: There is no such candidate, or no rule for a node; or small pictures need no family of their own.
         UnknownValueError: A size depends on the value of an input that *schema* does not have.
     """
+    if schema.small and (WINOGRAD in context.denied or not may_have_windows(topology)):
+        raise BindingError(AS_LARGE)
     reasons: list[str] = []
     for found in _representatives(topology, schema, context, reasons):
         return _family(topology, schema, found, context, run)

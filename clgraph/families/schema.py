@@ -63,7 +63,7 @@ class Schema:
 
     Attributes:
         sums: Sizes that are the sum of two others, as the keys of attention are those of the past and the new ones.
-        small: Of pictures with at most ``PICTURE`` rows and columns, which other kernels suit.
+        small: Of pictures with at most ``PICTURE`` rows and columns, which other kernels may suit.
     """
 
     names: tuple[str, ...]
@@ -128,16 +128,19 @@ def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Map
     First all open sizes are free, those of one name together, and all elements of values; then sizes without a name
     together that stand in the same place of several inputs, and elements with the sizes they are equal to; then sizes
     of different inputs together that are equal, whatever their names; then elements whose product is the number of
-    elements of an input; then sizes that are the sum of two others; at last only the sizes that stand first. What is
-    yielded depends on the signatures, *shapes* and values alone, so that every shape has one family, whichever was met
-    first.
+    elements of an input; then sizes that are the sum of two others; at last only the sizes that stand first. Behind a
+    schema of small pictures stands that of all, for models that need no such. What is yielded depends on the
+    signatures, *shapes* and values alone, so that every shape has one family, whichever was met first.
     """
     seen: set[Schema] = set()
     for schema in _narrowing(signatures, shapes, known):
-        schema = replace(schema, small=_is_small(schema, shapes))
-        if schema not in seen and (schema.free or schema.free_elements) and _fits(schema, shapes, known):
-            yield schema
+        if schema in seen:
+            continue
         seen.add(schema)
+        if (schema.free or schema.free_elements) and _fits(schema, shapes, known):
+            if _is_small(schema, shapes):
+                yield replace(schema, small=True)
+            yield schema
 
 
 def _is_small(schema: Schema, shapes: Sequence[Shape]) -> bool:

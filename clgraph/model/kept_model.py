@@ -91,15 +91,17 @@ class KeptModel(Model):
 
     def __getattr__(self, name: str) -> Any:
         """Read what is missing."""
-        if name not in _MISSING or "_reading" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        with self._reading:
-            if name not in self.__dict__:
-                if name == "topology":
+        own = self.__dict__
+        if not name.startswith("__") and "_reading" in own:
+            with self._reading:
+                if name == "topology" and name not in own:
                     self.topology = self._read_topology()
-                else:
+                elif "_specialisations" not in own:
                     self._become(self._read())
-            return self.__dict__[name]
+                # Another thread may have read it since it was missed.
+                if name in own:
+                    return own[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _become(self, whole: Model) -> None:
         """Be *whole* from now on."""
@@ -110,7 +112,3 @@ class KeptModel(Model):
         self._image = None
         # They keep what the model was read from.
         del self._read, self._read_topology
-
-
-_MISSING = frozenset({"topology", "_specialisations", "_lock", "_random", "_wanted", "_indices"})
-"""What :class:`clgraph.model.running.Running` makes of a topology and its specialisations."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _log = Log(__name__)
 
+MakeStaged = Callable[["Topology"], "Model | None"]
+"""Returns the model of a topology that needs stages; ``None`` for another topology."""
+
 
 class Model(Running):
     """What ``clgraph.compile`` returns. Calls from several threads are served one after the other; clones run at once.
@@ -45,11 +48,17 @@ class Model(Running):
         specialise: Specialise,
         family: Specialisations | None = None,
         beside: Specialisations | None = None,
+        staged: MakeStaged | None = None,
     ) -> None:
-        """Take a topology and the function that compiles it; *family* and *beside* as :class:`Specialisations`."""
+        """Take a topology and the function that compiles it; *family* and *beside* as :class:`Specialisations`.
+
+        Args:
+            staged: Makes the model of the same layers with constants as inputs, where that has to run in stages.
+        """
         from clgraph.model.specialisations import Specialisations
 
         super().__init__(topology, device, Specialisations(topology, specialise, family=family, beside=beside))
+        self._make_staged = staged
 
     @property
     def outputs(self) -> tuple[Signature, ...]:
@@ -153,7 +162,10 @@ class Model(Running):
 
     def _of(self, topology: Topology) -> Model:
         """Return a model of another topology with the same constants."""
-        return Model(topology, self.device, self._specialisations.specialise, beside=self._specialisations)
+        if self._make_staged is not None and (staged := self._make_staged(topology)) is not None:
+            return staged
+        specialise, make = self._specialisations.specialise, self._make_staged
+        return Model(topology, self.device, specialise, beside=self._specialisations, staged=make)
 
     def save(self, path: str | os.PathLike[str], *, weights: bool = True) -> None:
         """Write the model and what is compiled of it to one file, for :func:`clgraph.load`.
@@ -208,7 +220,8 @@ class Model(Running):
             DeviceMemoryError: The device has no memory left.
         """
         self._check_open()
-        return Model(self.topology, self.device, self._specialisations.specialise, self._specialisations)
+        specialise, make = self._specialisations.specialise, self._make_staged
+        return Model(self.topology, self.device, specialise, self._specialisations, staged=make)
 
     def explain(self) -> Explanation:
         """Return what was decided about every node of :attr:`program` and why; raises as that does.

@@ -102,7 +102,7 @@ def _need(program: Program, placement: str, info: DeviceInfo, results: int) -> M
         scratch[library] = max(scratch[library], -(-tile.scratch // UNIT) * UNIT)
     counts = Counter(libraries)
     step = struct.calcsize(RECORD)
-    tables = sum(step + tile.descriptor.c_layout.size + len(tile.post) * PostStep.LAYOUT.size for tile in tiles)
+    tables = sum(step + tile.descriptor.nbytes + len(tile.post) * PostStep.LAYOUT.size for tile in tiles)
     counters = sum(4 * counter_count(count, info.workers) for count in counts.values())
     arena = program.arenas.get(placement)
     return MemoryNeed(

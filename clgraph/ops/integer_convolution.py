@@ -11,6 +11,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
+from clgraph.core.memo import remembered_of_arrays, shared_of_arrays
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads
 from clgraph.graph.composite import Composition
@@ -87,19 +88,17 @@ class IntegerConvolution(Inlinable):
         w, w_zero = values[1], values[3]
         if w is None or w_zero is None:
             return None
-        weights = _less(w, w_zero)
-        totals = np.abs(weights).reshape(*w.shape[:2], -1).sum(2).T
-        bounds = exact_parts(totals, values[2])
+        bounds = _cuts(w, w_zero, values[2])
         if bounds is None or (len(bounds) > 1 and self.window.groups > 1):
             return None
         c = Composition(inputs, values)
-        x, found = as_floats(c, c.inputs[0], c.inputs[2]), ""
+        x, found, weights = as_floats(c, c.inputs[0], c.inputs[2]), "", _floats(w, w_zero)
         for start, stop in bounds:
             part = x if len(bounds) == 1 else c.add(Slice((start,), (stop,), axes=(1,)), x)
             y = c.add(
                 replace(self.window, exact=True),
                 part,
-                c.constant(np.ascontiguousarray(weights[:, start:stop].astype(np.float32))),
+                c.constant(np.ascontiguousarray(weights[:, start:stop])),
             )
             y = c.add(Reorder(DType.I32), y)
             found = c.add(Eltwise("add"), found, y) if found else y
@@ -109,9 +108,21 @@ class IntegerConvolution(Inlinable):
         return self.window.flops(inputs[:2], outputs)
 
 
-def _less(w: Array, zero: Array) -> Array:
-    wide = zero.astype(np.int64)
-    return w.astype(np.int64) - (wide.reshape(()) if wide.size == 1 else wide.reshape(-1, *(1,) * (w.ndim - 1)))
+def _less(w: Array, zero: Array, exact: type[np.generic] = np.int64) -> Array:
+    """Return the weights less their zero points in a type that holds them."""
+    wide = zero.astype(exact)
+    return w.astype(exact) - (wide.reshape(()) if wide.size == 1 else wide.reshape(-1, *(1,) * (w.ndim - 1)))
+
+
+@shared_of_arrays
+def _floats(w: Array, zero: Array) -> Array:
+    return _less(w, zero, np.float32)
+
+
+@remembered_of_arrays
+def _cuts(w: Array, w_zero: Array, x_zero: Array | None) -> list[tuple[int, int]] | None:
+    """Return the ranges of channels whose sums are exact in floats, as :func:`exact_parts` does."""
+    return exact_parts(np.abs(_less(w, w_zero)).reshape(*w.shape[:2], -1).sum(2).T, x_zero)
 
 
 @onnx("ConvInteger", since=(10,))

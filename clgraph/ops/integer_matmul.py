@@ -12,6 +12,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
+from clgraph.core.memo import remembered_of_arrays, shared_of_arrays
 from clgraph.errors import ShapeError
 from clgraph.graph.broadcasting import broadcast
 from clgraph.graph.composite import Composition
@@ -71,15 +72,14 @@ class IntegerMatMul(Inlinable):
             return None
         if b is None or b_zero is None:
             return self._of_unknown(inputs, values)
-        weights = b.astype(np.int16) - _spread(b_zero.astype(np.int16), -1)
-        bounds = exact_parts(np.moveaxis(weights, -2, 0).reshape(b.shape[-2], -1), values[2])
+        bounds = _cuts(b, b_zero, values[2])
         if bounds is None:
             return None
-        c = Composition(inputs, values)
+        c, weights = Composition(inputs, values), _floats(b, b_zero)
         a, found = as_floats(c, c.inputs[0], c.inputs[2]), ""
         for start, stop in bounds:
             part = a if len(bounds) == 1 else c.add(Slice((start,), (stop,), axes=(inputs[0].rank - 1,)), a)
-            y = c.add(MatMul(), part, c.constant(weights[..., start:stop, :].astype(np.float32)))
+            y = c.add(MatMul(), part, c.constant(np.ascontiguousarray(weights[..., start:stop, :])))
             y = c.add(Reorder(DType.I32), y)
             found = c.add(Eltwise("add"), found, y) if found else y
         return c.finish(found)
@@ -108,6 +108,22 @@ def _largest(x: Layout, zero: Array | None) -> int:
     """Return the largest difference of an integer of *x* and the zero point, which may be known."""
     low, high = x.dtype.bounds
     return high - low if zero is None else max(int(zero.min()) - low, high - int(zero.min()))
+
+
+def _less(b: Array, zero: Array, exact: type[np.generic]) -> Array:
+    return b.astype(exact) - _spread(zero.astype(exact), -1)
+
+
+@shared_of_arrays
+def _floats(b: Array, zero: Array) -> Array:
+    return _less(b, zero, np.float32)
+
+
+@remembered_of_arrays
+def _cuts(b: Array, b_zero: Array, a_zero: Array | None) -> list[tuple[int, int]] | None:
+    """Return the ranges of rows of *b* whose sums are exact in floats, as :func:`exact_parts` does."""
+    weights = _less(b, b_zero, np.int16)
+    return exact_parts(np.moveaxis(weights, -2, 0).reshape(b.shape[-2], -1), a_zero)
 
 
 def exact_parts(weights: Array, zero: Array | None) -> list[tuple[int, int]] | None:

@@ -35,17 +35,18 @@ TERMS = 1 << 16
 @primitive
 @frozen
 class QuantizedConvolution(Primitive):
-    """``y[o] = (start[o] + sum of x w[o]) * scale[o] + bias[o]``; the sum is of integers, and exact.
+    """``y[o] = (start[o] + sum of x (w[o] + shift)) * scale[o] + bias[o]``; the sum is of integers, and exact.
 
     Inputs: x ``[N, C, *spatial]`` in I8 or U8, w ``[O, C / groups, *kernel]`` in I8, start in I32, scale and bias
     in F32, each ``[O]``; optionally the zero point of x, one number of its type, where the network computes it. With a
-    start of ``-zero * sum of w`` it is the convolution of ``x - zero``; where the zero point is an input, the start is
-    ``-zero`` times what stands there.
+    start of ``-zero * sum of (w + shift)`` it is the convolution of ``x - zero``; where the zero point is an input, the
+    start is ``-zero`` times what stands there.
 
     Attributes:
         strides, dilations, pads, groups: As of a bound :class:`Convolution`.
         zero: What windows read around x: its zero point, where it is not an input.
         dtype: Of the result, F32 or F16.
+        shift: What weights of unsigned bytes less their zero point have that I8 does not hold.
     """
 
     strides: tuple[int, ...]
@@ -54,6 +55,7 @@ class QuantizedConvolution(Primitive):
     groups: int = 1
     zero: int = 0
     dtype: DType = DType.F32
+    shift: int = 0
 
     kind: ClassVar[str] = "quantized_convolution"
     holds_sizes: ClassVar[bool] = False
@@ -69,13 +71,14 @@ class QuantizedConvolution(Primitive):
         return (replace(self.window.infer(inputs[:2])[0], dtype=self.dtype),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        x, w, start, scale, bias, *given = inputs
+        x, bytes_, start, scale, bias, *given = inputs
+        w = bytes_.astype(np.int64) + self.shift
         zero = int(given[0].reshape(())) if given else self.zero
         # Doubles hold sums of 2^37 products.
         (sums,) = self.window.reference(x.astype(np.float64) - zero, w.astype(np.float64))
         wide = (-1, *(1,) * (x.ndim - 2))
         begin = start.astype(np.int64) * (-zero if given else 1)
-        around = begin + zero * w.astype(np.int64).sum(tuple(range(1, w.ndim)))
+        around = begin + zero * w.sum(tuple(range(1, w.ndim)))
         return (scaled(sums + around.reshape(wide), scale.reshape(wide), bias.reshape(wide), self.dtype),)
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
@@ -98,6 +101,11 @@ def scaled(sums: Array, scale: Array, bias: Array, dtype: DType) -> Array:
     """Return sums as results in *dtype*, in float64 where the scale is."""
     y = sums.astype(scale.dtype) * scale + bias
     return np.asarray(y if scale.dtype == np.float64 else y.astype(dtype.numpy))
+
+
+def unshifted_limits(q: Query[Any]) -> str | None:
+    """Refuse weights that are shifted, and what :func:`rounded_limits` refuses."""
+    return "multiplies weights of 8 bits" if q.primitive.shift else rounded_limits(q)
 
 
 def rounded_limits(q: Query[Any]) -> str | None:
@@ -151,5 +159,5 @@ class QuantizedConvolutionRef(General[QuantizedConvolution]):
         elif y.dtype in BYTES:
             jit = jit.define(SATURATE=saturating(y.dtype))
         posts = post_arguments(q, post_views(q), y.rank)
-        arguments: tuple[Argument, ...] = (f.zero, "in0", "in1", "in2", "in3", "in4", "out0", numbers, *posts)
+        arguments: tuple[Argument, ...] = (f.zero, f.shift, "in0", "in1", "in2", "in3", "in4", "out0", numbers, *posts)
         return Plan((launch("quantized_convolution/quantized_convolution_ref", jit, y.count, *arguments),))

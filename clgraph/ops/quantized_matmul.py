@@ -32,7 +32,7 @@ V = TypeVar("V")
 @primitive
 @frozen
 class QuantizedMatMul(Primitive):
-    """``y[..., n] = (start[n] + sum over k of a[..., k] b[k, n]) * scale[n] + bias[n]``; the sum is exact.
+    """``y[..., n] = (start[n] + sum over k of a[..., k] (b[k, n] + shift)) * scale[n] + bias[n]``; the sum is exact.
 
     Inputs: a ``[..., M, K]`` in I8 or U8, b ``[K, N]`` in I8, start in I32, scale and bias in F32, each ``[N]``;
     optionally the zero point of a, one number of its type, where the network computes it: the start is ``-zero`` times
@@ -41,10 +41,12 @@ class QuantizedMatMul(Primitive):
     Attributes:
         transpose_b: Whether b is stored ``[N, K]``.
         dtype: Of the result, F32 or F16.
+        shift: As of :class:`QuantizedConvolution`.
     """
 
     transpose_b: bool = False
     dtype: DType = DType.F32
+    shift: int = 0
 
     kind: ClassVar[str] = "quantized_matmul"
     holds_sizes: ClassVar[bool] = False
@@ -65,7 +67,7 @@ class QuantizedMatMul(Primitive):
         right = b.T if self.transpose_b else b
         begin = start * -float(given[0].reshape(())) if given else start
         # Doubles hold sums of 2^37 products.
-        sums = np.matmul(a.astype(np.float64), right.astype(np.float64)) + begin
+        sums = np.matmul(a.astype(np.float64), right.astype(np.float64) + self.shift) + begin
         return (scaled(sums, scale, bias, self.dtype),)
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
@@ -82,7 +84,7 @@ def as_convolution(q: Query[QuantizedMatMul]) -> Query[QuantizedConvolution]:
     weights = Layout(DType.I8, (n, k, *(1,) * spatial), channels_last(rank))
     ones, none = (1,) * spatial, ((0, 0),) * spatial
     inputs = (_pixels(a, rank), weights, *parameters, *(_pixels(x, rank) for x in q.inputs[q.arity :]))
-    window = QuantizedConvolution(ones, ones, none, dtype=q.primitive.dtype)
+    window = QuantizedConvolution(ones, ones, none, dtype=q.primitive.dtype, shift=q.primitive.shift)
     return Query(window, inputs, (_pixels(q.outputs[0], rank),), q.device, q.arity, q.fused, q.constant)
 
 

@@ -137,18 +137,14 @@ class Resize(Primitive):
         ways = self.mode, self.coordinates, self.nearest, self.cubic, self.exclude_outside, self.antialias
         return taps_of(Interpolation(*ways, shape[axis], self.scales[axis], roi), size)
 
-    def counting_taps(self, axis: int, size: int) -> Taps:
-        """Return :meth:`taps` without those of weight 0."""
-        return tuple(tuple((at, weight) for at, weight in row if weight) for row in self.taps(axis, size))
-
     def keeps(self, axis: int, size: int) -> bool:
         """Whether the result has along *axis* what x has there."""
-        return self.counting_taps(axis, size) == tuple(((i, 1.0),) for i in range(size))
+        return (self.shape or ())[axis] == size and self.repeats(axis, size)
 
     def repeats(self, axis: int, size: int) -> bool:
         """Whether the result has along *axis* each element of x, the same number of times."""
-        taps = self.counting_taps(axis, size)
-        return taps == tuple(((i * size // len(taps), 1.0),) for i in range(len(taps)))
+        picks, out = self.taps(axis, size).picks, (self.shape or ())[axis]
+        return picks is not None and np.array_equal(picks, np.arange(out) * size // out)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
@@ -156,8 +152,8 @@ class Resize(Primitive):
         y = x
         for axis, size in enumerate(x.shape):
             taps = self.taps(axis, size)
-            if all(len(t) == 1 and t[0][1] == 1 for t in taps):
-                y = y.take([t[0][0] for t in taps], axis)
+            if taps.picks is not None:
+                y = y.take(taps.picks, axis)
                 continue
             y = weighted(np.moveaxis(y.astype(exact), axis, 0), taps)
             y = np.moveaxis(y, 0, axis)
@@ -192,8 +188,8 @@ class Extrapolate(Composite):
         assert isinstance(bound, Resize)
         inside = np.ones((1,) * x.rank, np.bool_)
         for axis, size in enumerate(x.shape):
-            along = [any(weight for _, weight in taps) for taps in bound.taps(axis, size)]
-            inside = inside & np.array(along).reshape([-1 if a == axis else 1 for a in range(x.rank)])
+            along = bound.taps(axis, size).weights.any(axis=1)
+            inside = inside & along.reshape([-1 if a == axis else 1 for a in range(x.rank)])
         value = np.array(self.value, np.float64).astype(x.dtype.numpy)
         return (c.add(Where(), c.constant(inside), y, c.constant(value)),)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from math import ceil, floor
+from math import floor
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,10 +13,25 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array
-from clgraph.selector.general import bits
 
-Taps = tuple[tuple[tuple[int, float], ...], ...]
-"""For every output coordinate of an axis, the input coordinates it is made of with their weights."""
+
+class Taps(NamedTuple):
+    """Which elements of an axis every output element is made of.
+
+    Attributes:
+        places: ``[out][most]`` indices.
+        weights: Of them, float64; 0 where an element has less than the most, behind the others.
+    """
+
+    places: Array
+    weights: Array
+
+    @property
+    def picks(self) -> Array | None:
+        """The element that each output element is; ``None`` where one is mixed, or none."""
+        count, most = self.places.shape
+        picked = (most == 1 or not count) and (self.weights == 1).all()
+        return self.places.reshape(count) if picked else None
 
 
 @frozen
@@ -40,93 +55,117 @@ def tap_values(taps: Taps, dtype: DType = DType.F32) -> tuple[int, list[int]]:
     Args:
         dtype: Of the weights; those of F64 are two numbers.
     """
-    most = max(map(len, taps), default=0)
-    filled = [tap for row in taps for tap in (*row, *[(0, 0.0)] * (most - len(row)))]
-    if dtype == DType.F64:
-        return most, [v for at, weight in filled for v in (at, *struct.unpack("<2i", struct.pack("<d", weight)))]
-    return most, [v for at, weight in filled for v in (at, bits(weight))]
+    count, most = taps.places.shape
+    exact = np.float64 if dtype == DType.F64 else np.float32
+    weights = taps.weights.astype(exact).view(np.int32).reshape(count, most, -1)
+    return most, np.concatenate([taps.places.astype(np.int32)[..., None], weights], axis=2).ravel().tolist()
 
 
 def weighted(x: Array, taps: Taps) -> Array:
     """Return for each of *taps* the weighted sum of elements of axis 0: one of weight 0 counts nothing, NaN or not."""
-    found = np.zeros((len(taps), *x.shape[1:]), x.dtype)
-    for place in range(max(map(len, taps), default=0)):
-        rows = [row for row, tap in enumerate(taps) if len(tap) > place and tap[place][1] != 0]
-        weights = np.array([taps[row][place][1] for row in rows], x.dtype).reshape(-1, *[1] * (x.ndim - 1))
-        found[rows] += x[[taps[row][place][0] for row in rows]] * weights
+    found = np.zeros((len(taps.places), *x.shape[1:]), x.dtype)
+    for places, weights in zip(taps.places.T, taps.weights.T, strict=True):
+        rows = np.flatnonzero(weights)
+        found[rows] += x[places[rows]] * weights[rows].astype(x.dtype).reshape(-1, *[1] * (x.ndim - 1))
     return found
 
 
 @lru_cache(maxsize=256)
 def taps_of(one: Interpolation, size: int) -> Taps:
     """Return the taps along an axis of *size* elements."""
-    out, scale = one.out, one.scale
+    at = _coordinates(one, size)
+    places, weights = _nearest_taps(one, at, size) if one.mode == "nearest" else _mixed_taps(one, at, size)
+    if one.coordinates == "tf_crop_and_resize":
+        weights[(at < 0) | (at > size - 1)] = 0
+    order = np.argsort(weights == 0, axis=1, kind="stable")
+    most = int(np.count_nonzero(weights, axis=1).max(initial=0))
+    places, weights = (np.take_along_axis(v, order, 1)[:, :most] for v in (places, weights))
+    return Taps(np.where(weights == 0, 0, places), weights)
+
+
+def _coordinates(one: Interpolation, size: int) -> Array:
+    """Return where output elements lie in x, in the float32 steps of ONNX Runtime, so that ties fall alike."""
+    out = one.out
     if one.coordinates == "tf_crop_and_resize":
         start, end = one.roi
         step = (end - start) * (size - 1) / (out - 1) if out > 1 else 0.0
         first = start * (size - 1) if out > 1 else 0.5 * (start + end) * (size - 1)
-        places = [first + i * step for i in range(out)]
-        return tuple(_tap(one, at, size) if 0 <= at <= size - 1 else ((0, 0.0),) for at in places)
-    return tuple(_tap(one, _coordinate(one.coordinates, i, scale, size, out), size) for i in range(out))
-
-
-def _coordinate(rule: str, i: int, scale: float, size: int, out: int) -> float:
-    """Return where output element *i* lies in x, in the float32 steps of ONNX Runtime, so that ties fall alike."""
-    if scale == 1 and size == out:
-        return float(i)
-    half, at, factor = np.float32(0.5), np.float32(i), np.float32(scale)
-    match rule:
+        return first + np.arange(out) * step
+    if one.scale == 1 and size == out:
+        return np.arange(out, dtype=np.float64)
+    half, at, factor = np.float32(0.5), np.arange(out).astype(np.float32), np.float32(one.scale)
+    alone = np.zeros(out)
+    match one.coordinates:
         case "half_pixel":
-            return float((at + half) / factor - half)
+            found = (at + half) / factor - half
         case "pytorch_half_pixel":
-            return float((at + half) / factor - half) if out > 1 else 0.0
+            found = (at + half) / factor - half if out > 1 else alone
         case "half_pixel_symmetric":
             adjusted = np.float32(out) / (factor * np.float32(size))
             offset = np.float32(size) * half * (np.float32(1) - adjusted)
-            return float(offset + (at + half) / factor - half)
+            found = offset + (at + half) / factor - half
         case "align_corners":
-            return float(at * np.float32(size - 1) / np.float32(out - 1)) if out > 1 else 0.0
+            found = at * np.float32(size - 1) / np.float32(out - 1) if out > 1 else alone
         case "tf_half_pixel_for_nn":
-            return float((at + half) / factor)
+            found = (at + half) / factor
         case "asymmetric":
-            return float(at / factor)
-    raise ShapeError(f"coordinates {rule!r} are not computed")
+            found = at / factor
+        case rule:
+            raise ShapeError(f"coordinates {rule!r} are not computed")
+    return found.astype(np.float64)
 
 
-def _tap(one: Interpolation, at: float, size: int) -> tuple[tuple[int, float], ...]:
-    if one.mode == "nearest":
-        return ((min(max(_nearest(nearest_rule(one.nearest, (one.scale,)), at), 0), size - 1), 1.0),)
-    low = floor(at)
-    part = at - low
+def _nearest_taps(one: Interpolation, at: Array, size: int) -> tuple[Array, Array]:
+    places = _nearest(nearest_rule(one.nearest, (one.scale,)), at).astype(np.int64).clip(0, size - 1)
+    return places[:, None], np.ones((len(at), 1))
+
+
+def _mixed_taps(one: Interpolation, at: Array, size: int) -> tuple[Array, Array]:
+    """Return places and weights; those beyond an end of the axis count for the element there."""
+    low = np.floor(at)
     stretch = min(one.scale, 1.0) if one.antialias else 1.0
     reach, weigh = (1, _linear) if one.mode == "linear" else (2, partial(_cubic, one.cubic))
-    first = floor(-reach / stretch) + 1
-    found = [(low + i, weigh(abs(i - part) * stretch)) for i in range(first, 2 - first)]
+    offsets = np.arange(floor(-reach / stretch) + 1, 1 - floor(-reach / stretch))
+    places = low.astype(np.int64)[:, None] + offsets
+    weights = weigh(np.abs(offsets - (at - low)[:, None]) * stretch)
     if one.antialias:
-        total = sum(w for _, w in found)
-        found = [(i, w / total) for i, w in found]
+        weights = _normalised(weights, np.ones(weights.shape, bool))
     if one.exclude_outside:
-        inside = [(i, w) for i, w in found if 0 <= i < size]
-        total = sum(w for _, w in inside)
-        found = [(i, w / total) for i, w in inside]
-    merged: dict[int, float] = {}
-    for i, weight in found:
-        place = min(max(i, 0), size - 1)
-        merged[place] = merged.get(place, 0.0) + weight
-    return tuple(merged.items())
+        inside = (places >= 0) & (places < size)
+        weights = _normalised(np.where(inside, weights, 0.0), inside)
+    places = places.clip(0, size - 1)
+    rows, first = np.arange(len(at)), np.zeros(len(at), np.int64)
+    for tap in range(1, len(offsets)):
+        # One at the place of another is added to it, in order.
+        first = np.where(places[:, tap] == places[:, tap - 1], first, tap)
+        same = first < tap
+        weights[rows[same], first[same]] += weights[same, tap]
+        weights[same, tap] = 0
+    return places, weights
 
 
-def _linear(d: float) -> float:
-    return max(1 - d, 0.0)
+def _normalised(weights: Array, held: Array) -> Array:
+    """Return *weights* divided by the sums of their rows, added up in order; rows without any that is *held* stay."""
+    total: Array = sum(weights.T, np.zeros(len(weights)))
+    none = (total == 0) & held.any(axis=1)
+    if none.any():
+        row = weights[none][0]
+        raise ShapeError(f"the weights {row.tolist()} of a pixel add up to 0, by which they are divided")
+    divided: Array = weights / np.where(total == 0, 1.0, total)[:, None]
+    return divided
 
 
-def _cubic(a: float, d: float) -> float:
-    """Return the weight of a tap at distance *d* (Keys, Cubic convolution interpolation, 1981, equation 4)."""
-    if d >= 2:
-        return 0.0
-    if d <= 1:
-        return ((a + 2) * d - (a + 3)) * d * d + 1
-    return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+def _linear(d: Array) -> Array:
+    weights: Array = np.maximum(1 - d, 0.0)
+    return weights
+
+
+def _cubic(a: float, d: Array) -> Array:
+    """Return the weights of taps at distances *d* (Keys, Cubic convolution interpolation, 1981, equation 4)."""
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    weights: Array = np.where(d >= 2, 0.0, np.where(d <= 1, near, far))
+    return weights
 
 
 def nearest_rule(rule: str, scales: Sequence[float]) -> str:
@@ -141,14 +180,14 @@ _TIE = 1e-6
 because places are rounded."""
 
 
-def _nearest(rule: str, at: float) -> int:
+def _nearest(rule: str, at: Array) -> Array:
     match rule:
         case "round_prefer_floor":
-            return ceil(at - 0.5 - _TIE)
+            return np.ceil(at - 0.5 - _TIE)
         case "round_prefer_ceil":
-            return floor(at + 0.5 + _TIE)
+            return np.floor(at + 0.5 + _TIE)
         case "floor":
-            return floor(at)
+            return np.floor(at)
         case "ceil":
-            return ceil(at)
+            return np.ceil(at)
     raise ShapeError(f"nearest_mode {rule!r} is not one of round_prefer_floor, round_prefer_ceil, floor, ceil")

@@ -66,7 +66,7 @@ def sha256_of(library: Path, stamps: Path) -> str:
     """
     state = library.stat()
     told = f"{library}:{state.st_size}:{state.st_mtime_ns}:{state.st_ctime_ns}:{state.st_ino}"
-    stamp = stamps / f"{blake2(told.encode()).hexdigest()[:32]}.sha256"
+    stamp = stamps / f"{blake2(os.fsencode(told)).hexdigest()[:32]}.sha256"
     with contextlib.suppress(OSError):
         text = cache_folder.read(stamp).decode("ascii", "replace")
         name, _, known = text.partition(" ")

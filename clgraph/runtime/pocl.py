@@ -199,14 +199,15 @@ def overlay(folder: Path, library: Path, built_in: str, *, anew: bool = False) -
     pocl_headers.make(*headers(home, library), anew=anew)
     for link, target in links.items():
         cache_folder.link(link, target)
-    cache_folder.keep(home / ".libs" / "pocl.icd", f"{home / '.libs' / library.name}\n".encode())
+    cache_folder.keep(home / ".libs" / "pocl.icd", os.fsencode(f"{home / '.libs' / library.name}\n"))
     return home
 
 
 def is_whole(home: Path, library: Path) -> bool:
-    """Whether the tree of links with pyopencl's *home* has all that PoCL compiles kernels with."""
+    """Whether the tree of links with pyopencl's *home* has all that PoCL compiles kernels with, on the way it takes."""
     made, source = headers(home, library)
-    pairs = ((made, source), (made.parent, source.parent))
+    found = home / ".libs" / ".." / ".." / made.relative_to(home.parent)
+    pairs = ((found, source), (found.parent, source.parent))
     return all(os.path.exists(there / name) for there, wanted in pairs for name in os.listdir(wanted))
 
 

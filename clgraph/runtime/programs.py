@@ -15,6 +15,7 @@ from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.cpus import usable_cores
 from clgraph.runtime.device import Device
 from clgraph.runtime.kernels import INVALID_KERNEL_NAME, Kernel
+from clgraph.runtime.pocl_cache import BINARIES
 from clgraph.runtime.wheel import is_wheel, pocl_folder
 
 _log = Log(__name__)
@@ -42,7 +43,7 @@ class Programs:
         self._keeps_itself = self._info.name.startswith("pocl")
         folder = pocl_folder() if self._keeps_itself else process.chosen_options().cache_dir
         self._keys: dict[tuple[str, bool], str] = {}
-        self._cache = binaries.ProgramCache(folder / "programs")
+        self._cache = binaries.ProgramCache(folder / BINARIES)
         self._lock = threading.Lock()
 
     def on(self, handle: Any) -> Programs:

@@ -43,6 +43,11 @@ class Packed(Descriptor):
         """Take the struct, and what stands at which offset of it."""
         self._data, self._pointers = data, pointers
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the struct."""
+        return len(self._data)
+
     def to_bytes(self, places: Places) -> bytes:
         """Return the struct's bytes with every pointer resolved."""
         data = bytearray(self._data)

@@ -62,7 +62,7 @@ def _digest(folder: str) -> str:
     for name, *_ in _states(folder):
         with open(f"{folder}/{name}", "rb") as file:
             content = file.read()
-        digest.update(f"{name} {len(content)}\0".encode())
+        digest.update(os.fsencode(f"{name} {len(content)}\0"))
         digest.update(content)
     return digest.hexdigest()
 

@@ -119,6 +119,11 @@ class Descriptor:
         """Return the bytes of the struct, a multiple of 8."""
         return cls.c_layout.size
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the struct, also where it is out of a file and its fields are not known."""
+        return self.c_layout.size
+
     def to_bytes(self, places: Places) -> bytes:
         """Return the struct's bytes with every pointer resolved."""
         row, longs = self._row, self.c_longs

@@ -33,6 +33,15 @@ def _products(rows: int | str = "n"):
 
 
 @pytest.mark.opencl
+def test_a_saved_model_takes_what_is_estimated(device: str, tmp_path: Path) -> None:
+    found = clgraph.estimate(convolutions(), device, X, config=FREE)
+    clgraph.compile(convolutions(), device, X, config=FREE).save(tmp_path / "m.clg")
+    loaded = clgraph.load(tmp_path / "m.clg", device, config=FREE)
+    loaded.run({name: np.zeros(shape, np.float32) for name, shape in X.items()})
+    assert memory_needs(loaded.program, loaded._specialisations.latest.devices) == found.needs
+
+
+@pytest.mark.opencl
 @pytest.mark.parametrize("device_class", ["cpu", "gpu"])
 def test_an_estimate_is_what_is_allocated(
     device: str, device_class: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -1,10 +1,21 @@
 from __future__ import annotations
 
+import gc
+
+import numpy as np
+
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
-from clgraph.core.memo import Remembering, remembered, remembered_by, remembered_with
+from clgraph.core.memo import (
+    Remembering,
+    remembered,
+    remembered_by,
+    remembered_of_arrays,
+    remembered_with,
+    shared_of_arrays,
+)
 
 CALLS: list[object] = []
 
@@ -42,6 +53,54 @@ def test_what_depends_on_a_key_is_computed_once_a_key_and_no_more_are_kept_than_
 
     assert [last(n) for n in (11, 21, 12, 31, 13, 41)] == ["1", "1", "2", "1", "3", "1"]
     assert CALLS == [11, 12, 13, 41]
+
+
+def _array(*values: int, fixed: bool = True) -> np.ndarray:
+    made = np.array(values)
+    made.flags.writeable = not fixed
+    return made
+
+
+def test_what_arrays_determine_is_computed_once_while_they_are_there_and_cannot_change() -> None:
+    CALLS.clear()
+
+    @remembered_of_arrays
+    def total(one: np.ndarray, other: np.ndarray | None) -> int:
+        CALLS.append(len(one))
+        return int(one.sum()) + (0 if other is None else int(other.sum()))
+
+    one, other, open_to_all = _array(1, 2), _array(3), _array(4, fixed=False)
+    assert [total(one, other), total(one, other), total(one, None), total(one, None)] == [6, 6, 3, 3]
+    assert CALLS == [2, 2]
+    assert total(one, open_to_all) == 7
+    open_to_all[:] = 5
+    assert total(one, open_to_all) == 8
+    for value in range(50):  # each where the one before it was
+        assert total(_array(value), None) == value
+    gc.collect()
+
+
+def test_what_is_made_of_arrays_is_one_array_while_it_is_used() -> None:
+    CALLS.clear()
+
+    @shared_of_arrays
+    def doubled(x: np.ndarray) -> np.ndarray:
+        CALLS.append(len(x))
+        return x * 2
+
+    one = _array(1, 2)
+    two = doubled(one)
+    assert doubled(one) is two
+    del two
+    gc.collect()
+    assert doubled(one).tolist() == [2, 4]
+    assert CALLS == [2, 2]
+    open_to_all = _array(1, fixed=False)
+    kept = doubled(open_to_all)
+    open_to_all[:] = 5
+    assert (kept.tolist(), doubled(open_to_all).tolist()) == ([2], [10])
+    for value in range(50):
+        assert doubled(_array(value)).tolist() == [2 * value]
 
 
 def test_what_is_remembered_does_not_make_equal_values_differ() -> None:

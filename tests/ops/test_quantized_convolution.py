@@ -25,8 +25,8 @@ BIAS = lambda rng, shape: rng.integers(-64, 64, shape) / 8  # noqa: E731
 DRAWN = {0: BYTES, 1: BYTES, 2: WHOLE, 3: SCALES, 4: BIAS}
 
 
-def conv(strides, dilations, pads, groups=1, zero=0, dtype=DType.F32):
-    return QuantizedConvolution(strides, dilations, pads, groups, zero, dtype)
+def conv(strides, dilations, pads, groups=1, zero=0, dtype=DType.F32, shift=0):
+    return QuantizedConvolution(strides, dilations, pads, groups, zero, dtype, shift)
 
 
 CASES = {
@@ -35,6 +35,7 @@ CASES = {
     "strided": ((2, 8, 11, 9), (20, 8, 3, 3), conv((2, 2), (1, 1), ((1, 1), (1, 1)), zero=7)),
     "uneven": ((2, 8, 9, 8), (12, 8, 3, 2), conv((2, 1), (1, 2), ((1, 0), (1, 2)), zero=127)),
     "groups": ((1, 40, 6, 6), (16, 20, 3, 3), conv((1, 1), (1, 1), ((1, 1), (1, 1)), 2, zero=-3)),
+    "shifted": ((1, 8, 9, 8), (16, 8, 3, 3), conv((1, 1), (1, 1), ((1, 1), (1, 1)), zero=-128, shift=-90)),
     "one_axis": ((2, 8, 30), (12, 8, 4), conv((2,), (3,), ((1, 4),), zero=11)),
 }
 

@@ -373,7 +373,7 @@ def _resize(node: Node, inputs: Sequence[Array], errors: Bounds, results: Sequen
     if x.dtype.kind == "f" or errors[0].any():
         return None
     (exact,) = p.reference(x.astype(np.float64))
-    terms = sum(max(map(len, p.taps(axis, size)), default=0) for axis, size in enumerate(x.shape))
+    terms = sum(p.taps(axis, size).places.shape[1] for axis, size in enumerate(x.shape))
     off = _gamma(terms + FOLDED) * 1.5**x.ndim * np.abs(x.astype(np.float64)).max(initial=0)
     return np.where(np.abs(exact - np.rint(exact)) <= off, 0.5, 0.0)
 

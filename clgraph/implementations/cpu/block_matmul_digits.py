@@ -16,39 +16,45 @@ from clgraph.selector.micro_kernels import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
-_TOGETHER = {3: 3, 1: 4}
-"""Rows that are multiplied by weights in bytes at a time, by digits: what the registers hold beside 64 columns."""
+_TOGETHER = {(3, 3): 3, (3, 1): 4, (1, 1): 4}
+"""Rows that are multiplied by weights in bytes at a time, by digits and sums: what registers hold beside 64 columns."""
 
 _MANY = {3: 5, 1: 6}
 """Rows from which on they are multiplied together in less time than one by one, by digits."""
+
+_LARGEST = 8355000
+"""What the largest number of a block is in digits, as in ``block_digits.cl``."""
+
+_WHOLE_BITS = 4
+"""The width of weights whose blocks may be summed up in one part: of 2 bits, the rarest, none are."""
 
 _STRIP = 48
 """Rows whose sums lie in scratch, as in ``block_matmul_digits.cl``."""
 
 
-def _micro(bits: int, digits: int) -> Micro:
-    return Micro.of("block_matmul/micro_digits.cl", BITS=bits, DIGITS=digits)
+def _micro(bits: int, digits: int, parts: int) -> Micro:
+    return Micro.of("block_matmul/micro_digits.cl", BITS=bits, DIGITS=digits, PARTS=parts)
 
 
-def _rows_micro(digits: int) -> Micro:
-    return Micro.of("block_matmul/micro_digit_rows.cl", DIGITS=digits, UR=_TOGETHER[digits])
+def _rows_micro(digits: int, parts: int) -> Micro:
+    together = _TOGETHER[digits, parts]
+    return Micro.of("block_matmul/micro_digit_rows.cl", DIGITS=digits, PARTS=parts, UR=together)
 
 
 def _paired_micro(digits: int) -> Micro:
     return Micro.of("block_matmul/micro_digit_pairs.cl", DIGITS=digits)
 
 
-_PAIRS = [_paired_micro(digits) for digits in _TOGETHER]
+_PAIRS = [_paired_micro(digits) for digits in (3, 1)]
 
-MICROS = micro_family(
-    "micro_digits",
-    {16: [*(_micro(bits, digits) for bits in WIDTHS for digits in _TOGETHER), *_PAIRS], 8: _PAIRS},
-)
+_ALONE = [_micro(bits, *parts) for bits in WIDTHS for parts in _TOGETHER if bits == _WHOLE_BITS or parts != (3, 1)]
+
+MICROS = micro_family("micro_digits", {16: [*_ALONE, *_PAIRS], 8: _PAIRS})
 
 MANY_MICROS = micro_family(
     "micro_digit_rows",
     # Narrow devices have the function, and do not call it.
-    {16: [_rows_micro(digits) for digits in _TOGETHER], 8: [_rows_micro(1)]},
+    {16: [_rows_micro(*parts) for parts in _TOGETHER], 8: [_rows_micro(1, 1)]},
 )
 
 
@@ -65,6 +71,7 @@ class BlockDigitsDesc(Descriptor):
     depth: Int
     block: Int
     count: Int
+    parts: Int
     factor: Int
     ticket_rows: Int
 
@@ -80,6 +87,7 @@ class BlockMatMulDigitsDesc(Descriptor):
     c: Pointer
     group: Int
     count: Int
+    parts: Int
     rows: Int
     pitch: Int
     columns: Int
@@ -122,9 +130,16 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
         return _MANY[digits_of(q)]
 
     @classmethod
+    def parts(cls, q: Query[BlockMatMul]) -> int:
+        """Return the sums of 32 bits that hold a block of products: of each digit, or one of all."""
+        p = q.primitive
+        holds = p.bits == _WHOLE_BITS and not p.zeros and p.records.middle * _LARGEST * p.block < 1 << 31
+        return 1 if holds else digits_of(q)
+
+    @classmethod
     def micro(cls, q: Query[BlockMatMul]) -> Micro:
         """Return the instance for one row."""
-        return _micro(q.primitive.bits, digits_of(q))
+        return _micro(q.primitive.bits, digits_of(q), cls.parts(q))
 
     @classmethod
     def row_seconds(cls, q: Query[BlockMatMul]) -> float:
@@ -154,11 +169,11 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
 
     @classmethod
     def plan(cls, q: Query[BlockMatMul]) -> Plan:
-        p, rows, count = q.primitive, rows_of(q), digits_of(q)
+        p, rows, count, parts = q.primitive, rows_of(q), digits_of(q), cls.parts(q)
         groups, blocks, nbytes = q.inputs[1].shape
         spans, tiers = block_tickets(q, cls.row_seconds(q))
         first = runs(rows, _row_digits(q), q.device)
-        many, together = cls.many(q), _TOGETHER[count] if cls.many(q) else 1
+        many, together = cls.many(q), _TOGETHER[count, parts] if cls.many(q) else 1
         pitch = -(-rows // together) * together
         digits = BlockDigitsDesc(
             x=Ref("in0"),
@@ -170,6 +185,7 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
             depth=p.depth,
             block=p.block,
             count=count,
+            parts=parts,
             factor=-1 if p.zeros else -p.records.middle,
             ticket_rows=first.each,
         )
@@ -181,6 +197,7 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
             c=Ref("out0"),
             group=blocks * nbytes // 4,
             count=count,
+            parts=parts,
             rows=rows,
             pitch=pitch,
             columns=p.columns,
@@ -196,7 +213,7 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
             spans=spans.count,
             many=many,
             row_id=MICROS.id(q.device.simd, cls.micro(q)),
-            rows_id=MANY_MICROS.id(q.device.simd, _rows_micro(count)) if many else 0,
+            rows_id=MANY_MICROS.id(q.device.simd, _rows_micro(count, parts)) if many else 0,
         )
         # The sums of a strip, of as many rows as are computed, and a block's weights.
         scratch = 64 * (4 * (_STRIP + 4) + p.block) if many and rows >= many else 0
@@ -204,7 +221,7 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
             Tile("block_digits", digits, first.count),
             Tile("block_matmul_digits", product, spans.count * tiers.count, scratch=scratch, post=block_posts(q)),
         )
-        return Plan(steps, (pitch * blocks * p.block * count, 4 * pitch * blocks * count, 4 * pitch * blocks))
+        return Plan(steps, (pitch * blocks * p.block * count, 4 * pitch * blocks * parts, 4 * pitch * blocks))
 
 
 @implements(
@@ -224,6 +241,10 @@ class BlockMatMulPairs(BlockMatMulDigits):
     @classmethod
     def many(cls, q: Query[BlockMatMul]) -> int:
         return 0
+
+    @classmethod
+    def parts(cls, q: Query[BlockMatMul]) -> int:
+        return digits_of(q)
 
     @classmethod
     def micro(cls, q: Query[BlockMatMul]) -> Micro:

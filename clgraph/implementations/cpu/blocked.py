@@ -48,6 +48,13 @@ def packed_blocks(rank: int, nb: int) -> Format:
     return Format(tuple(range(rank)), ((1, LANES), (0, LANES * nb)))
 
 
+@cache
+def packed_for(format: Format) -> int:
+    """Return for how many blocks of output channels at a time weights of *format* are packed, 0 for none."""
+    nb = format.block(0) // LANES
+    return nb if nb and format == packed_blocks(len(format.order), nb) else 0
+
+
 def weights_refusal(q: Query[Any], what: str) -> str | None:
     """Say why weights and bias cannot be packed beforehand, or return ``None``."""
     moving = set(range(1, q.arity)) - q.constant

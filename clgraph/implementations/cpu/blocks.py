@@ -105,17 +105,18 @@ def best_block(simd: int, pixel: int, stride: int, width: int, blocks: int, taps
 
 @lru_cache(maxsize=1024)
 def blocks_of(
-    simd: int, pixel: int, stride: int, width: int, blocks: int, taps: int, *, whole: bool = False
+    simd: int, pixel: int, stride: int, width: int, blocks: int, taps: int, *, whole: bool = False, packed: int = 0
 ) -> tuple[Block, ...]:
     """Return the cheapest way to do that for each number of blocks at a time, which need not divide *blocks*.
 
     Args:
         whole: They must.
+        packed: For this number alone, which weights are packed for; 0 for each.
     """
     best: list[Block] = []
     kind = instance_stride(stride, simd, pixel)
     for nb, wide in _table(simd)[pixel, kind].items():
-        if blocks % nb and (whole or blocks < nb):
+        if (packed and nb != packed) or (blocks % nb and (whole or blocks < nb)):
             continue
         cost, chunks, chunk_width = float("inf"), 0, 0
         costs, groups = row_costs(nb, wide, taps), -(-blocks // nb)

@@ -8,7 +8,7 @@ from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, Ids, ids
-from clgraph.implementations.cpu.bottleneck_walk import Between, between, walk_of, work_seconds
+from clgraph.implementations.cpu.bottleneck_walk import Between, between, depthwise_weights, walk_of, work_seconds
 from clgraph.implementations.cpu.convolution_depthwise import MICROS, depthwise_micro
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.fused_operations import (
@@ -20,8 +20,8 @@ from clgraph.implementations.cpu.fused_operations import (
     post_refusal,
 )
 from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, blocked_refusal, halo_refusal, planes
-from clgraph.implementations.cpu.window_padding import window_halo
-from clgraph.ops.bottleneck import Bottleneck, part
+from clgraph.implementations.cpu.window_padding import halo_of_windows
+from clgraph.ops.bottleneck import Bottleneck
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
@@ -77,7 +77,6 @@ class BottleneckFsv16Desc(InRegistersFields, Descriptor):
     p_nb: Int
     ring_c: Int
     ring_y: Int
-    ring_rows: Int
     ring_width: Int
     rows_at: Int
     rows_c: Int
@@ -112,8 +111,10 @@ def _table(simd: int, block: Block | None) -> Ids:
 
 
 def _halo(q: Query[Bottleneck]) -> Halo:
-    own = part(q, 0)
-    return window_halo(own, own.inputs[1].shape[2:])
+    """Return the zeros that the windows reach into where the depthwise convolution is the first."""
+    p = q.primitive.depthwise
+    sizes, made = q.inputs[0].shape[2:], q.outputs[0].shape[2:]
+    return halo_of_windows(sizes, made, depthwise_weights(q).shape[2:], p.pads, p.strides, p.dilations)
 
 
 @implements(Bottleneck, name="bottleneck.fsv16", serves=TILE)
@@ -123,7 +124,8 @@ class BottleneckFsv16(Implementation[Bottleneck]):
     @classmethod
     def limits(cls, q: Query[Bottleneck]) -> str | None:
         x, p = q.inputs[0], q.primitive
-        if p.depthwise.groups != part(q, int(p.expands)).inputs[0].shape[1] or max(p.depthwise.dilations) > 1:
+        hidden = q.inputs[1].shape[0] if p.expands else x.shape[1]
+        if p.depthwise.groups != hidden or max(p.depthwise.dilations) > 1:
             return "serves depthwise convolutions without dilation"
         if not p.projects and p.filtered:
             return "takes what follows the last convolution as a fused operation"
@@ -181,7 +183,7 @@ class BottleneckFsv16(Implementation[Bottleneck]):
         e, t = _table(simd, w.expand), _table(simd, w.project)
         (pad_top, _), (pad_left, _) = p.depthwise.pads
         top, bottom, left, right = y.halo
-        ring_c = w.ring_rows * w.ring_width * LANES
+        ring_c = w.kernel[0] * w.ring_width * LANES
         blocks_of_input = -(-x.channels // LANES) * LANES
         desc = BottleneckFsv16Desc(
             inp=x.at("in0") if p.expands else x.at("in0", -pad_top, -pad_left),
@@ -226,7 +228,6 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             p_nb=w.project.nb if w.project else 0,
             ring_c=ring_c,
             ring_y=w.ring_width * LANES,
-            ring_rows=w.ring_rows,
             ring_width=w.ring_width,
             rows_at=w.ring * LANES,
             rows_c=w.strips.each * w.width * LANES if w.project else y.c,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
 from clgraph.core.frozen import frozen
-from clgraph.core.memo import remembered
+from clgraph.core.layout import Layout
+from clgraph.core.memo import remembered, remembered_by
 from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
 from clgraph.implementations.cpu.convolution_depthwise import tap_seconds
@@ -16,15 +15,14 @@ from clgraph.implementations.cpu.cost import TicketRanges, worker_flops
 from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.activation import Activation
-from clgraph.ops.bottleneck import Bottleneck, part
+from clgraph.ops.bottleneck import Bottleneck
 from clgraph.selector.descriptor import PostStep
 from clgraph.selector.query import Query
 
 ROWS_BYTES = 448 * 1024
 """Scratch wanted for the filtered rows of a ticket, so that they stay in the second-level cache."""
 
-RING_BYTES = 128 * 1024
-"""Scratch wanted for expanded rows; the last few of them are in the first-level cache."""
+_Asked = tuple[Query[Bottleneck], tuple[Activation, ...]]
 
 
 @frozen
@@ -36,9 +34,20 @@ class Between:
     steps: tuple[PostStep, ...] = ()
 
 
-def between(q: Query[Bottleneck], activations: Sequence[Activation]) -> Between:
+def between(q: Query[Bottleneck], activations: tuple[Activation, ...]) -> Between:
     """Return how *activations* are applied to rows on their way from one convolution to the next."""
-    alone = replace(q, inputs=q.own, fused=tuple(Fused(activation) for activation in activations))
+    return _between((q, activations))
+
+
+def _activations(asked: _Asked) -> tuple[Activation, ...]:
+    return asked[1]
+
+
+@remembered_by(_activations)
+def _between(asked: _Asked) -> Between:
+    """Return the same: activations read nothing of the problem."""
+    q, activations = asked
+    alone = Query(q.primitive, q.own, q.outputs, q.device, q.arity, tuple(map(Fused, activations)), q.constant)
     registers = in_registers(alone)
     return Between(registers.low, registers.high, blocked_posts(alone, registers.taken))
 
@@ -51,7 +60,6 @@ class Walk:
         expand, project: How rows of the 1x1 convolutions are computed; ``None`` where there is none.
         group: Hidden blocks that are expanded and filtered together.
         strips, tiers: Tickets of an image: strips of output rows, ranges of groups of hidden blocks.
-        ring_rows: Expanded rows that there is room for.
     """
 
     hidden: int
@@ -65,7 +73,6 @@ class Walk:
     group: int
     strips: TicketRanges
     tiers: TicketRanges
-    ring_rows: int
 
     @property
     def blocks(self) -> int:
@@ -84,7 +91,7 @@ class Walk:
     @property
     def ring(self) -> int:
         """Vectors of the ring."""
-        return self.group * self.ring_rows * self.ring_width if self.expand else 0
+        return self.group * self.kernel[0] * self.ring_width if self.expand else 0
 
     @property
     def scratch(self) -> int:
@@ -103,24 +110,32 @@ def _row_seconds(q: Query[Bottleneck], w: Walk) -> tuple[float, float]:
 
 
 def work_seconds(q: Query[Bottleneck], w: Walk) -> float:
-    """Return one worker's time for one image: rows under two strips' windows are computed twice, others moved."""
+    """Return one worker's time for one image: rows under two strips' windows are computed twice."""
     expanded, rest = _row_seconds(q, w)
     strips, last = w.strips.count, w.height - (w.strips.count - 1) * w.strips.each
     under = (strips - 1) * w.under(w.strips.each) + w.under(last) - sum(q.primitive.depthwise.pads[0])
-    again, more = max(0, w.kernel[0] - w.stride[0]), max(0, under - q.inputs[0].shape[2])
-    moved = again / (w.ring_rows - again) * under if w.ring_rows < w.under(w.strips.each) else 0.0
+    more = max(0, under - q.inputs[0].shape[2])
     # What lists do to rows is counted nowhere else, so that only the rows computed twice make a difference.
-    vectors = moved + len(between(q, q.primitive.expanded).steps) * more if w.expand else 0.0
-    vectors *= w.blocks * w.ring_width
+    vectors = len(between(q, q.primitive.expanded).steps) * more * w.blocks * w.ring_width if w.expand else 0.0
     return under * expanded + w.height * rest + vectors * q.device.costs.unit("staging.vector")
 
 
-@lru_cache(maxsize=256)
+def depthwise_weights(q: Query[Bottleneck]) -> Layout:
+    """Return the layout of the weights of the depthwise convolution, which stand behind the first one's."""
+    return q.inputs[3 if q.primitive.expands else 1]
+
+
 @remembered
 def walk_of(q: Query[Bottleneck]) -> Walk:
+    """Return how *q* is computed, whose equals passes ask about again and again."""
+    return _walk(q)
+
+
+@lru_cache(maxsize=256)
+def _walk(q: Query[Bottleneck]) -> Walk:
     """Return how *q* is computed: as many strips as the workers need, and as make the filtered rows fit a cache."""
     p, x, y = q.primitive, q.inputs[0].shape, q.outputs[0].shape
-    middle = part(q, int(p.expands)).inputs[1].shape
+    middle = depthwise_weights(q).shape
     stride, kernel, hidden = p.depthwise.strides, middle[2:], middle[0]
     blocks, simd = -(-hidden // LANES), q.device.simd
     expand = project = None
@@ -136,7 +151,7 @@ def walk_of(q: Query[Bottleneck]) -> Walk:
         parts += q.device.workers
         strips = _cut(y[2], parts)
     ring_width = max(p.depthwise.pads[1][0] + x[3], (y[3] - 1) * stride[1] + kernel[1])
-    w = Walk(
+    return Walk(
         hidden=hidden,
         height=y[2],
         ring_width=ring_width,
@@ -148,9 +163,7 @@ def walk_of(q: Query[Bottleneck]) -> Walk:
         group=group,
         strips=strips,
         tiers=tiers,
-        ring_rows=max(kernel[0], RING_BYTES // (group * ring_width * LANES * 4)),
     )
-    return replace(w, ring_rows=min(w.ring_rows, w.under(strips.each)))
 
 
 def _cut(count: int, parts: int) -> TicketRanges:

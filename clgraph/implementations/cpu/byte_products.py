@@ -86,8 +86,16 @@ class ConvBytesDesc(ByteEnd, EndOperands, BlockTicketsFields, Descriptor):
     spread: Int
     fetched: Int
     apart: Int
+    sums: Int
+    weight_shift: Int
+    tail: Int
     listed: Int
     last: Float
+
+
+def tail_mask(channels: int) -> int:
+    """Return the bits of the last of the words of *channels* bytes that these are, as an int."""
+    return (1 << 8 * (channels % 4)) - 1 if channels % 4 else -1
 
 
 def products(q: Query[QuantizedConvolution]) -> Plan:
@@ -99,11 +107,9 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
     res = byte_planes(q.inputs[end.residual]) if end.residual is not None else None
     in_blocks = -(-s.words // BLOCK_WORDS)
     taps = s.words * prod(s.kernel)
-    apart = (
-        0
-        if "vnni" in q.device.features
-        else (taps * 4 + 67) // LANE_BYTES * LANE_BYTES + taps * s.block.nb * 2 * LANE_BYTES
-    )
+    apart = 0 if "vnni" in q.device.features else -(-taps * 8 // LANE_BYTES) * LANE_BYTES
+    widest = s.block.chunk_width or -(-s.width // s.block.chunks)
+    summed = -(-t.chunks.each * widest // LANES) * LANE_BYTES if p.shift else 0
     flat = s.height < y.height
     desc = ConvBytesDesc(
         inp=x.at("in0"),
@@ -157,6 +163,9 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         itemsize=y.itemsize,
         spread=0,
         apart=apart,
+        sums=summed,
+        weight_shift=p.shift,
+        tail=tail_mask(q.inputs[1].shape[1]),
         listed=int(end.last > 0),
         last=end.last,
         **operand_refs(q, end),
@@ -165,9 +174,8 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
     rows = -(-t.chunks.each // s.block.chunks)
     scratch = END_BYTES + CHANNEL_NUMBERS * LANES * 4 * s.block.nb
     scratch += FLOAT_SCRATCH * s.block.nb if end.last > 0 or y.x != LANES else 0
-    scratch += apart + (LANES * 4 * s.block.nb if q.arity > 5 else 0)
+    scratch += apart + summed + (LANES * 4 * s.block.nb if q.arity > 5 else 0)
     if s.staged:
-        widest = s.block.chunk_width or -(-s.width // s.block.chunks)
         pixels = min(s.width, t.chunks.each * widest) if s.height == 1 else s.width
         spread = zip((rows, pixels), s.stride, s.kernel, s.dilation, strict=True)
         scratch += in_blocks * LANES * prod((n - 1) * by + (k - 1) * d + 1 for n, by, k, d in spread)

@@ -7,7 +7,7 @@ from math import prod
 
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered, remembered_by
-from clgraph.implementations.cpu.blocked import packed_blocks, square
+from clgraph.implementations.cpu.blocked import packed_for, square
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
 from clgraph.implementations.cpu.convolution_weights import weights_waited
 from clgraph.implementations.cpu.cost import waited_seconds, worker_flops
@@ -86,6 +86,8 @@ class ConvolutionSizes:
 @remembered
 def sizes_of(q: Query[Convolution]) -> ConvolutionSizes:
     s, x, y = cheapest_sizes(q), planes(q.inputs[0]), planes(q.outputs[0])
+    if s.x is x and s.y is y:
+        return s
     groups, kernel, stride = s.convolution_groups, s.kernel, s.stride
     return ConvolutionSizes(x, y, s.flat, groups, s.channels, s.blocks, kernel, stride, s.block, s.present)
 
@@ -96,20 +98,32 @@ def _geometry(q: Query[Convolution]) -> tuple[object, ...]:
 
 
 @remembered
-@remembered_by(_geometry)
 def cheapest_sizes(q: Query[Convolution]) -> ConvolutionSizes:
     """Return the sizes with the cheapest block, wherever the tensors lie: of weights that are packed, as they are."""
+    # Weights are packed once formats are chosen: before that, problems are asked about in many of them.
+    return _cheapest(q) if q.inputs[1].format.blocks else _known(q)
+
+
+@remembered_by(_geometry)
+def _known(q: Query[Convolution]) -> ConvolutionSizes:
+    return _cheapest(q)
+
+
+def _cheapest(q: Query[Convolution]) -> ConvolutionSizes:
     x, y = planes(q.inputs[0]), planes(q.outputs[0])
     w, groups, flat = q.inputs[1].shape, q.primitive.groups, _flat(q)
     blocks = -(-(w[0] // groups) // LANES)
     stride = square(q.primitive.strides)
     width = y.height * y.width if flat else y.width
-    found = blocks_of(q.device.simd, BLOCKED, stride[1], width, blocks, w[1] * prod(w[2:]), whole=groups > 1)
-    found = tuple(b for b in found if q.inputs[1].format == packed_blocks(len(w), b.nb)) or found
+    rows_of = partial(blocks_of, q.device.simd, BLOCKED, stride[1], width, blocks, w[1] * prod(w[2:]), whole=groups > 1)
+    packed = packed_for(q.inputs[1].format)
+    found = (packed and rows_of(packed=packed)) or rows_of()
     skips = not (flat or q.primitive.apart)
     shares = [present_share(q, -(-y.width // block.chunks)) if skips else 1.0 for block in found]
     sized = partial(ConvolutionSizes, x, y, flat, groups, w[1], blocks, square(w[2:]), stride)
     sizes = [sized(block, present) for block, present in zip(found, shares, strict=True)]
+    if len(sizes) == 1:
+        return sizes[0]
     rows = y.batch * (1 if flat else y.height) * groups / q.device.workers
     return min(sizes, key=lambda s: waited_seconds(_product_seconds(q, s) * rows, waited_for_weights(q, s)))
 

@@ -88,8 +88,8 @@ class Strips:
 
     def pixels(self, chunks: int) -> int:
         """Return the most pixels that so many chunks of a row have."""
-        even = -(-self.width * chunks // self.block.chunks) + 1
-        return min(self.width, chunks * self.block.chunk_width or even)
+        narrow, wider = divmod(self.width, self.block.chunks)
+        return min(self.width, chunks * self.block.chunk_width or chunks * narrow + min(chunks, wider))
 
     @property
     def scratch(self) -> int:

@@ -69,6 +69,7 @@ class DepthwiseBytesDesc(ByteEnd, EndOperands, Descriptor):
     pad_top: Int
     pad_left: Int
     pad: Int
+    weight_shift: Int
     mode: Int
     itemsize: Int
     listed: Int
@@ -100,6 +101,8 @@ def _row_seconds(q: Query[QuantizedConvolution]) -> float:
         each = 1.0 / q.device.costs.byte_products
         taps = each * _USUAL_PAIRS * (1.0 if usual else _ROW / _USUAL)
         last, stage = each * _END_PAIRS, each * _STAGE_PAIRS[16 if q.device.simd >= LANES else 8]
+    elif q.primitive.shift:
+        taps *= 2
     each = (
         kernel_y * ((kernel_x + 4) // 4) * taps
         + (_NOTED if isinstance(end, End) and end.mode == EXTREMES else last)
@@ -191,6 +194,7 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
             pad_top=before[0] if len(before) == 2 else 0,
             pad_left=before[-1],
             pad=four_times(p.zero),
+            weight_shift=p.shift,
             mode=end.mode,
             itemsize=y.itemsize,
             listed=int(end.last > 0),
@@ -203,7 +207,7 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
         pixels = (-(-y.width // 4) * 4 - 1) * stride[1]
         if "vnni" in q.device.features:
             groups = (kernel[1] + 4) // 4
-            ordered, row = kernel[0] * groups * 128, (4 * groups + 5) * LANES
+            ordered, row = kernel[0] * groups * 128 * (2 if p.shift else 1), (4 * groups + 5) * LANES
             staged = max(rows * (pixels * LANES + groups * 64 + 64), row)
         else:
             ordered = 2 * (((kernel[0] - 1) * dilation[0] + 1) // 2 + 1) * kernel[1] * 64

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from clgraph.core.dtype import DType
 from clgraph.ops.resize import Resize
-from clgraph.ops.resize_taps import tap_values
+from clgraph.ops.resize_taps import Taps, tap_values
 from clgraph.selector.general import General, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
@@ -90,10 +92,11 @@ def _taps(q: Query[Resize]) -> tuple[tuple[int, list[int]], tuple[int, list[int]
     """
     shape, (row, column, unit) = q.inputs[0].shape, _planes(q)
     dtype = q.outputs[0].dtype
-    rows = tap_values(q.primitive.counting_taps(row, shape[row]), dtype)
+    rows = tap_values(q.primitive.taps(row, shape[row]), dtype)
     if column is None:
         return rows, (0, [])
-    taps = q.primitive.counting_taps(column, shape[column])
+    taps = q.primitive.taps(column, shape[column])
     if unit < _VECTOR:
-        taps = tuple(tuple((at * unit + i, weight) for at, weight in each) for each in taps for i in range(unit))
+        places = taps.places[:, None] * unit + np.arange(unit)[:, None]
+        taps = Taps(places.reshape(-1, places.shape[2]), taps.weights.repeat(unit, axis=0))
     return rows, tap_values(taps, dtype)

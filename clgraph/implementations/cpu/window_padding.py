@@ -24,11 +24,11 @@ CHUNK = 15
 def window_halo(q: Query[Convolution], kernel: tuple[int, ...]) -> Halo:
     """Return the zeros that the windows reach into, (before, after) each axis of the first input."""
     p = q.primitive
-    return _window_halo(q.inputs[0].shape[2:], q.outputs[0].shape[2:], kernel, p.pads, p.strides, p.dilations)
+    return halo_of_windows(q.inputs[0].shape[2:], q.outputs[0].shape[2:], kernel, p.pads, p.strides, p.dilations)
 
 
 @lru_cache(maxsize=1024)
-def _window_halo(
+def halo_of_windows(
     x: Shape, y: Shape, kernel: tuple[int, ...], pads: Halo, strides: tuple[int, ...], dilations: tuple[int, ...]
 ) -> Halo:
     """Return the zeros that windows over *x* reach into, whose results are *y*: asked several times a node."""

@@ -19,7 +19,7 @@ from clgraph.implementations.gpu.vectors import (
     vector_jit,
 )
 from clgraph.implementations.gpu.windows import implicit_sizes, tap_table, wide_posts, window_numbers
-from clgraph.ops.quantized_convolution import SERVES, TERMS, QuantizedConvolution, operand_type, rounded_limits
+from clgraph.ops.quantized_convolution import SERVES, TERMS, QuantizedConvolution, operand_type, unshifted_limits
 from clgraph.ops.static_quantize import BYTES
 from clgraph.selector.general import General, table
 from clgraph.selector.implementation import Formats, implements, roofline
@@ -62,7 +62,7 @@ class ByteProducts(General[QuantizedConvolution]):
             return f"requires multiples of {cls.chunk} inputs and of {LANES} outputs a group"
         if prod(w.shape[1:]) > TERMS:
             return f"adds up to {TERMS} products in int"
-        return rounded_limits(q) or lies_in_vectors(y) or cls.input_limits(x)
+        return unshifted_limits(q) or lies_in_vectors(y) or cls.input_limits(x)
 
     @classmethod
     def input_limits(cls, x: Layout) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from clgraph.implementations.gpu.vectors import (
     VECTORS,
     channels_refusal,
@@ -21,7 +23,7 @@ from clgraph.selector.implementation import Formats, implements, roofline
 from clgraph.selector.plan import Plan, Table
 from clgraph.selector.query import Query
 
-_ONE: Taps = (((0, 1.0),),)
+_ONE = Taps(np.zeros((1, 1), np.int64), np.ones((1, 1)))
 
 
 @implements(Resize, name="resize.gpu_vectors", serves=VECTORS)
@@ -52,7 +54,7 @@ class ResizeGpuVectors(General[Resize]):
         x, (y,) = q.inputs[0], q.outputs
         lanes = lanes_of_channels(x, y)
         dims = (y.shape[0], *wide(y.shape[2:], 1), y.shape[1] // lanes, 1)
-        found = [q.primitive.counting_taps(axis, x.shape[axis]) for axis in range(2, x.rank)]
+        found = [q.primitive.taps(axis, x.shape[axis]) for axis in range(2, x.rank)]
         rows, columns = [_ONE, *found] if x.rank == 3 else found
         (down, first), (across, second) = tap_values(rows), tap_values(columns)
         numbers = table(dims, wide_view(y, y.shape, lanes), wide_view(x, x.shape, lanes), [down, across], len(first))

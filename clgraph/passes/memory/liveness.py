@@ -1,8 +1,9 @@
-"""Who touches which memory, and when: the one liveness rule that both memory passes apply.
+"""Who touches which memory, and when: the one liveness rule of all memory passes.
 
 A buffer A may be reused for B only when every real reader and writer of A comes before every writer of B: in the
 execution order for an in-order queue, as a strict ancestor for an out-of-order one. An output of the graph is read
-after everything. The rule is about buffers, never about nodes: values that share memory are one buffer here.
+after everything. The rule is about buffers, never about nodes: values that share memory are one buffer here. For an
+in-order queue the first and the last position say it all (:mod:`clgraph.passes.memory.spans`).
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ class Touch:
     def all(self) -> int:
         """Everything that touches the buffer."""
         return self.writers | self.readers
+
+    def join(self, other: Touch) -> None:
+        """Add what touches *other*, which takes the same place."""
+        self.writers |= other.writers
+        self.readers |= other.readers
+        self.output |= other.output
 
     def first(self) -> int:
         """Return the position of the first touch; -1 when the caller writes it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import ClassVar
 
@@ -14,7 +14,11 @@ from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.chosen import choice_of
 from clgraph.passes.memory.liveness import Liveness, Touch
+from clgraph.passes.memory.spans import Spans
 from clgraph.selector.implementation import IMPLEMENTATIONS, overrides
+
+_Held = dict[Buffer, list[Value]]
+"""The values in each buffer."""
 
 
 @frozen
@@ -37,20 +41,8 @@ class MemoryDependencies(Pass):
 
     def run(self, program: Program, context: Context) -> int:
         held = _give_buffers(program, context)
-        liveness = Liveness.of(program)
-        for position, node in enumerate(liveness.nodes):
-            if node.in_place or not overrides(choice_of(node).implementation, "overwrites"):
-                continue
-            taken = _overwritten(context, liveness, node, position)
-            if taken is not None and (own := node.output.buffer) is not None:
-                for value in held[own]:
-                    value.buffer = taken
-                held[taken] += held.pop(own)
-        end = len(liveness.nodes)
-        for buffer, touch in liveness.touches.items():
-            buffer.first, buffer.last = touch.first(), touch.last(end)
-            buffer.clear_conflicts()
-        return _overlaps(liveness.touches) if self.counts else 0
+        alive = _in_any_order(program, context, held) if context.out_of_order else _in_order(program, held)
+        return _overlaps(alive) if self.counts else 0
 
     def describe(self, kind: str) -> str:
         over = any(overrides(i, "overwrites") for i in IMPLEMENTATIONS.of(kind))
@@ -71,9 +63,9 @@ def _computing(readers: Sequence[Node]) -> Sequence[Node]:
     return [n for n in readers if not isinstance(n.primitive, Transfer)] or readers
 
 
-def _give_buffers(program: Program, context: Context) -> dict[Buffer, list[Value]]:
+def _give_buffers(program: Program, context: Context) -> _Held:
     """Give values and scratch buffers; return the values in each of those that hold some."""
-    held: dict[Buffer, list[Value]] = {}
+    held: _Held = {}
     for value in program.inputs:
         _hold(value, home_of(value, context), held)
     for node in program:
@@ -87,7 +79,7 @@ def _give_buffers(program: Program, context: Context) -> dict[Buffer, list[Value
     return held
 
 
-def _hold(value: Value, placement: str, held: dict[Buffer, list[Value]]) -> None:
+def _hold(value: Value, placement: str, held: _Held) -> None:
     buffer = value.buffer
     if value.constant is not None:
         return
@@ -95,35 +87,69 @@ def _hold(value: Value, placement: str, held: dict[Buffer, list[Value]]) -> None
         buffer = value.buffer = Buffer(value.name, value.layout.nbytes)
     if not buffer.placement:
         buffer.placement = placement
-    held.setdefault(buffer, []).append(value)
+    if buffer in held:
+        held[buffer].append(value)
+    else:
+        held[buffer] = [value]
 
 
-def _overwritten(context: Context, liveness: Liveness, node: Node, position: int) -> Buffer | None:
-    """Return the buffer of an input that the first result of *node* may take over, and enter it into *liveness*."""
-    choice, result = choice_of(node), node.output
-    slots = choice.implementation.overwrites(choice.query)
+def _in_order(program: Program, held: _Held) -> list[Buffer]:
+    """Let results take over buffers where one node runs after the other; return what there is, with its positions."""
+    spans = Spans.of(program, held)
+    for position, node in enumerate(spans.nodes):
+        for value in _overwritable(node):
+            buffer, own = value.buffer, node.output.buffer
+            assert buffer is not None
+            assert own is not None
+            if spans.ends_at(buffer, node, position):
+                spans.join(buffer, own)
+                _move(own, buffer, held)
+                break
+    return [*held, *spans.scratch]
+
+
+def _in_any_order(program: Program, context: Context, held: _Held) -> list[Buffer]:
+    """Return the same where a node may run as soon as all that it waits for is over."""
+    liveness = Liveness.of(program)
+    for position, node in enumerate(liveness.nodes):
+        for value in _overwritable(node):
+            buffer, own, touch = value.buffer, node.output.buffer, liveness.at(value)
+            assert buffer is not None
+            assert own is not None
+            others = Touch(touch.writers, touch.readers & ~(1 << position), touch.output, touch.fed)
+            if touch.fed or touch.output or not liveness.before(others, 1 << position):
+                continue
+            touch.join(liveness.touches.pop(own))
+            _move(own, buffer, held)
+            break
+    end = len(liveness.nodes)
+    for buffer, touch in liveness.touches.items():
+        buffer.first, buffer.last = touch.first(), touch.last(end)
+        buffer.clear_conflicts()
+    return list(liveness.touches)
+
+
+def _move(own: Buffer, taken: Buffer, held: _Held) -> None:
+    for value in held[own]:
+        value.buffer = taken
+    held[taken] += held.pop(own)
+
+
+def _overwritable(node: Node) -> Iterator[Value]:
+    """Yield the inputs whose buffers the first result of *node* may take over, if nothing else touches them then."""
+    if node.in_place or not overrides((choice := choice_of(node)).implementation, "overwrites"):
+        return
+    result, slots = node.output, choice.implementation.overwrites(choice.query)
     if not slots or result.buffer is None or not _alone(result):
-        return None
+        return
     for slot in sorted(slots):
         value = node.inputs[slot]
         if value.constant is not None or value.buffer is None or value.buffer is result.buffer or not _alone(value):
             continue
         if value.buffer.placement != result.buffer.placement or value.layout.nbytes != result.layout.nbytes:
             continue
-        aliased = any(
-            v.buffer is value.buffer and (s not in slots or v is not value) for s, v in enumerate(node.inputs)
-        )
-        touch = liveness.at(value)
-        others = Touch(touch.writers, touch.readers & ~(1 << position), touch.output, touch.fed)
-        ordered = liveness.before(others, 1 << position) if context.out_of_order else others.last(position) < position
-        if touch.fed or touch.output or aliased or not ordered:
-            continue
-        own = liveness.touches.pop(result.buffer)
-        touch.writers |= own.writers
-        touch.readers |= own.readers
-        touch.output |= own.output
-        return value.buffer
-    return None
+        if not any(v.buffer is value.buffer and (s not in slots or v is not value) for s, v in enumerate(node.inputs)):
+            yield value
 
 
 def _alone(value: Value) -> bool:

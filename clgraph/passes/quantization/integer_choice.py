@@ -116,7 +116,7 @@ def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
 
 def _window_sums(context: Context, product: IntegerProduct) -> float | str:
     """Return the seconds of what the shift of the weights adds, or why nothing but a general kernel makes it."""
-    if not product.shift:
+    if not product.sums_apart(context.device(product.node)):
         return 0.0
     q, forced = product.window_sums(context), product.node.name in context.forced
     offered = [p for p in proposals(context, product.node, q) if forced or not p.implementation.general]

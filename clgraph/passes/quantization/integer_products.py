@@ -57,6 +57,7 @@ class IntegerProduct:
         scale, bias: As the primitive takes them, float32.
         whole: A bias of integers with the scale of the sums, int32; they start with it.
         shift: What is taken off weights that fit no I8: unsigned ones around no 128. All outputs have one scale then.
+            Kernels of CPUs add it again; elsewhere a product with ones makes up for it.
     """
 
     node: Node
@@ -82,10 +83,14 @@ class IntegerProduct:
         primitive = replace(self.on(byte_type(device)), dtype=dtype)
         made = primitive.infer(inputs)
         q = Query[Primitive](primitive, inputs, made, device, 5, constant=frozenset({1, 2, 3, 4}))
-        if not self.shift:
+        if not self.sums_apart(device):
             return q
         (sums,) = self.window_sums(context).outputs
         return replace(q, inputs=(*inputs, replace(sums, dtype=dtype)), fused=(Fused(Eltwise("add"), (5,)),))
+
+    def sums_apart(self, device: DeviceInfo) -> bool:
+        """Whether another product adds up the windows on *device*, because kernels there do not add the shift."""
+        return self.shift != 0 and byte_type(device) != DType.U8
 
     def window_sums(self, context: Context) -> Query[Primitive]:
         """Return the query of what the shift of the weights adds: a multiple of what each window adds up to."""
@@ -116,6 +121,8 @@ class IntegerProduct:
     def on(self, dtype: DType) -> Quantized:
         """Return the primitive that reads bytes of *dtype*."""
         p = self.primitive
+        if dtype == DType.U8 and not isinstance(p, QuantizedConvTranspose):
+            p = replace(p, shift=self.shift)
         return replace(p, zero=self.steps.zero(dtype)) if isinstance(p, QuantizedConvolution) else p
 
     def inputs(self, program: Program, context: Context, x: Value) -> list[Value]:
@@ -127,7 +134,10 @@ class IntegerProduct:
         recipe += f" and {self.shift}" * (self.shift != 0)
         w = context.packed.once(recipe, [self.integers.data, *zero], lambda: w)
         along = (2,) if windows else tuple(a for a in range(w.ndim) if a != outputs_axis(self.primitive))
-        start = -self.steps.zero(x.layout.dtype) * w.sum(along, dtype=np.int64)
+        sums = w.sum(along, dtype=np.int64)
+        if not self.sums_apart(context.device(self.node)):
+            sums += self.shift * (w.size // sums.size)
+        start = -self.steps.zero(x.layout.dtype) * sums
         parameters = {"start": (start + self.whole).astype(np.int32), "scale": self.scale, "bias": self.bias}
         return [
             x,
@@ -168,7 +178,7 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
     if (weights := bytes_of(wide - shift if shift else wide)) is None:
         return "its weights less their zero point are of more than 8 bits"
     rest = tuple(a for a in range(weights.ndim) if a != outputs_axis(made))
-    if np.abs(weights, dtype=np.int64).sum(rest).max(initial=0) > MOST:
+    if np.abs(wide, dtype=np.int64).sum(rest).max(initial=0) > MOST:
         return "its sums may be larger than an int"
     if isinstance(p, ConvTranspose):
         weights = np.ascontiguousarray(np.moveaxis(weights, (1, 0), (-2, -1)).reshape(-1, outputs, weights.shape[0]))

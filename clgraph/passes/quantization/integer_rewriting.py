@@ -61,7 +61,7 @@ class Rewriting:
             x = self._read[node]
             primitive: Primitive = product.on(x.layout.dtype)
             inputs = product.inputs(self._program, self._context, x)
-            if product.shift:
+            if product.sums_apart(self._context.device(node)):
                 terms = (product.shifted_by(self._program, x), inputs)
                 inputs = [self._program.insert(primitive, t, sources=[node], before=node).output for t in terms]
                 primitive = Eltwise("add")

@@ -12,11 +12,11 @@ from clgraph.selector.query import DeviceInfo
 _OUTPUTS, _CHANNELS, _LANES = 32, 4, 16
 """Outputs and channels that are multiplied in 16 bits together, where one pair of neighbours wants it; outputs of a
 word."""
-_LONGER = 0.4
-"""More time of a step that they take so, by five instructions in place of three. Ice Lake, MobileNetV2: 0.3 to 0.5."""
-_LOOKED_AT, _WRITTEN = 16.0, 40.0
+_LONGER = 0.45
+"""More time of a step that they take so, by five instructions in place of three. Zen 5: 0.4 of AVX-512, 0.5 of AVX2."""
+_LOOKED_AT, _LISTED = 6.0, 12.0
 """Multiply-adds of 16 floats in whose time a word of 16 outputs is looked at, which tiles do anew in each run, and is
-written in two parts where it saturates. Zen 5, 16 rows by 1536 x 384 weights."""
+listed where one of them saturates. Zen 5, one row and 16 rows by 1280 x 1000 weights."""
 _BLOCKS = 8
 """Blocks of outputs that are looked at."""
 
@@ -30,7 +30,7 @@ def with_saturation(device: DeviceInfo, primitive: Quantized, weights: Array, se
     if weights.shape[channels] < 2:  # depthwise windows are multiplied as numbers of 16 bits
         return seconds
     share = saturating_share(weights, outputs, channels)
-    each = (_LOOKED_AT + _WRITTEN * share) * 2 * _LANES / device.costs.worker_flops
+    each = (_LOOKED_AT + _LISTED * (share > 0)) * 2 * _LANES / device.costs.worker_flops
     return seconds * (1.0 + _LONGER * share) + each * weights.size / (_LANES * _CHANNELS) / device.whole.workers
 
 

@@ -20,11 +20,11 @@ class UseIntegers(Pass):
     product whose device has more than a general kernel for integers becomes ``quantized_convolution``,
     ``quantized_conv_transpose`` or ``quantized_matmul``: exact sums in int, scaled once. Its input is rounded to I8,
     whatever the model's type and zero point: they are the same 256 steps. Weights of one scale that, less their zero
-    point, reach out of I8 are shifted into it, and a product with ones adds what is missing. What it makes is rounded
-    by prepare_primitive_fusing, which fuses ``static_quantize`` behind it, so that between two of them there are bytes.
-    A sum with such bytes (a residual) reads them as they are, in the order of QLinearAdd where it is one; other readers
-    get a dequantize. Where bytes are U8, what elementwise operators make of one rounded value is a ``byte_lookup``
-    (``byte_tables``).
+    point, reach out of I8 are shifted into it; kernels of CPUs add the shift again, elsewhere a product with ones does.
+    What it makes is rounded by prepare_primitive_fusing, which fuses ``static_quantize`` behind it, so that between two
+    of them there are bytes. A sum with such bytes (a residual) reads them as they are, in the order of QLinearAdd where
+    it is one; other readers get a dequantize. Where bytes are U8, what elementwise operators make of one rounded value
+    is a ``byte_lookup`` (``byte_tables``).
 
     Where scales are computed in each run, see ``dynamic_products``.
 

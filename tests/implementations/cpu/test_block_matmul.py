@@ -105,8 +105,9 @@ def test_rows_that_read_weights_as_they_lie_have_the_bits_of_one_alone(engine, b
 
 @pytest.mark.opencl
 def test_rows_in_digits_have_the_bits_of_one_alone(engine):
-    """Whatever passes they come in: three rows at once, four where a number is one digit, in strips of 48."""
+    """Whatever passes they come in: three rows at once, four where a block has one sum, in strips of 48."""
     for bits, block, zeros, rough, rows in (
+        (4, 32, False, False, 133),
         (4, 32, True, False, 11),
         (8, 16, False, False, 133),
         (2, 64, True, True, 11),
@@ -149,6 +150,22 @@ def test_sums_of_pairs_hold_the_largest_products(engine):
             primitive = BlockMatMul(64, block, 4, block, zeros=True)
             got, want, _, size, tops = computed(engine, BlockMatMulPairs, primitive, [a, records])
             assert (np.abs(got - want) <= U32 * (8 * size + 1.01 * tops)).all()
+
+
+@pytest.mark.opencl
+def test_sums_of_blocks_hold_the_largest_products(engine):
+    """One sum of all digits holds 32 weights of -8 times the largest number; more, or zero points, need several."""
+    for block, zeros in ((16, False), (32, False), (64, False), (256, False), (32, True)):
+        for weight, point in ((0, 15), (255, 0)):
+            packed, scales = np.full((64, block // 2), weight, np.uint8), np.ones((64, 1), F)
+            points = np.full((64, 1), point, np.uint8) if zeros else None
+            records = Records(4, block, zeros).pack(packed, scales, points)
+            for number in (1.0, -1.0):
+                for rows in (1, 6):
+                    a = np.full((rows, block), number, F)
+                    primitive = BlockMatMul(64, block, 4, block, zeros=zeros)
+                    got, want, _, size, tops = computed(engine, BlockMatMulDigits, primitive, [a, records])
+                    assert (np.abs(got - want) <= U32 * (8 * size + 1.01 * tops)).all(), (block, zeros, weight, number)
 
 
 @pytest.mark.opencl

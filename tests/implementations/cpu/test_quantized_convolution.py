@@ -98,10 +98,12 @@ def draw(rng: np.random.Generator, channels: int, outputs: int, groups: int, ker
     zero = int(rng.integers(256))
     x = rng.integers(0, 256, (int(rng.integers(1, 3)), channels, *rng.integers(14, 34, 2))).astype(np.uint8)
     w = rng.integers(-127, 128, (outputs, channels // groups, *kernel)).astype(np.int8)
-    start = (-zero * w.sum((1, 2, 3), dtype=np.int64)).astype(np.int32)
-    scale = (rng.uniform(0.8, 1.2, outputs) * 100 / (5400 * np.sqrt(w[0].size))).astype(np.float32)
+    shift = int(rng.choice([0, 0, 1, -3, 100, -127]))
+    start = (-zero * (w.astype(np.int64) + shift).sum((1, 2, 3))).astype(np.int32)
+    scale = rng.uniform(0.8, 1.2, outputs) * 100 / (5400 * np.sqrt(w[0].size) + 64 * abs(shift) * w[0].size)
     bias = rng.uniform(-20, 20, outputs).astype(np.float32)
-    return QuantizedConvolution(strides, dilations, pads, groups, zero), [x, w, start, scale, bias]
+    primitive = QuantizedConvolution(strides, dilations, pads, groups, zero, shift=shift)
+    return primitive, [x, w, start, scale.astype(np.float32), bias]
 
 
 def _channels(primitive, out: tuple[int, ...]) -> tuple[int, ...]:
@@ -115,7 +117,7 @@ def check(engine, implementation, primitive, arrays, end, rng):
         # The network computes the zero point.
         convolves, w = isinstance(primitive, QuantizedConvolution), arrays[1]
         along = tuple(range(1, w.ndim)) if convolves or primitive.transpose_b else 0
-        arrays[2], arity = w.sum(along, dtype=np.int32), 6
+        arrays[2], arity = (w.astype(np.int32) + primitive.shift).sum(along, dtype=np.int32), 6
         arrays.append(np.array(primitive.zero if convolves else rng.integers(256), np.uint8))
         primitive = replace(primitive, zero=99) if convolves else primitive
     out = primitive.infer([Layout.of(a) for a in arrays])[0].shape

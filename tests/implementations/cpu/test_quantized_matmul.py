@@ -28,10 +28,11 @@ def test_products_of_bytes_are_exact_and_end_as_they_are_told(engine, transposed
         zero = int(rng.integers(256))
         a = rng.integers(0, 256, (*rows, k)).astype(np.uint8)
         b = rng.integers(-127, 128, (n, k)).astype(np.int8)
-        start = (-zero * b.sum(1, dtype=np.int64)).astype(np.int32)
-        scale = (rng.uniform(0.8, 1.2, n) * 100 / (5400 * np.sqrt(k))).astype(np.float32)
+        shift = (0, 100, -127)[i % 3]
+        start = (-zero * (b.astype(np.int64) + shift).sum(1)).astype(np.int32)
+        scale = (rng.uniform(0.8, 1.2, n) * 100 / (5400 * np.sqrt(k) + 64 * abs(shift) * k)).astype(np.float32)
         arrays = [a, b if transposed else np.ascontiguousarray(b.T), start, scale, rng.uniform(-20, 20, n).astype("f4")]
-        check(engine, QuantizedMatMulBytes, QuantizedMatMul(transposed), arrays, end, rng)
+        check(engine, QuantizedMatMulBytes, QuantizedMatMul(transposed, shift=shift), arrays, end, rng)
 
 
 def test_weights_of_the_next_group_are_fetched_ahead_where_they_are_many():

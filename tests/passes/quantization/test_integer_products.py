@@ -9,7 +9,7 @@ import pytest
 
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantized_convolution import QuantizedConvolution
-from tests.passes.quantization.test_use_integers import CONTEXT, Quantised, kinds
+from tests.passes.quantization.test_use_integers import CONTEXT, VNNI, Quantised, kinds
 from tests.support.programs import run_until
 
 
@@ -34,7 +34,7 @@ def test_weights_lose_their_zero_point_and_start_with_that_of_the_input(bits, ze
 
 
 @pytest.mark.parametrize("groups", [1, 16])
-def test_weights_around_no_128_are_shifted_and_what_windows_add_up_to_makes_up_for_it(groups):
+def test_on_gpus_what_windows_add_up_to_makes_up_for_the_shift_of_weights_around_no_128(groups):
     net = Quantised()
     x = net.rounded(net.input("x", (1, 16, 6, 6)), zero=100)
     y = net.product("c", x, 16, 16, groups=groups, dtype=np.uint8, low=40, zero=90)
@@ -50,3 +50,20 @@ def test_weights_around_no_128_are_shifted_and_what_windows_add_up_to_makes_up_f
     assert shift > 0
     np.testing.assert_array_equal(product.inputs[1].constant, net.constants["c_w_i"].astype(int) - 90 - shift)
     assert sums.output.layout.shape == (1, groups, 6, 6)
+
+
+@pytest.mark.parametrize("groups", [1, 16])
+def test_on_cpus_kernels_add_the_shift_of_weights_around_no_128(groups):
+    net = Quantised()
+    x = net.rounded(net.input("x", (1, 16, 6, 6)), zero=100)
+    y = net.product("c", x, 16, 16, groups=groups, dtype=np.uint8, low=40, zero=90)
+    net.constants["c_w_s"][:] = 0.0015
+    net.rounded(y)
+    program = run_until(net.program(y), "use_integers", replace(VNNI, forced={"c": "quantized_convolution.ref"}))
+    assert "eltwise" not in kinds(program)
+    node = program["c"]
+    assert isinstance(node.primitive, QuantizedConvolution)
+    wide = net.constants["c_w_i"].astype(int) - 90
+    assert node.primitive.shift == wide.max() - 127 > 0
+    np.testing.assert_array_equal(node.inputs[1].constant, wide - node.primitive.shift)
+    np.testing.assert_array_equal(node.inputs[2].constant, -100 * wide.sum((1, 2, 3)))

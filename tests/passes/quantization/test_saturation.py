@@ -44,9 +44,9 @@ def test_neighbours_are_along_the_inputs_of_every_product():
     w = np.full((32, 8), 1, np.int8)
     w[3, 4:6] = 100
     slow = DeviceInfo("a CPU", features=frozenset({"byte_pairs"}))
-    # Two of four columns of words of 32 outputs, of which all are looked at and these are written anew.
-    looked = 4 * (16 + 40 / 2) * 32 / slow.costs.worker_flops / slow.whole.workers
-    expected = pytest.approx(1e-3 * (1 + 0.4 / 2) + looked, rel=1e-12)
+    # Four words of 32 outputs, two of which saturate: all are looked at and listed.
+    looked = 4 * (6 + 12) * 32 / slow.costs.worker_flops / slow.whole.workers
+    expected = pytest.approx(1e-3 * (1 + 0.45 / 2) + looked, rel=1e-12)
     assert with_saturation(slow, CONVOLUTION, w[..., None, None], 1e-3) == expected
     assert with_saturation(slow, QuantizedMatMul(True), w, 1e-3) == expected
     assert with_saturation(slow, QuantizedMatMul(False), w.T, 1e-3) == expected
