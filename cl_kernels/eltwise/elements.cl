@@ -22,9 +22,10 @@
 //                            runs of so many in a plane
 //
 // Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
-// once by the conversion; arc cosines as in float_angles.clh, powers of floats as in post_apply.clh, functions of doubles as in double_runs.clh, double_angles.clh and
-// double_power.clh. A shift by all bits, more, or a negative number of them leaves 0, to the right of what is negative -1. The
-// list follows where the result is float; n is the image, c the plane, y the row, x the 16-float vector.
+// once by the conversion; arc cosines as in float_angles.clh, powers of floats as in post_apply.clh, functions of doubles as in
+// double_runs.clh, double_angles.clh and double_power.clh. A shift by all bits, more, or a negative number of them leaves 0, to
+// the right of what is negative -1. The list follows where the result is float; n is the image, c the plane, y the row, x the
+// 16-float vector.
 //
 // NUMBERS (0): of the domains, those that few networks need, as tile function number_elements.
 #include "element_types.clh"
@@ -32,6 +33,7 @@
 #include "double_runs.clh"
 #include "double_power.clh"
 #include "double_angles.clh"
+#include "float_remainders.clh"
 #include "float_angles.clh"
 #include "float_steps.clh"
 #include "quantized_pairs.clh"
@@ -187,37 +189,6 @@ NOINLINE static void of_halves(const int function, const ushort mask, const usho
   }
 NARROW(of_bytes, uchar, char)
 NARROW(of_shorts, ushort, short)
-
-// fmod(a, b): |a| - q |b| for q the quotient, rounded and then towards zero, which may so be one too many. Where q has at most
-// so many bits that q |b| is exact, or fused, so is that difference: a multiple of what |b| is one of, and not above |b|.
-#define CALLED_RESTS(T) \
-  static void rests_##T(__global const T* restrict a, __global const T* restrict b, __global T* restrict y, const int n) { \
-    for (int i = 0; i < n; i++) y[i] = fmod(a[i], b[i]); \
-  }
-#ifdef cl_khr_fp64
-#define RESTS(T, MOST, less) \
-  NOINLINE static void rests_##T(__global const T* restrict a, __global const T* restrict b, __global T* restrict y, \
-                                 const int n) { \
-    int far = 0; \
-    for (int i = 0; i < n; i++) { \
-      const double size = double_size(a[i]), by = double_size(b[i]), quotient = size / by; \
-      const double r = less(size, double_floor(quotient), by), rest = r < 0.0 ? r + by : r; \
-      y[i] = (T)double_signed(size < by ? size : rest, a[i]); \
-      far |= quotient >= MOST; \
-    } \
-    for (int i = 0; far && i < n; i++) y[i] = fmod(a[i], b[i]); \
-  }
-#define LESS_PRODUCT(a, q, b) ((a) - (q) * (b))
-#define LESS_FUSED(a, q, b) fma(-(q), b, a)
-RESTS(float, 536870912.0, LESS_PRODUCT)
-#else
-CALLED_RESTS(float)
-#endif
-#if defined(cl_khr_fp64) && !defined(CLGRAPH_NO_FMA)
-RESTS(double, 4503599627370496.0, LESS_FUSED)
-#elif defined(cl_khr_fp64)
-CALLED_RESTS(double)
-#endif
 
 // A NaN of either side is the result of a minimum and a maximum.
 #define FLOATS(NAME, T) \
