@@ -2,8 +2,8 @@
 //
 // Elements become integers that ascend as they get better (order_keys.clh), a NaN the best of all. Lines, where inner is 1: the
 // best key of each run, and its place where it beats those before. Else runs of neighbours, each with its best key and place
-// so far, a step along the axis at a time; so are lines of at most NARROW_LINE elements searched, RUN at a time. A ticket is a
-// run of lines, or of such runs.
+// so far, a step along the axis at a time; so are lines of at most NARROW_LINE elements searched, RUN at a time. Long columns of at
+// most FEW_COLUMNS neighbours are copied to be lines. A ticket is a run of lines, or of such runs.
 //
 // inp, out               dense;  type (element_types.clh), itemsize: of elements
 // domain                 what is compared: 0 floats, 1 doubles, 2 ints, 3 longs
@@ -16,6 +16,8 @@
 #include "order_keys.clh"
 
 #define NARROW_LINE 16
+#define FEW_COLUMNS 8
+#define LONG_COLUMN 64
 
 // Loops without a branch, which compilers make vectors of. K: of as many bits as T.
 #define ARG(T, K, LEAST, MOST, as) \
@@ -33,12 +35,15 @@
     return (int)(last ? last_at : first_at); \
   } \
   static long arg_line_##T(__global const arg_elements_desc* d, __global const char* line, __global char* scratch) { \
+    __global char* room = scratch + RUN * 8; \
     const K flip = (K)(-d->smallest); \
     K best = LEAST; \
     int found = 0; \
     for (int first = 0; first < d->count; first += RUN) { \
       const int n = min(RUN, d->count - first); \
-      __global const T* x = as(d->type, line + (long)first * d->itemsize, (__global T*)scratch, n); \
+      __global const char* at = line + (long)first * d->inner * d->itemsize; \
+      if (d->inner > 1) gather_run(at, d->inner, d->itemsize, room, n); \
+      __global const T* x = as(d->type, d->inner > 1 ? room : at, (__global T*)scratch, n); \
       const K here = best_of_##T##s(x, n, flip); \
       if (here < best || (here == best && !d->last)) continue; \
       best = here; \
@@ -79,7 +84,7 @@ ARG(double, long, LONG_MIN, LONG_MAX, as_doubles)
 static void arg_elements(__global const arg_elements_desc* d, __global char** banks, __global char* scratch, const int ticket,
                          __global const post_step* post, const int posts) {
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces);
-  const int narrow = d->inner == 1 && d->count <= NARROW_LINE;
+  const int narrow = d->inner == 1 && d->count <= NARROW_LINE, few = d->inner <= FEW_COLUMNS && d->count >= LONG_COLUMN;
   for (int p = ticket * d->ticket_pieces, together = 1; p < last; p += together) {
     if (narrow) together = min(RUN, last - p);
     const int image = p / d->inner_runs, x0 = (p - image * d->inner_runs) * RUN;
@@ -87,7 +92,8 @@ static void arg_elements(__global const arg_elements_desc* d, __global char** ba
     __global const char* from = AT(const char, banks, d->inp) + ((long)image * d->count * d->inner + x0) * d->itemsize;
     __global long* to = AT(long, banks, d->out) + (long)image * d->inner + x0;
 #define FOUND(T) \
-  if (d->inner == 1 && !narrow) to[0] = arg_line_##T(d, from, scratch); \
+  if (few || (d->inner == 1 && !narrow)) \
+    for (int i = 0; i < n; i++) to[i] = arg_line_##T(d, from + i * d->itemsize, scratch); \
   else arg_columns_##T(d, from, to, scratch, n, narrow ? d->count : 1); \
   break;
     switch (d->domain) {
@@ -102,3 +108,5 @@ static void arg_elements(__global const arg_elements_desc* d, __global char** ba
 }
 #undef FOUND
 #undef NARROW_LINE
+#undef FEW_COLUMNS
+#undef LONG_COLUMN

@@ -2,11 +2,11 @@
 //
 // The tensors are seen as [images][rows][width], each row behind the one before. A ticket is a run of pieces, a piece
 // `each` rows, a multiple of 16, seen as one run of floats: what an operand has for them is written side by side before
-// an operation reads it. In the list n is the image, y the row and x the 16-float vector, of which a row may have two.
+// an operation reads it. In the list n is the image, y the row and x the 16-float vector.
 //
 // inp, out        the input and the output, which may be the input's memory; any alignment
 // lines           rows of all images;  rows: of an image
-// width           floats of a row, at most 32
+// width           floats of a row
 // each            rows of a piece, at most 32;  pieces, ticket_pieces: pieces in all, of a ticket
 //
 // Scratch holds a step of the list, behind it each * width floats and 32 that are not read. The list names neither notes
@@ -18,7 +18,7 @@
 // What the operand has for `count` rows from row `line` on, side by side; at is the operand of image 0, row 0.
 static void spread_operand(__global const post_step* s, __global const float* at, __global float* to, const int line,
                            const int count, const int rows, const int width) {
-  const int lanes = min(width, 16), more = width - lanes, pitch = s->pitch_l;
+  const int lanes = min(width, 16), more = min(width - lanes, 16), pitch = s->pitch_l;
   __global const float* before = 0;
   float16 low = 0.0f, high = 0.0f;
   int n = line / rows, y = line - n * rows;
@@ -31,6 +31,8 @@ static void spread_operand(__global const post_step* s, __global const float* at
     }
     STORE_LOOSE(to, low);
     if (more) STORE_LOOSE(to + 16, high);
+    for (int j = 32; j < width; j += 16)
+      STORE_LOOSE(to + j, pitch ? load_lanes(from + j / 16 * s->pitch_x, pitch, min(16, width - j)) : low);
     if (++y == rows) {
       y = 0;
       n++;

@@ -1,8 +1,8 @@
 // An elementwise function of tensors of any element types: arithmetic, comparisons, logic, a choice, a conversion.
 //
 // The tensors are seen as [images][planes][rows][width]; inputs may move differently along each axis, or not at all, elements of a
-// row of the result lie side by side. A ticket is a run of pieces, a piece at most `run` elements of a row. They are converted
-// to the type that is computed with (where they are of another one), computed and converted to the result's.
+// row of the result lie side by side. A ticket is a run of pieces, a piece at most `run` elements of a row, or `fold` whole rows.
+// They are converted to the type that is computed with (where they are of another one), computed and converted to the result's.
 //
 // a, b, c, out               c is the condition of a choice, or the zero points of a quantization, in the result's type;
 //                            inputs that the function has not are CLGRAPH_NULL
@@ -18,11 +18,14 @@
 //                            with; a mask, and what the bits under it are compared with; two floats each of bytes with scales
 // planes, rows, width        of the result;  run: elements of a piece;  row_pieces: pieces of a row;  pieces, ticket_pieces: in
 //                            all, of a ticket
+// fold, folds                rows of a piece, of rows that lie one behind the other in the result, with one piece and no list;
+//                            runs of so many in a plane
 //
 // Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
-// once by the conversion; arc cosines as in float_angles.clh, functions of doubles as in double_runs.clh, double_angles.clh and
-// double_power.clh. A shift by all bits, more, or a negative number of them leaves 0, to the right of what is negative -1. The
-// list follows where the result is float; n is the image, c the plane, y the row, x the 16-float vector.
+// once by the conversion; arc cosines as in float_angles.clh, powers of floats as in post_apply.clh, functions of doubles as in
+// double_runs.clh, double_angles.clh and double_power.clh. A shift by all bits, more, or a negative number of them leaves 0, to
+// the right of what is negative -1. The list follows where the result is float; n is the image, c the plane, y the row, x the
+// 16-float vector.
 //
 // NUMBERS (0): of the domains, those that few networks need, as tile function number_elements.
 #include "element_types.clh"
@@ -30,6 +33,7 @@
 #include "double_runs.clh"
 #include "double_power.clh"
 #include "double_angles.clh"
+#include "float_remainders.clh"
 #include "float_angles.clh"
 #include "float_steps.clh"
 #include "quantized_pairs.clh"
@@ -186,32 +190,6 @@ NOINLINE static void of_halves(const int function, const ushort mask, const usho
 NARROW(of_bytes, uchar, char)
 NARROW(of_shorts, ushort, short)
 
-// fmod(a, b): |a| - q |b| for q the quotient, rounded and then towards zero, which may so be one too many. Where q has at most
-// so many bits that q |b| is exact, or fused, so is that difference: a multiple of what |b| is one of, and not above |b|.
-#ifdef cl_khr_fp64
-#define RESTS(T, MOST, less) \
-  NOINLINE static void rests_##T(__global const T* restrict a, __global const T* restrict b, __global T* restrict y, \
-                                 const int n) { \
-    int far = 0; \
-    for (int i = 0; i < n; i++) { \
-      const double size = double_size(a[i]), by = double_size(b[i]), quotient = size / by; \
-      const double r = less(size, double_floor(quotient), by), rest = r < 0.0 ? r + by : r; \
-      y[i] = (T)double_signed(size < by ? size : rest, a[i]); \
-      far |= quotient >= MOST; \
-    } \
-    for (int i = 0; far && i < n; i++) y[i] = fmod(a[i], b[i]); \
-  }
-#define LESS_PRODUCT(a, q, b) ((a) - (q) * (b))
-#define LESS_FUSED(a, q, b) fma(-(q), b, a)
-RESTS(float, 536870912.0, LESS_PRODUCT)
-RESTS(double, 4503599627370496.0, LESS_FUSED)
-#else
-static void rests_float(__global const float* restrict a, __global const float* restrict b, __global float* restrict y,
-                        const int n) {
-  for (int i = 0; i < n; i++) y[i] = fmod(a[i], b[i]);
-}
-#endif
-
 // A NaN of either side is the result of a minimum and a maximum.
 #define FLOATS(NAME, T) \
   NOINLINE static void NAME(const int function, __global const T* restrict a, __global const T* restrict b, \
@@ -236,6 +214,13 @@ FLOATS(of_floats, float)
 FLOATS(of_doubles, double)
 #endif
 
+#if !NUMBERS
+NOINLINE static void float_powers(__global const float* a, __global const float* b, __global float* y, const int n) {
+  for (int i = 0, lanes = min(16, n); i < n; i += 16, lanes = min(16, n - i))
+    store_lanes(y + i, post_pow(load_lanes(a + i, 1, lanes), load_lanes(b + i, 1, lanes)), lanes);
+}
+#endif
+
 // The post-operation of this code, which reads nothing else; `step` is room for it.
 NOINLINE static void post_floats(const int code, const float first, const float second, __global const float* a,
                                  __global float* y, const int n, __global post_step* step) {
@@ -251,9 +236,13 @@ NOINLINE static void post_floats(const int code, const float first, const float 
 
 // Where a piece of an input begins: at its elements, or at copies of them side by side in `room`.
 static __global const char* run_of(__global const elements_desc* d, __global char** banks, const long p, const long at,
-                                   const long pitch, const int size, __global char* room, const int n) {
+                                   const long row_pitch, const long pitch, const int size, __global char* room, const int n) {
   if (p == CLGRAPH_NULL) return room;
   __global const char* from = AT(const char, banks, p) + at * size;
+  if (d->fold > 1 && row_pitch != pitch * d->width) {
+    gather_short_rows(from, row_pitch, pitch, d->width, size, room, n);
+    return room;
+  }
   if (pitch == 1) return from;
   gather_run(from, pitch, size, room, n);
   return room;
@@ -284,14 +273,15 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
   __global char* rooms[7];
   for (int i = 0; i < 7; i++) rooms[i] = scratch + i * RUN * 8;
   for (int p = ticket * d->ticket_pieces; p < last; p++) {
-    const int row = p / d->row_pieces, x0 = (p - row * d->row_pieces) * d->run, n = min(d->run, d->width - x0);
-    const int of_all = row / d->rows, image = of_all / d->planes, plane = of_all - image * d->planes;
-    const long y0 = row - of_all * d->rows;
+    const int run = p / d->row_pieces, x0 = (p - run * d->row_pieces) * d->run;
+    const int of_all = run / d->folds, image = of_all / d->planes, plane = of_all - image * d->planes;
+    const long y0 = (run - of_all * d->folds) * d->fold;
+    const int n = d->fold > 1 ? min(d->fold, d->rows - (int)y0) * d->width : min(d->run, d->width - x0);
     const int others = by_one ? 1 : n;
 #define PLACE(t) (image * d->t##_n + plane * d->t##_c + y0 * d->t##_y + (long)x0 * d->t##_x)
-    __global const char* a = run_of(d, banks, d->a, PLACE(a), d->a_x, d->a_size, rooms[0], n);
-    __global const char* b = run_of(d, banks, d->b, PLACE(b), d->b_x, d->b_size, rooms[1], others);
-    __global const uchar* c = (__global const uchar*)run_of(d, banks, d->c, PLACE(c), d->c_x, c_size, rooms[2], others);
+    __global const char* a = run_of(d, banks, d->a, PLACE(a), d->a_y, d->a_x, d->a_size, rooms[0], n);
+    __global const char* b = run_of(d, banks, d->b, PLACE(b), d->b_y, d->b_x, d->b_size, rooms[1], others);
+    __global const uchar* c = (__global const uchar*)run_of(d, banks, d->c, PLACE(c), d->c_y, d->c_x, c_size, rooms[2], others);
     __global char* out = AT(char, banks, d->out) + (image * d->out_n + plane * d->out_c + y0 * d->out_y + x0) * d->out_size;
     // What is of the result's type is written where it belongs; comparisons are, too.
     __global char* y = d->direct ? out : rooms[5];
@@ -322,6 +312,7 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
                 quantize_floats(first, SECOND(float, as_floats),
                                 zeros_of(d, (__global const char*)c, (__global float*)rooms[6], n),
                                 as_float((int)d->first), as_float((int)d->second), (__global float*)y, n);
+              else if (function == FUNCTION_POW) float_powers(first, SECOND(float, as_floats), (__global float*)y, n);
               else if (function < FUNCTION_POST) of_floats(function, first, SECOND(float, as_floats), (__global float*)y, n);
               else post_floats(function - FUNCTION_POST, as_float((int)d->first), as_float((int)d->second), first, (__global float*)y, n,
                                (__global post_step*)rooms[2]))

@@ -94,18 +94,23 @@ static void move_elements(__global const move_elements_desc* d, __global char** 
     if (d->narrow) {
       const long in_row = d->inp == CLGRAPH_NULL ? 0 : d->in_4, out_row = d->out_4;
       done = min(min(last - p, d->count_4 - at_4), TOGETHER);
+      // The same row again and again: one is moved, and what is there is copied behind itself.
+      const int copies = in_row == 0 && out == 1 && out_row == n ? done : 1, rows = done / copies;
       if (n == 2 && in == -1 && in_row == 2 && out == 1 && out_row == 2 && itemsize == 4)
         exchanged_uint(a, b, done);
       else if (n == 2 && in == -1 && in_row == 2 && out == 1 && out_row == 2 && itemsize == 2)
         exchanged_ushort(a, b, done);
       else if (itemsize == 4)
-        narrow_uint(a, in_row, in, b, out_row, out, done, n);
+        narrow_uint(a, in_row, in, b, out_row, out, rows, n);
       else if (itemsize == 8)
-        narrow_ulong(a, in_row, in, b, out_row, out, done, n);
+        narrow_ulong(a, in_row, in, b, out_row, out, rows, n);
       else if (itemsize == 2)
-        narrow_ushort(a, in_row, in, b, out_row, out, done, n);
+        narrow_ushort(a, in_row, in, b, out_row, out, rows, n);
       else
-        narrow_uchar(a, in_row, in, b, out_row, out, done, n);
+        narrow_uchar(a, in_row, in, b, out_row, out, rows, n);
+      const long one = (long)n * itemsize;
+      for (int made = 1; made < copies; made *= 2)
+        copy_neighbours(b, b + made * one, min(made, copies - made) * one);
       at_4 += done - 1, from += (done - 1) * d->in_4, to += (done - 1) * d->out_4;
     } else if (in == 1 && out == 1)
       copy_neighbours(a, b, (long)n * itemsize);

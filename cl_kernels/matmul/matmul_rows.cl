@@ -19,7 +19,8 @@
 // narrow_id                    instance of 6 rows and 32 columns, for groups that have no more; -1: none
 // ahead                        floats that a product of one row fetches ahead of its walk through b; 0: none
 // fetched                      packed b that comes from memory: floats of the next group fetched with each k; 0: none
-// dots                         1: b is one column, which lies in one piece, as rows of a do;  0: it is not
+// dots                         1: b is few columns, of which one lies in one piece or is copied to scratch to do so, as rows of
+//                              a do;  0: it is not
 //
 // Error as in micro_matmul.cl; of dots the sums are shorter: depth / 16 products each, then 16 of these and what is left.
 // Post-operations follow on each run of rows; outer and inner batch, row and 16-column vector are n, f, y and x.
@@ -28,6 +29,7 @@
 
 #define FEW_ROWS 4
 #define FEW_NARROW_ROWS 12  // of less than a vector, which take less time than a group that is filled up
+#define DOT_ROWS 8  // that stay in the first-level cache for the next column
 #define ONE_SUM 1024  // products that micro_matmul.cl sums in order
 
 // c = a b for one row of a and at most 64 columns of b, which lie side by side: vectors that overlap so that each is in its
@@ -68,6 +70,14 @@ NOINLINE static void row_by_columns(__global const float* a, const int a_step, _
   STORE_LOOSE(c + last, s3);
 }
 
+// Write columns of b one behind the other; return them.
+static __global const float* columns_in_one_piece(__global const float* b, const int b_row, const int b_column,
+                                                  const int depth, const int columns, __global float* to) {
+  for (int j = 0; j < columns; j++)
+    for (int k = 0; k < depth; k++) to[j * depth + k] = b[(long)k * b_row + (long)j * b_column];
+  return to;
+}
+
 static void matmul_rows(__global const matmul_rows_desc* d, __global char** banks, __global char* scratch,
                         const int ticket, __global const post_step* post, const int posts) {
   const int part_tickets = d->spans * d->tiers, n = ticket / part_tickets / d->parts;
@@ -81,9 +91,17 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
   if (d->dots) {
     __global const float* b = AT(const float, banks, d->b) + outer * d->b_outer + inner * d->b_batch;
     __global float* to = c + (long)first_row * d->c_row;
-    const int count = last_row - first_row;
-    matmul_dots(a + (long)first_row * d->a_row, d->a_row, b, to, d->c_row, count, d->depth);
-    post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, count, 0, 1);
+    const int count = last_row - first_row, depth = d->depth;
+    long column = d->b_column;
+    if (d->b_row != 1) {
+      b = columns_in_one_piece(b, d->b_row, d->b_column, depth, d->columns, (__global float*)scratch);
+      column = depth;
+    }
+    for (int y = 0; y < count; y += DOT_ROWS)
+      for (int j = 0; j < d->columns; j++)
+        matmul_dots(a + (long)(first_row + y) * d->a_row, d->a_row, b + j * column, to + (long)y * d->c_row + j, d->c_row,
+                    min(DOT_ROWS, count - y), depth);
+    post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, count, 0, d->columns);
     return;
   }
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
@@ -125,3 +143,4 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
 #undef FEW_ROWS
 #undef FEW_NARROW_ROWS
 #undef ONE_SUM
+#undef DOT_ROWS

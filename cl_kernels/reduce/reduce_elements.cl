@@ -170,6 +170,73 @@ EXTREMA(char, CHAR_MIN, CHAR_MAX)
 #undef ALL
 #undef EACH
 
+// combine_rows_T: y[i] = y[i] joined with x[i] of `count` rows, `pitch` elements apart, in order.
+#define ROW_BY_ROW(T) \
+  static void combine_rows_##T(const int function, __global const T* x, const long pitch, const int count, __global T* y, \
+                               const int n) { \
+    for (int k = 0; k < count; k++) combine_##T(function, x + k * pitch, y, n); \
+  }
+ROW_BY_ROW(long)
+ROW_BY_ROW(uchar)
+ROW_BY_ROW(char)
+#ifdef cl_khr_fp64
+ROW_BY_ROW(double)
+#endif
+#undef ROW_BY_ROW
+
+// Four vectors, or one, stay in registers while all rows join them.
+#define JOIN_ROWS(JOINED) \
+  { \
+    for (; i + 64 <= n; i += 64) { \
+      float16 p = LOAD_LOOSE(y + i), q = LOAD_LOOSE(y + i + 16), r = LOAD_LOOSE(y + i + 32), s = LOAD_LOOSE(y + i + 48); \
+      __global const float* v = x + i; \
+      for (int k = 0; k < count; k++, v += pitch) { \
+        const float16 a = LOAD_LOOSE(v), b = LOAD_LOOSE(v + 16), c = LOAD_LOOSE(v + 32), e = LOAD_LOOSE(v + 48); \
+        p = JOINED(a, p), q = JOINED(b, q), r = JOINED(c, r), s = JOINED(e, s); \
+      } \
+      STORE_LOOSE(y + i, p); \
+      STORE_LOOSE(y + i + 16, q); \
+      STORE_LOOSE(y + i + 32, r); \
+      STORE_LOOSE(y + i + 48, s); \
+    } \
+    for (; i + 16 <= n; i += 16) { \
+      float16 p = LOAD_LOOSE(y + i); \
+      __global const float* v = x + i; \
+      for (int k = 0; k < count; k++, v += pitch) { \
+        const float16 a = LOAD_LOOSE(v); \
+        p = JOINED(a, p); \
+      } \
+      STORE_LOOSE(y + i, p); \
+    } \
+    if (i < n && safe > 0) { \
+      float16 p = load_lanes(y + i, 1, n - i); \
+      __global const float* v = x + i; \
+      for (; done < safe; done++, v += pitch) { \
+        const float16 a = LOAD_LOOSE(v); \
+        p = JOINED(a, p); \
+      } \
+      store_lanes(y + i, p, n - i); \
+    } \
+    break; \
+  }
+NOINLINE static void combine_rows_float(const int function, __global const float* x, const long pitch, const int count,
+                                        __global float* y, const int n) {
+  int i = 0, done = 0;
+  // Rows behind whose part of a vector there are others: nothing is read behind the last one.
+  const int beyond = 16 - n % 16, safe = (int)max(0l, count - (beyond + pitch - 1) / pitch);
+  switch (function) {
+  case REDUCE_MAX: JOIN_ROWS(JOIN_GREATER)
+  case REDUCE_MIN: JOIN_ROWS(JOIN_LESSER)
+  case REDUCE_PROD:
+  case REDUCE_L1:
+  case REDUCE_L2:
+  case REDUCE_SQUARES: break;
+  default: JOIN_ROWS(JOIN_SUM)
+  }
+  for (int k = done; i < n && k < count; k++) combine_float(function, x + k * pitch + i, y + i, n - i);
+}
+#undef JOIN_ROWS
+
 // (high * 2^32 + low) / count towards zero, for count < 2^31.
 static long mean_of_halves(const long high, const long low, const int count) {
   ulong h = (ulong)(high + (low >> 32)), l = (ulong)low & 0xfffffffful;
@@ -215,13 +282,19 @@ static __global const char* side_by_side(__global const char* at, const long pit
     } \
     const int joined = function == REDUCE_MEAN || function > REDUCE_PROD ? 0 : function; \
     for (int i = 0; i < u.n; i++) all[i] = part[i] = begin_##T(function); \
+    const int in_place = d->in_type == OWN && d->in_inner == 1, dense = d->in_inner == 1 && d->in_along == u.n; \
     int steps = 0; \
     for (int a = 0; a < d->across; a++) \
-      for (int k = 0; k < d->along; k++) { \
+      for (int k = 0, count; k < d->along; k += count) { \
+        count = min(64 - steps, d->along - k); \
+        if (!in_place) count = dense ? min(count, RUN / u.n) : 1; \
         __global const char* at = x + (u.from + a * d->in_across + k * d->in_along) * d->in_size; \
         at = side_by_side(at, d->in_inner, d->in_size, scratch + 4 * RUN * 8, u.n); \
-        combine_##T(function, as(d->in_type, at, room, u.n), part, u.n); \
-        if (++steps % 64) continue; \
+        __global const T* rows = as(d->in_type, at, room, count * u.n); \
+        combine_rows_##T(function, rows, in_place ? d->in_along : u.n, count, part, u.n); \
+        steps += count; \
+        if (steps < 64) continue; \
+        steps = 0; \
         combine_##T(joined, part, all, u.n); \
         for (int i = 0; i < u.n; i++) part[i] = begin_##T(function); \
       } \

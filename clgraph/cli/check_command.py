@@ -14,7 +14,7 @@ from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table
 from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
-from clgraph.errors import ModelError, ShapeError, UnsupportedError
+from clgraph.errors import FileError, ModelError, ShapeError, UnsupportedError
 from clgraph.frontend.checking import Diagnostic, check_onnx
 from clgraph.model.explanation import Explanation
 from clgraph.saved.container import is_dump, is_saved
@@ -70,6 +70,8 @@ def command(ctx: click.Context, options: ModelOptions, as_json: bool) -> None:
       clgraph check model.onnx --shape x=1,3,224,224 --device gpu
       clgraph check model.onnx --json
     """
+    if options.model.is_fifo():
+        raise FileError(f"{options.model} is a pipe, and check reads a model twice: write it to a file first")
     report = _Report(str(options.model))
     if not is_saved(options.model) and not is_dump(options.model):
         with working(f"reading {options.model.name}"):

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from clgraph.compilation.saved_programs import SavedProgram, SavedPrograms
 from clgraph.core.layout import Shape
 from clgraph.core.log import INFO, WARNING, Log
+from clgraph.core.well_formed import well_formed
 from clgraph.engines.opening import device_infos, load_extensions, open_engines, placement_of
 from clgraph.engines.option_checks import ANNOTATIONS, note_idle, warn
 from clgraph.errors import ClgraphError, MemoryLimitError, ModelError, UnknownValueError
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
-from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import Key, Known
 from clgraph.model.model import Model
@@ -136,7 +136,12 @@ class Loader:
         """Return the model of *topology*, which the file's programs are for, with none of them yet."""
         if self._shared is not None:
             self._shared.serve(topology, self.devices, self._options)
-        return Model(topology, next(iter(self.devices.values())), self.specialise)
+        return Model(topology, next(iter(self.devices.values())), self.specialise, staged=self._staged_where_needed)
+
+    def _staged_where_needed(self, topology: Topology) -> Model | None:
+        from clgraph.model.stages.split import needs_stages
+
+        return self._staged(topology) if needs_stages(topology) else None
 
     def _staged(self, topology: Topology) -> Model:
         """Return a model whose stages are compiled for what its runs bring."""

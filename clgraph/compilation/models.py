@@ -51,7 +51,8 @@ def compile_source(
     warn(annotation_lines(idle_annotations(topology, options.placement, devices)))
     if needs_stages(topology) or _gains_from_a_stage(topology, compiler):
         return staged_model(topology, compiler, make_stage)
-    model = Model(topology, compiler.context.default, compiler.specialise)
+    make = partial(staged_where_needed, compiler=compiler, make_stage=make_stage)
+    model = Model(topology, compiler.context.default, compiler.specialise, staged=make)
     model.prepare_fixed()
     return model
 
@@ -67,6 +68,13 @@ def _gains_from_a_stage(topology: Topology, compiler: Compiler) -> bool:
     options, context = compiler.options, compiler.context
     bound = options.strict or options.deterministic or compiler.limits or context.placement
     return not bound and context.execute is not None and "host_memory" in context.default.features
+
+
+def staged_where_needed(
+    topology: Topology, compiler: Compiler, make_stage: MakeStage | None = None
+) -> StagedModel | None:
+    """Return the model of a topology that :func:`needs_stages`, as :func:`staged_model` does; ``None`` of another."""
+    return staged_model(topology, compiler, make_stage) if needs_stages(topology) else None
 
 
 def staged_model(topology: Topology, compiler: Compiler, make_stage: MakeStage | None = None) -> StagedModel:

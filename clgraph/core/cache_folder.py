@@ -88,9 +88,18 @@ def not_writable(folder: Path) -> str | None:
         make_folder(folder)
         if not os.access(folder, os.W_OK):
             return "it cannot be written"
-        return None if _free_bytes(folder) >= LEAST_FREE else "its file system is full"
+        return unfit_for_code(folder)
     except OSError as error:
         return str(error)
+
+
+def unfit_for_code(folder: Path) -> str | None:
+    """Say why a compiler cannot make code in *folder* and load it; ``None`` where it can; raises ``OSError``."""
+    if free_bytes(folder) < LEAST_FREE:
+        return "its file system is full"
+    if hasattr(os, "ST_NOEXEC") and os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return "its file system is mounted noexec, so that no code can be loaded from there"
+    return None
 
 
 @functools.cache
@@ -113,7 +122,8 @@ def temporary_folder() -> Path:
     return made
 
 
-def _free_bytes(folder: Path) -> int:
+def free_bytes(folder: Path) -> int:
+    """Return what the user can still write to the file system of *folder*; raises ``OSError``."""
     if hasattr(os, "statvfs"):
         found = os.statvfs(folder)
         return found.f_bavail * found.f_frsize
@@ -184,9 +194,10 @@ def keep(path: Path, content: bytes) -> None:
 
 def link(path: Path, target: Path) -> None:
     """Put a link to *target* at *path* below the cache folder, where it is not yet; raises ``OSError``."""
+    with contextlib.suppress(OSError):  # it is not there, or no link
+        if os.readlink(path) == os.fspath(target):
+            return
     make_folder(path.parent)
-    if path.is_symlink() and path.readlink() == target:
-        return
     temporary = partial(path)
     temporary.symlink_to(target)
     temporary.replace(path)

@@ -9,13 +9,18 @@ from clgraph.graph.about import About
 def about_of(model: onnx.ModelProto) -> About:
     """Return what *model* says about itself."""
     return About(
-        producer=model.producer_name,
-        producer_version=model.producer_version,
-        domain=model.domain,
+        producer=_text(model.producer_name),
+        producer_version=_text(model.producer_version),
+        domain=_text(model.domain),
         version=int(model.model_version) if model.HasField("model_version") else None,
-        graph=model.graph.name,
-        doc=model.doc_string,
-        graph_doc=model.graph.doc_string,
+        graph=_text(model.graph.name),
+        doc=_text(model.doc_string),
+        graph_doc=_text(model.graph.doc_string),
         ir_version=int(model.ir_version),
         opsets=tuple(sorted((entry.domain, int(entry.version)) for entry in model.opset_import)),
     )
+
+
+def _text(said: str | bytes) -> str:
+    """Return what the file says as text: what is not UTF-8 comes as bytes, and nothing but reports needs it."""
+    return said.decode("utf-8", "replace") if isinstance(said, bytes) else said

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ class Schemas:
         s = library.stat()
         self._state = f"{FORMAT} {library} {s.st_ino} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}"
         # One file for a library: what it said before an update does not stay.
-        self._path = folder / f"{blake2(str(library).encode()).hexdigest()[:32]}.json"
+        self._path = folder / f"{blake2(os.fsencode(library)).hexdigest()[:32]}.json"
         with contextlib.suppress(OSError, ValueError, TypeError):
             state, known = json.loads(cache_folder.read(self._path))
             if state == self._state:

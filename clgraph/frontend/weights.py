@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from math import prod
 from pathlib import Path
 
@@ -152,9 +153,12 @@ def _external(tensor: onnx.TensorProto, what: str, folder: Path | None, wanted: 
         raise ModelError(f"{what} lies in {location!r}, which is outside the model's folder")
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", wanted))
-        size = path.stat().st_size
+        status = path.stat()
     except (OSError, ValueError) as error:
         raise ModelError(f"{what} lies in {path}, which cannot be read: {error}") from error
+    size = status.st_size
+    if not stat.S_ISREG(status.st_mode):  # whoever opens a pipe waits until somebody writes into it
+        raise ModelError(f"{what} lies in {path}, which is no file but a folder, a pipe or a device")
     if offset < 0 or length < 0 or offset + length > size:
         pointer = size < 1024 and path.read_bytes().startswith(LFS_POINTER)
         more = " and stands for it in a repository of Git LFS: `git lfs pull` fetches it" if pointer else ""

@@ -254,8 +254,10 @@ class DataDependent(Primitive):
         return None
 
     def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
-        """Return the outputs, of any size, when the inputs are known."""
-        return None if any(v is None for v in values) else self.reference(*(v for v in values if v is not None))
+        """Return the outputs, of any size, when the inputs are known and shapes have a place for what they make."""
+        if not self.foldable or any(v is None for v in values):
+            return None
+        return self.reference(*(v for v in values if v is not None))
 
 
 class OfHostValues(DataDependent):

@@ -12,6 +12,7 @@ from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Signature
 from clgraph.model.feeds import is_literal, literal, names
+from clgraph.model.numpy_arrays import wrong_type
 from clgraph.model.tensor import Tensor, new_tensor, taken
 from clgraph.runtime.callers_buffer import is_array
 from clgraph.runtime.memory import Memory
@@ -61,8 +62,7 @@ def as_arrays(feeds: Mapping[str, Any], wanted: Sequence[tuple[str, np.dtype[Any
         array = taken(given, f"input {name!r}")
         if array.dtype != dtype:
             if dtype is None or array.dtype.newbyteorder("=") != dtype or isinstance(array, Tensor):
-                asked = "an undeclared type" if dtype is None else dtype.name
-                raise InputError(f"input {name!r} is {array.dtype}; the model requires {asked}")
+                raise InputError(wrong_type(f"input {name!r}", given, array.dtype, dtype))
             array = _native(array, dtype, name)
         arrays[name] = array
     if len(feeds) != len(arrays):

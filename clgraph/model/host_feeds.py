@@ -10,6 +10,7 @@ import numpy as np
 from clgraph.errors import InputError
 from clgraph.graph.host_types import STRINGS, inside, is_container, numpy_type
 from clgraph.graph.primitive import Array
+from clgraph.model.numpy_arrays import wrong_type
 from clgraph.model.tensor import host_array
 
 _SCALARS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any], Any]]] = {
@@ -63,7 +64,7 @@ def strings(given: Any, what: str) -> Array:
 def _tensor(given: Any, spelled: str, what: str) -> Array:
     array, wanted = host_array(given, what), numpy_type(spelled)
     if array.dtype.newbyteorder("=") != wanted:
-        raise InputError(f"{what} is {array.dtype}; the model requires {wanted}")
+        raise InputError(wrong_type(what, given, array.dtype, wanted))
     return array.astype(wanted, copy=False)
 
 

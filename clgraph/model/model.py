@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clgraph.core.log import Log
 from clgraph.engines.option_checks import idle_notes
 from clgraph.errors import UnknownValueError
-from clgraph.graph.batch_slices import whole_shape
-from clgraph.graph.primitive import Array
-from clgraph.graph.program import Program
-from clgraph.graph.signature import Dimension, Signature
-from clgraph.graph.topology import Topology
-from clgraph.model.keys import Key
-from clgraph.model.ranges import Ranges, asked
 from clgraph.model.running import Running
-from clgraph.model.specialisation import PassRecord, Specialisation, Specialise, Told, Values
-from clgraph.model.specialisations import Specialisations
-from clgraph.selector.query import DeviceInfo
 
 if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
+    from clgraph.graph.program import Program
+    from clgraph.graph.signature import Dimension, Signature
+    from clgraph.graph.topology import Topology
     from clgraph.model.explanation import Explanation
+    from clgraph.model.keys import Key
+    from clgraph.model.ranges import Ranges
+    from clgraph.model.specialisation import PassRecord, Specialisation, Specialise, Told, Values
+    from clgraph.model.specialisations import Specialisations
+    from clgraph.selector.query import DeviceInfo
 
 
 _log = Log(__name__)
+
+MakeStaged = Callable[["Topology"], "Model | None"]
+"""Returns the model of a topology that needs stages; ``None`` for another topology."""
 
 
 class Model(Running):
@@ -46,13 +48,24 @@ class Model(Running):
         specialise: Specialise,
         family: Specialisations | None = None,
         beside: Specialisations | None = None,
+        staged: MakeStaged | None = None,
     ) -> None:
-        """Take a topology and the function that compiles it; *family* and *beside* as :class:`Specialisations`."""
+        """Take a topology and the function that compiles it; *family* and *beside* as :class:`Specialisations`.
+
+        Args:
+            staged: Makes the model of the same layers with constants as inputs, where that has to run in stages.
+        """
+        from clgraph.model.specialisations import Specialisations
+
         super().__init__(topology, device, Specialisations(topology, specialise, family=family, beside=beside))
+        self._make_staged = staged
 
     @property
     def outputs(self) -> tuple[Signature, ...]:
         """Name, element type and shape of every output: as compiled where inputs fix it, else as declared."""
+        from clgraph.graph.batch_slices import whole_shape
+        from clgraph.graph.signature import Signature
+
         overridden = self.topology.overridable and self.about.ir_version > 3  # before, every initialiser was an input
         if self.is_static and not self._specialisations.deciding and not overridden:
             program = self._current().program
@@ -149,7 +162,10 @@ class Model(Running):
 
     def _of(self, topology: Topology) -> Model:
         """Return a model of another topology with the same constants."""
-        return Model(topology, self.device, self._specialisations.specialise, beside=self._specialisations)
+        if self._make_staged is not None and (staged := self._make_staged(topology)) is not None:
+            return staged
+        specialise, make = self._specialisations.specialise, self._make_staged
+        return Model(topology, self.device, specialise, beside=self._specialisations, staged=make)
 
     def save(self, path: str | os.PathLike[str], *, weights: bool = True) -> None:
         """Write the model and what is compiled of it to one file, for :func:`clgraph.load`.
@@ -186,6 +202,8 @@ class Model(Running):
             UnknownValueError: A value decides sizes and is not given.
             ClgraphError: The model cannot be compiled for them; the model stays usable for others.
         """
+        from clgraph.model.ranges import asked
+
         self._check_open()
         known, wanted = asked(self.topology, shapes, values)
         for bound in wanted:
@@ -202,7 +220,8 @@ class Model(Running):
             DeviceMemoryError: The device has no memory left.
         """
         self._check_open()
-        return Model(self.topology, self.device, self._specialisations.specialise, self._specialisations)
+        specialise, make = self._specialisations.specialise, self._make_staged
+        return Model(self.topology, self.device, specialise, self._specialisations, staged=make)
 
     def explain(self) -> Explanation:
         """Return what was decided about every node of :attr:`program` and why; raises as that does.

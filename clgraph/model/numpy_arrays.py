@@ -31,6 +31,17 @@ def numpy_array(given: Any, what: str) -> Array:
     return _array_of(given, what)
 
 
+def wrong_type(what: str, given: Any, found: Any, wanted: np.dtype[Any] | None) -> str:
+    """Return the message for *what* that was *given* as an array of the type *found* where *wanted* is required."""
+    if wanted is None:
+        return f"{what} is {found}; the model requires an undeclared type"
+    told = f"; the model requires {wanted.name}"
+    if found == np.dtype(object):
+        return f"{what} is {'an array of objects' if hasattr(given, 'dtype') else f'a {type(given).__name__}'}{told}"
+    is_number = isinstance(found, np.dtype) and found.kind in "biuf"
+    return f"{what} is {found}{told}" + f": .astype({wanted.name!r}) converts it" * is_number
+
+
 def check_mask(given: Any, what: str) -> None:
     """Raise ``InputError`` where *given* is a masked array."""
     if isinstance(given, np.ma.MaskedArray):

@@ -16,6 +16,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, check_kernel_shape, pairs, window_pads
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
+from clgraph.graph.signature import is_absurd
 from clgraph.ops.convolution import convolution_launch, convolution_table
 from clgraph.selector.general import REALS, General
 from clgraph.selector.implementation import Serves, implements
@@ -100,6 +101,9 @@ class ConvTranspose(Primitive):
         sizes = self.sizes(x.shape[2:], w.shape[2:])
         if min(sizes) < 1:
             raise ShapeError(f"pads {self.pads} leave nothing of the result")
+        full = replace(self, pads=((0, 0),) * (x.rank - 2)).sizes(x.shape[2:], w.shape[2:])
+        if is_absurd((x.shape[0], channels, *full)):
+            raise ShapeError(f"before pads are cut off, the result has the sizes {list(full)}, which no device holds")
         return (x.with_shape((x.shape[0], channels, *sizes)),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

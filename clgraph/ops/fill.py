@@ -11,6 +11,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
+from clgraph.errors import ModelError
 from clgraph.graph.attributes import known_ints
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
@@ -52,7 +53,10 @@ class Fill(Primitive):
 @onnx("ConstantOfShape", since=(9, 20, 21, 23, 24, 25))
 def import_constant_of_shape(node: OnnxNode) -> Primitive:
     value = np.asarray(node.attribute("value", np.zeros(1, np.float32)))
-    return Fill(value.ravel()[0].item(), DType.of(value.dtype))
+    dtype = DType.of(value.dtype)
+    if not value.size:
+        raise ModelError("value holds no element; expected one, which the result is filled with")
+    return Fill(value.ravel()[0].item(), dtype)
 
 
 @implements(Fill, name="fill.ref", serves=Serves(dtypes=frozenset(DType)), general=True)

@@ -67,9 +67,15 @@ def import_label_encoder(node: OnnxNode) -> Primitive:
         "f": ("default_float", -0.0, DType.F32),
         "i": ("default_int64", -1, DType.I64),
     }
+    if values.dtype.kind not in defaults or keys.dtype.kind not in defaults:
+        raise ModelError(f"the map is of {keys.dtype} to {values.dtype}; expected strings, floats or integers")
     name, default, dtype = defaults[values.dtype.kind]
     given = node.attribute("default_tensor", None)
     if given is not None:
+        if given.size != 1 or defaults.get(given.dtype.kind, ("",))[0] != name:
+            raise ModelError(
+                f"default_tensor is {given.dtype} {list(given.shape)}; expected one value of the map's type"
+            )
         default = given.ravel()[0] if given.dtype == object else given.ravel()[0].item()
     if isinstance(node.attribute("values_tensor", None), np.ndarray) and dtype is not None:
         dtype = DType.of(values.dtype)

@@ -129,10 +129,10 @@ def _mixed_taps(one: Interpolation, at: Array, size: int) -> tuple[Array, Array]
     places = low.astype(np.int64)[:, None] + offsets
     weights = weigh(np.abs(offsets - (at - low)[:, None]) * stretch)
     if one.antialias:
-        weights /= _sums(weights)
+        weights = _normalised(weights, np.ones(weights.shape, bool))
     if one.exclude_outside:
-        weights[(places < 0) | (places >= size)] = 0
-        weights /= _sums(weights)
+        inside = (places >= 0) & (places < size)
+        weights = _normalised(np.where(inside, weights, 0.0), inside)
     places = places.clip(0, size - 1)
     rows, first = np.arange(len(at)), np.zeros(len(at), np.int64)
     for tap in range(1, len(offsets)):
@@ -144,11 +144,15 @@ def _mixed_taps(one: Interpolation, at: Array, size: int) -> tuple[Array, Array]
     return places, weights
 
 
-def _sums(weights: Array) -> Array:
-    """Return the sums of rows, in order; 1 where nothing is added up."""
+def _normalised(weights: Array, held: Array) -> Array:
+    """Return *weights* divided by the sums of their rows, added up in order; rows without any that is *held* stay."""
     total: Array = sum(weights.T, np.zeros(len(weights)))
-    whole: Array = np.where(total == 0, 1.0, total)
-    return whole[:, None]
+    none = (total == 0) & held.any(axis=1)
+    if none.any():
+        row = weights[none][0]
+        raise ShapeError(f"the weights {row.tolist()} of a pixel add up to 0, by which they are divided")
+    divided: Array = weights / np.where(total == 0, 1.0, total)[:, None]
+    return divided
 
 
 def _linear(d: Array) -> Array:

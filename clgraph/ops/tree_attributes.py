@@ -21,15 +21,16 @@ def read_ensemble(node: OnnxNode) -> tuple[Trees, Leaves]:
     def integers(name: str) -> Array:
         return np.array(node.attribute(name, ()), np.int64)
 
-    modes = np.asarray(node.attribute("nodes_modes", np.zeros(0, np.uint8))).astype(np.int64)
-    splits = np.asarray(node.attribute("nodes_splits", np.zeros(0, np.float32)))
-    targets, weights = integers("leaf_targetids"), np.asarray(node.attribute("leaf_weights", splits))
+    modes = _checked("nodes_modes", node.attribute("nodes_modes", np.zeros(0, np.uint8)), "iu").astype(np.int64)
+    splits = _checked("nodes_splits", node.attribute("nodes_splits", np.zeros(0, np.float32)), "f")
+    targets, weights = integers("leaf_targetids"), _checked("leaf_weights", node.attribute("leaf_weights", splits), "f")
     count, leaves = len(modes), len(targets)
     _check_lengths(count, *(integers(f"nodes_{w}{what}") for w in ("true", "false") for what in ("nodeids", "leafs")))
     follow = [integers(f"nodes_{w}nodeids") + count * (integers(f"nodes_{w}leafs") != 0) for w in ("true", "false")]
     missing = integers("nodes_missing_value_tracks_true").astype(np.bool_)
     missing = missing if missing.size else np.zeros(count, np.bool_)
-    sets, sizes = _sets(np.asarray(node.attribute("membership_values", np.zeros(0, splits.dtype))), modes)
+    members = node.attribute("membership_values", np.zeros(0, splits.dtype))
+    sets, sizes = _sets(_checked("membership_values", members, "f"), modes)
     _check_lengths(count, integers("nodes_featureids"), splits, missing)
     if len(weights) != leaves or (count and not 0 <= modes.min() <= modes.max() <= MEMBER):
         raise ModelError("leaf_weights, leaf_targetids and nodes_modes do not fit each other")
@@ -135,7 +136,17 @@ def _modes(names: Sequence[str]) -> Array:
 def values_of(node: OnnxNode, name: str) -> Array:
     """Return floats that are given as an attribute, or as a tensor of doubles, ``name_as_tensor``."""
     tensor = node.attribute(f"{name}_as_tensor", None)
-    return np.array(node.attribute(name, ()), np.float32) if tensor is None else np.asarray(tensor).ravel()
+    if tensor is None:
+        return np.array(node.attribute(name, ()), np.float32)
+    return _checked(f"{name}_as_tensor", tensor, "f")
+
+
+def _checked(name: str, given: Any, kinds: str) -> Array:
+    """Return a tensor that is an attribute as a row of elements, whose type is of one of NumPy's *kinds*."""
+    found = np.asarray(given).ravel()
+    if found.dtype.kind not in kinds:
+        raise ModelError(f"{name} holds elements of {found.dtype}; expected {'floats' if kinds == 'f' else 'integers'}")
+    return found
 
 
 def _sets(values: Array, modes: Array) -> tuple[Array, Array]:

@@ -97,15 +97,30 @@ def decide(subject: Subject, records: Sequence[InstructionSet], folder: Path) ->
     Args:
         folder: Of the verdicts; one that cannot be written costs a trial in every process.
     """
-    notes: list[str] = []
+    refused: dict[str, str] = {}
     for record in chain.from_iterable(record.attempts for record in records):
         found = verdict(subject, record, folder)
         if not found.why:
+            notes = _notes(refused)
             for note in notes:
                 warnings.warn(f"{subject.device}: {note}; {record.label} is used", stacklevel=2)
-            return Decision(record, rates=found.rates, notes=tuple(notes))
-        notes.append(f"instruction set {record.label} is not used: {found.why}")
-    return Decision(records[-1], refusal="; ".join(notes), notes=tuple(notes))
+            return Decision(record, rates=found.rates, notes=notes)
+        refused[record.label] = found.why
+    notes = _notes(refused)
+    return Decision(records[-1], refusal="; ".join(notes), notes=notes)
+
+
+def _notes(refused: dict[str, str]) -> tuple[str, ...]:
+    """Return a line for each reason in *refused*, by instruction set: most have the same."""
+    labels: dict[str, list[str]] = {}
+    for label, why in refused.items():
+        labels.setdefault(why, []).append(label)
+    return tuple(
+        f"instruction set {label[0]} is not used: {why}"
+        if len(label) == 1
+        else f"instruction sets {', '.join(label)} are not used: {why}"
+        for why, label in labels.items()
+    )
 
 
 def verdict(subject: Subject, record: InstructionSet, folder: Path) -> Verdict:
@@ -141,20 +156,26 @@ def _key(subject: Subject, record: InstructionSet) -> str:
 def _try(subject: Subject, record: InstructionSet) -> tuple[dict[str, Any], bool]:
     """Return what the canary says, and whether it would say so again."""
     _log.info("trying whether %s computes rightly with %s, once on this machine", subject.device, record.name)
-    # Imported where it is needed: few starts compile or try anything.
-    import tempfile
-
+    # Imported where they are needed: few starts compile or try anything.
     from clgraph.runtime import child
+    from clgraph.runtime.scratch import scratch_folder, shortage
 
-    with tempfile.TemporaryDirectory(prefix="clgraph-canary-", ignore_cleanup_errors=True) as folder:
-        work = {"device": subject.device, "record": record.to_data(), "workers": subject.workers, "folder": folder}
-        ended = child.run(_MODULE, work, _CPU_SECONDS)
+    try:
+        with scratch_folder("clgraph-canary-") as folder:
+            work = {"device": subject.device, "record": record.to_data(), "workers": subject.workers, "folder": folder}
+            ended = child.run(_MODULE, work, _CPU_SECONDS, folder)
+            short = shortage(Path(folder).parent)
+    except OSError as error:
+        return {"why": f"it cannot be tried: there is no folder to do so in ({error})"}, False
     if ended.result is None:
         said = next((line.strip() for line in reversed(ended.log.splitlines()) if line.strip()), "")
         _log.info("the canary on %s with %s: %s\n%s", subject.device, record.name, ended.why, ended.log)
         why = f"a trial of it failed: {ended.why}{f', saying {said[:200]!r}' if said else ''}"
-        return {"why": why}, ended.died and not ended.hung
-    return {name: value for name, value in ended.result.items() if name != "lasts"}, ended.result.get("lasts", True)
+        return {"why": f"{why}; {short}" if short else why}, ended.died and not ended.hung and not short
+    found = {name: value for name, value in ended.result.items() if name != "lasts"}
+    if found["why"] and short:
+        return {"why": f"{found['why']}; {short}"}, False
+    return found, ended.result.get("lasts", True)
 
 
 def _read(path: Path, key: str) -> dict[str, Any] | None:

@@ -39,12 +39,15 @@ class Outcome:
     hung: bool = False
 
 
-def run(module: str, work: dict[str, Any], cpu_seconds: int, environment: dict[str, str] | None = None) -> Outcome:
+def run(
+    module: str, work: dict[str, Any], cpu_seconds: int, folder: str, environment: dict[str, str] | None = None
+) -> Outcome:
     """Run ``python -m`` *module* with *work* as JSON on its standard input, and wait for it.
 
     Args:
         module: It calls :func:`limit` before anything else, and prints its result as the last line.
         cpu_seconds: What its threads may use together.
+        folder: For temporary files.
         environment: Variables in front of this process's.
 
     Raises:
@@ -63,7 +66,7 @@ def run(module: str, work: dict[str, Any], cpu_seconds: int, environment: dict[s
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     # A file, not a pipe: communicate() writes no more of its input after a timeout (CPython 3.11). What is longer than
     # a pipe holds would not come to a child that starts slowly.
-    with tempfile.TemporaryFile() as given:
+    with tempfile.TemporaryFile(dir=folder) as given:
         given.write(json.dumps({**work, "cpu_seconds": cpu_seconds}).encode())
         given.seek(0)
         try:

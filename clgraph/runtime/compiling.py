@@ -12,6 +12,7 @@ from clgraph.runtime.binaries import ProgramCache, first_lines
 from clgraph.runtime.device import Device
 from clgraph.runtime.instruction_sets import of_host
 from clgraph.runtime.process import chosen_options
+from clgraph.runtime.scratch import scratch_folder, shortage
 
 _log = Log(__name__)
 
@@ -41,10 +42,14 @@ def compile_library(device: Device, text: str, what: str, cache: ProgramCache, k
         raise KernelBuildError(
             f"{note}\nIt is not tried again, as {cache.note_path(key)} remembers: remove that to do so"
         )
-    # Imported where it is needed: few starts compile or try anything.
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="clgraph-compile-", ignore_cleanup_errors=True) as folder:
+    try:
+        made = scratch_folder("clgraph-compile-")
+    except OSError as error:
+        raise KernelBuildError(
+            f"{what} cannot be compiled for {_target(device)}: there is no folder to do so in ({error}); TMPDIR names "
+            "one that can be written"
+        ) from error
+    with made as folder:
         output = Path(folder) / "binary"
         work = {
             "device": device.info.name,
@@ -55,16 +60,19 @@ def compile_library(device: Device, text: str, what: str, cache: ProgramCache, k
             "output": str(output),
             "folder": folder if alone else "",
         }
-        ended = child.run(_MODULE, work, _CPU_SECONDS, {"CLGRAPH_CACHE_DIR": str(chosen_options().cache_dir)})
+        here = {"CLGRAPH_CACHE_DIR": str(chosen_options().cache_dir)}
+        ended = child.run(_MODULE, work, _CPU_SECONDS, folder, here)
+        short = shortage(Path(folder).parent)
         if ended.result is not None and not ended.result["why"]:
             return output.read_bytes() if output.is_file() else b""
     if ended.result is not None:
         raise KernelBuildError(ended.result["why"])
     _log.debug("the compiler of %s on %s said:\n%s", device, what, ended.log)
     said = first_lines("\n".join(line for line in ended.log.splitlines() if not _COUNTS.match(line.strip())))
-    message = f"{what} cannot be compiled for {_target(device)}: {ended.why}{_way_out(device)}"
+    hint = f"; {short}" if short else _way_out(device)
+    message = f"{what} cannot be compiled for {_target(device)}: {ended.why}{hint}"
     message += said and f":\n{said}"
-    if ended.died:
+    if ended.died and not short:
         cache.keep_note(key, message)
     raise KernelBuildError(message)
 

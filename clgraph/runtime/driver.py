@@ -87,7 +87,16 @@ def _tree() -> Path | None:
     """Return the folder that stands for pyopencl's in the tree of links; ``None`` without the wheel's PoCL."""
     if (library := wheel()) is None:
         return None
-    return pocl.overlay(pocl_folder() / "links", library, wheel_decision().record.built_in)
+    folder = pocl_folder()
+    try:
+        return pocl.overlay(folder / "links", library, wheel_decision().record.built_in)
+    except OSError as error:
+        from clgraph.runtime.scratch import shortage  # few starts come here
+
+        raise DeviceError(
+            f"what PoCL compiles kernels with cannot be put into {folder}: {error}; "
+            f"{shortage(folder) or 'CLGRAPH_CACHE_DIR names another folder'}"
+        ) from error
 
 
 def look_after(program: str | None) -> None:

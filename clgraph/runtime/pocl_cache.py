@@ -17,6 +17,8 @@ from clgraph.core.files import PARTIAL
 
 SEAL = "clgraph.seal"
 """File in a program's folder that names its files with size and CRC-32."""
+BINARIES = "programs"
+"""Folder beside PoCL's, of the libraries and of marks for kernels that PoCL keeps."""
 INDEX = "clgraph.known"
 """File in the cache's folder that names the files and folders of sealed programs with size and time of change
 (ctime, which nobody can set), so that a program that nobody has touched is neither listed nor read again."""
@@ -85,6 +87,22 @@ def _remove_abandoned(folder: Path) -> None:
                 state = entry.stat()
                 if now - state.st_mtime > (_ABANDONED_SECONDS if state.st_size else _EMPTY_SECONDS):
                     os.unlink(entry.path)
+
+
+def copy_kernels(folder: Path, to: Path) -> None:
+    """Copy what *folder*, which cannot be written, has of kernels to the new folder *to*; raises ``OSError``.
+
+    PoCL writes into its folder even where it only loads a kernel. What :func:`read` refuses is left out.
+    """
+    for part in (BINARIES, *_programs(folder)):
+        waiting = [part]
+        while waiting:
+            prefix = waiting.pop()
+            for entry in _entries(folder / prefix):
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(f"{prefix}/{entry.name}")
+                elif is_trusted(Path(entry.path)):
+                    write(to / prefix / entry.name, read(Path(entry.path)))
 
 
 def seal(folder: Path, since: float = 0.0, programs: Sequence[str] | None = None) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from clgraph.core.cache_folder import make_folder, not_writable, temporary_folder
 from clgraph.core.digests import blake2
+from clgraph.core.frozen import changed
 from clgraph.errors import DeviceError
-from clgraph.runtime import pocl
+from clgraph.runtime import pocl, pocl_cache
 from clgraph.runtime.canary import FORMAT, Decision, Subject, decide
 from clgraph.runtime.cpus import usable_cores
 from clgraph.runtime.identity import identity_of, library_of, sha256_of
@@ -48,7 +48,7 @@ def wheel_decision() -> Decision:
     subject = Subject(NAME, pocl.LIBRARY_SHA256, usable_cores())
     found = decide(subject, forced or there, chosen_options().cache_dir / "canary")
     told = () if cpu_flags() else (f"{CPUINFO} does not say what the CPU has: {found.record.name} is taken",)
-    return replace(found, notes=(*found.notes, *told))
+    return changed(found, notes=(*found.notes, *told))
 
 
 def is_wheel(platform: Any) -> bool:
@@ -83,7 +83,8 @@ def stamps() -> Path:
 def pocl_folder() -> Path:
     """Return the folder of PoCL's kernel cache: one for each thing that it is made to compile for, which it ignores.
 
-    Where clgraph's cache folder cannot be written, a temporary one that is removed at exit, with a warning.
+    Where clgraph's cache folder cannot be written, a temporary one that is removed at exit, with what the cache folder
+    has of kernels (it may come with a container's image), and a warning.
     """
     record = wheel_decision().record if wheel() is not None else None
     told = f"{FORMAT} {pocl.LIBRARY_SHA256} {record.identity}" if record else f"{FORMAT} {cpu_identity()}"
@@ -91,7 +92,11 @@ def pocl_folder() -> Path:
     folder = chosen_options().cache_dir / "pocl" / name
     if (why := not_writable(folder)) is None:
         return folder
-    warnings.warn(f"kernels are compiled anew in every process: no cache in {folder}: {why}", stacklevel=2)
+    warnings.warn(f"new kernels are compiled anew in every process: no cache in {folder}: {why}", stacklevel=2)
     temporary = temporary_folder() / "pocl"
     make_folder(temporary)
+    try:
+        pocl_cache.copy_kernels(folder, temporary)
+    except OSError as error:
+        warnings.warn(f"kernels of {folder} cannot be copied: {error}", stacklevel=2)
     return temporary

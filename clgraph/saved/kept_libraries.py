@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 from pathlib import Path
 
 from clgraph.core import cache_folder
@@ -38,7 +39,7 @@ def library_of(name: str, simd: int, cache_dir: Path) -> Library:
 def _kept(name: str, simd: int, cache_dir: Path) -> Library:
     sources = sources_digest(cache_dir)
     # One file for these sources wherever they lie: those that change leave none behind.
-    file = blake2(f"{Path(__file__)} {name} {simd}".encode()).hexdigest()[:32]
+    file = blake2(os.fsencode(f"{Path(__file__)} {name} {simd}")).hexdigest()[:32]
     path = cache_folder.cache_folder(cache_dir) / "compiled" / "libraries" / file
     with contextlib.suppress(OSError, ValueError, TypeError):
         head, _, text = cache_folder.read(path).partition(b"\n")

@@ -235,8 +235,7 @@ ELSEWHERE = {
     "compilation/models.py": "dumps, where the user says",
     "runtime/pocl.py": "the process's own memory",
     "runtime/compile_child.py": "a file for its parent, in a folder made for that",
-    "runtime/compiling.py": "that folder",
-    "runtime/canary.py": "a folder for its child",
+    "runtime/scratch.py": "that folder, and one for the canary's process",
 }
 
 

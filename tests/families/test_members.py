@@ -18,7 +18,7 @@ from clgraph.graph.topology import Topology
 from tests.support.family_models import SOURCES, numbers, tally_of
 from tests.support.graphs import FLOAT
 from tests.support.halves import in_float16
-from tests.support.members import Tally, compare, random_members
+from tests.support.members import Side, Tally, compare, compiler, differs, random_members
 from tests.support.open_graphs import OpenGraph, embedded_step, random_picture_model, random_text_model
 from tests.support.open_models import open_model
 from tests.support.zoo import ZOO
@@ -264,9 +264,19 @@ def test_a_concat_inside_of_a_concat_has_the_pitches_of_the_outermost(device: st
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_there_are_models_of_each_kind_to_bind_members_of(source: str) -> None:
-    name, model, _ = next(SOURCES[source](1))
+    name, model, _ = next(SOURCES[source](range(1)))
     assert name
     assert isinstance(model, onnx.ModelProto) or type(model) is Topology
+
+
+@pytest.mark.parametrize("source", ["texts", "pictures", "volumes", "halves", "branches", "nets", "graphs"])
+def test_random_models_from_a_number_on_are_those_of_a_longer_range(source: str) -> None:
+    def names(which: range) -> list[tuple[str, str]]:
+        return [(name, repr(model)) for name, model, _ in SOURCES[source](which)]
+
+    later = names(range(1, 2))
+    assert later
+    assert later == [named for named in names(range(2)) if named not in names(range(1))]
 
 
 @pytest.mark.slow
@@ -315,8 +325,21 @@ def test_a_picture_larger_than_most_inputs_has_members() -> None:
     assert {m["x"].shape[0] for m in members} == {1, 2}
 
 
+def test_a_step_of_quantization_is_explained_where_a_half_is_as_near_as_rounding(device: str) -> None:
+    nodes = [node("QuantizeLinear", ["x", "scale", "zero"], ["q"]), node("DequantizeLinear", ["q", "scale"], ["y"])]
+    constants = {"scale": np.float32(0.1), "zero": np.uint8(0)}
+    topology = read_source(open_model(nodes, {"x": (FLOAT, ("n",))}, constants), None, None)
+    side = Side(topology, compiler(device, (), True))
+    for quotient, one, two in ((25.50001, True, False), (25.4, False, False)):
+        feeds = {"x": np.full(3, quotient * 0.1, np.float32)}
+        made = side.run(feeds)
+        for steps, explained in ((1, one), (2, two)):
+            off = {"y": made["y"] + np.float32([0, steps * 0.1, 0])}
+            assert (differs(off, made, (side,), feeds) is None) == explained, (quotient, steps)
+
+
 def test_models_without_members_are_counted(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
-    def made(_: int) -> Iterator[tuple[str, onnx.ModelProto, dict[str, np.ndarray]]]:
+    def made(_: range) -> Iterator[tuple[str, onnx.ModelProto, dict[str, np.ndarray]]]:
         shape = np.array([2, 3])
         fixed = open_model([node("Reshape", ["x", "shape"], ["y"])], {"x": (FLOAT, (3, 2))}, {"shape": shape})
         yield "fixed", fixed, {"x": numbers(3, 2)}

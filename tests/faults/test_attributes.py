@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from math import prod
 from typing import Any, NamedTuple
 
 import onnx
 import pytest
-from onnx import AttributeProto, defs, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, defs, helper, numpy_helper
 
 import clgraph
 import clgraph.ops
@@ -21,12 +22,23 @@ LEAST, MOST = -(2**63), 2**63 - 1
 
 WHOLE = (0, -1, 7, LEAST, MOST)
 REAL = (0.0, -1.0, 1e38, -1e38, 1e-45, float("nan"), float("inf"))
+TENSORS = (
+    TensorProto.FLOAT,
+    TensorProto.DOUBLE,
+    TensorProto.INT64,
+    TensorProto.BOOL,
+    TensorProto.STRING,
+    TensorProto.UINT4,
+    TensorProto.BFLOAT16,
+)
 TEXTS = (b"", b"\0", b"nonsense", b"\xff")
 
 BY_VALUES = {
     ("MaxUnpool", "IndexError"),
     ("RoiAlign", "IndexError"),
     ("RoiAlign", "ValueError"),
+    ("Scatter", "IndexError"),
+    ("ScatterElements", "IndexError"),
 }
 """Operators and what NumPy says of sizes or places that only values tell, which a ``ShapeError`` quotes."""
 
@@ -40,7 +52,7 @@ class Case(NamedTuple):
 
 
 def extremes(attribute: AttributeProto) -> Iterator[Any]:
-    """Yield the values to try; none for graphs and tensors, which have their own tests."""
+    """Yield the values to try; none for graphs, which have their own tests."""
     match attribute.type:
         case AttributeProto.INT:
             yield from WHOLE
@@ -54,6 +66,13 @@ def extremes(attribute: AttributeProto) -> Iterator[Any]:
         case AttributeProto.FLOATS:
             given = list(attribute.floats)
             yield from ([], given[:-1], *([end] * len(given) for end in REAL))
+        case AttributeProto.STRINGS:
+            given = list(attribute.strings)
+            yield from ([], given[:-1], *([text] * len(given) for text in TEXTS))
+        case AttributeProto.TENSOR:
+            for dtype in TENSORS:
+                for dims in dict.fromkeys((tuple(attribute.t.dims), (), (0,), (2, 3))):
+                    yield helper.make_tensor("", dtype, dims, [b"" if dtype == TensorProto.STRING else 1] * prod(dims))
 
 
 def changed(case: Case, value: Any) -> onnx.ModelProto:
@@ -73,9 +92,10 @@ def changed(case: Case, value: Any) -> onnx.ModelProto:
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """Return ONNX's first case of each attribute of each operator that clgraph imports."""
+    """Return ONNX's first case of each attribute of each operator that clgraph imports, one that has it if there is."""
     claimed = {(domain, op_type) for domain, op_type, _ in IMPORTERS}
-    found: dict[tuple[str, str], Case] = {}
+    given: dict[tuple[str, str], Case] = {}
+    left_out: dict[tuple[str, str], Case] = {}
     for case in node_cases():
         graph = case.model.graph
         if len(graph.node) != 1 or not case.data_sets:
@@ -86,9 +106,10 @@ def cases() -> tuple[Case, ...]:
             continue
         feeds = {v.name: _array(a) for v, a in zip(graph.input, case.data_sets[0][0], strict=False)}
         version = {o.domain: o.version for o in case.model.opset_import}[domain]
-        for attribute in [*node.attribute, *_defaults(node, version)]:
-            found.setdefault((node.op_type, attribute.name), Case(case.model, feeds, attribute))
-    return tuple(found.values())
+        for found, attributes in ((given, node.attribute), (left_out, _defaults(node, version))):
+            for attribute in attributes:
+                found.setdefault((node.op_type, attribute.name), Case(case.model, feeds, attribute))
+    return tuple((left_out | given).values())
 
 
 def _array(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -80,15 +81,16 @@ def test_seals_that_cannot_be_written_are_no_matter(tmp_path: Path, monkeypatch:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.opencl
 def test_a_full_file_system_gets_no_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PoCL ends the process when it cannot write."""
+    """PoCL ends the process when it cannot write; what is there is used."""
     options = settings({"CLGRAPH_CACHE_DIR": str(new_cache(tmp_path / "cache"))})
     monkeypatch.setattr(process, "CHOSEN", [options])
-    monkeypatch.setattr(cache_folder, "_free_bytes", lambda _: 0)
+    cache_folder.write(pocl_folder.__wrapped__() / "programs" / "k.bin", b"binary")
+    monkeypatch.setattr(cache_folder, "free_bytes", lambda _: 0)
     with pytest.warns(UserWarning, match="no cache in .* its file system is full"):
         folder = pocl_folder.__wrapped__()
     assert not folder.is_relative_to(tmp_path)
-    assert folder.is_dir()
-    folder.rmdir()
+    assert [path.read_bytes() for path in folder.rglob("*.bin")] == [b"binary"]
+    shutil.rmtree(folder)
 
 
 RUN = """

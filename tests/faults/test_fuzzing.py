@@ -174,6 +174,10 @@ def test_results_that_differ_are_noticed() -> None:
         assert compared({"y": y}, {"y": other}, "").kind == "differs"
     assert compared({"y": y}, {"z": y}, "").kind == "differs"
     assert compared({"y": y}, None, "why").kind == "peer refused"
+    parts = [y, y[:1]]
+    assert compared({"y": parts}, {"y": [y, y[:1]]}, "").kind == "equal"
+    for others in ([y], [y, y[1:]], [y, y[:1], y]):
+        assert compared({"y": parts}, {"y": others}, "").kind == "differs"
 
 
 CRASHES = "import os, sys; sys.stdin.readline(); sys.stdin.readline(); print('{\"begins\": 0}', flush=True); os.abort()"
@@ -226,6 +230,14 @@ def test_a_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
     plan.log.write_text("\n".join(map(json.dumps, known)) + '\n{"number": 3, "cut', encoding="utf-8")
     assert run_campaign(plan, pytest.fail) == known
     assert "| accepted | 3 | 100.0 |" in table(known)
+
+
+def test_outcomes_are_kept_apart_by_instruction_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, found = Plan(count=1, level="run", folder=tmp_path), set()
+    for isa in ("", "avx2", "avx512"):
+        monkeypatch.setenv("CLGRAPH_POCL_ISA", isa)
+        found.add(plan.log)
+    assert len(found) == 3
 
 
 def test_results_may_be_off_by_what_rounding_explains_and_no_more() -> None:

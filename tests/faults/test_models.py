@@ -306,6 +306,19 @@ def test_names_in_bodies_that_are_no_text_are_a_model_error() -> None:
         load_onnx(model.SerializeToString().replace(b"Relu", b"R\xff\xfeu"))
 
 
+def test_what_a_model_says_of_itself_may_be_no_text(tmp_path: Path) -> None:
+    model = small_model()
+    said = ("producer", "producer_version", "domain", "graph", "doc", "graph_doc")
+    model.producer_name, model.producer_version, model.domain = "first#", "second#", "third#"
+    model.graph.name, model.doc_string, model.graph.doc_string = "fourth#", "fifth#", "sixth#"
+    with clgraph.compile(model.SerializeToString().replace(b"#", b"\xff"), device="host") as made:
+        made.save(tmp_path / "model.clg")
+        with clgraph.load(tmp_path / "model.clg", device="host") as loaded:
+            texts = ("first", "second", "third", "fourth", "fifth", "sixth")
+            assert loaded.about == made.about
+            assert [getattr(made.about, name) for name in said] == [f"{text}\ufffd" for text in texts]
+
+
 @pytest.mark.parametrize("version", [0, -1, 2**40])
 @pytest.mark.parametrize("domain", ["", "ai.onnx.ml"])
 def test_versions_that_there_cannot_be_are_a_model_error(version: int, domain: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from onnx.external_data_helper import convert_model_to_external_data
 from clgraph.core.mapped import files_of
 from clgraph.errors import ModelError
 from clgraph.frontend.onnx_loader import load_onnx
-from clgraph.network.borrowing import left_at, suits_all
+from clgraph.network.addresses import left_at, suits_all
 
 
 def _external(tmp_path: Path) -> Path:
@@ -52,15 +53,24 @@ def test_external_data_with_more_of_the_file_behind_it_is_read_where_it_lies_by_
     assert len(files_of([weights])) == 1
 
 
-@pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "", "link.bin", "missing.bin"])
+@pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "", "link.bin", "missing.bin", "pipe", "."])
 def test_external_data_outside_the_folder_is_refused(location: str, tmp_path: Path) -> None:
     path = _external(tmp_path)
     (tmp_path / "weights.bin").write_bytes(bytes(1600))
     (path.parent / "link.bin").symlink_to(tmp_path / "weights.bin")
+    os.mkfifo(path.parent / "pipe")
     model = onnx.load(path, load_external_data=False)
     model.graph.initializer[0].external_data[0].value = location
     path.write_bytes(model.SerializeToString())
     with pytest.raises(ModelError, match="'w'"):
+        load_onnx(path)
+
+
+def test_a_folder_in_the_place_of_external_data_is_called_one(tmp_path: Path) -> None:
+    path = _external(tmp_path)
+    (path.parent / "weights.bin").unlink()
+    (path.parent / "weights.bin").mkdir()
+    with pytest.raises(ModelError, match="which is no file but a folder, a pipe or a device"):
         load_onnx(path)
 
 

@@ -61,10 +61,11 @@ def test_what_onnx_has_said_it_is_not_asked_again(asked: list[str], tmp_path: Pa
 
 
 def test_another_library_is_asked_anew(asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_schemas, "_library", lambda: tmp_path / "library")
-    (tmp_path / "library").write_bytes(b"one")
+    library = tmp_path / "in bytes of a foreign encoding \udce9"
+    monkeypatch.setattr(kept_schemas, "_library", lambda: library)
+    library.write_bytes(b"one")
     _kept(tmp_path / "kept")
-    (tmp_path / "library").write_bytes(b"the next")
+    library.write_bytes(b"the next")
     asked.clear()
     _kept(tmp_path / "kept")
     assert asked == [op_type for op_type, *_ in ASKED]

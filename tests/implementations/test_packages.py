@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import subprocess
 import sys
 
+import pytest
+
+from clgraph import implementations
 from clgraph.implementations import PACKAGES, implementing, tiling
 from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.implementation import IMPLEMENTATIONS
@@ -12,6 +17,13 @@ from clgraph.selector.micro_kernels import FAMILIES
 
 HERE = "clgraph.implementations."
 GENERAL = "clgraph.ops."
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _every_module() -> None:
+    """Import what the registries have to find without their help: alone, they know of nothing that they miss."""
+    for module in pkgutil.walk_packages(implementations.__path__, HERE):
+        importlib.import_module(module.name)
 
 
 def _package(module: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import clgraph
 from clgraph.errors import InputError, UnsupportedError
@@ -183,6 +183,27 @@ def test_overridable_initialisers_are_fed_or_not(tmp_path: Path) -> None:
         watcher = types.SimpleNamespace(before=told.setdefault, after=told.setdefault)
         np.testing.assert_array_equal(found.watch({"x": x, "w": w}, watcher)["y"], (x + w).reshape(2, 2))
         assert told
+
+
+def test_an_initialiser_whose_elements_decide_shapes_can_be_fed(tmp_path: Path) -> None:
+    """As ndonnx asks for the values of what it builds: with its own value the model needs no stages, fed it does."""
+    from tests.onnxruntime.test_sessions import model_of
+
+    x, chosen = np.arange(4, dtype=np.float32), np.array([True, False, True, True])
+    values = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [4]),
+        helper.make_tensor_value_info("c", TensorProto.BOOL, [4]),
+    ]
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    initial = [numpy_helper.from_array(x, "x"), numpy_helper.from_array(~chosen, "c")]
+    graph = helper.make_graph([helper.make_node("Compress", ["x", "c"], ["y"])], "g", values, [result], initial)
+    model = clgraph.compile(model_of(graph), device="host")
+    model.save(tmp_path / "saved.clg")
+    for found in (model, model.clone(), clgraph.load(tmp_path / "saved.clg", device="host")):
+        np.testing.assert_array_equal(found(), [1])
+        np.testing.assert_array_equal(found(c=chosen), [0, 2, 3])
+        np.testing.assert_array_equal(found(x=x + 1, c=chosen), [1, 3, 4])
+        np.testing.assert_array_equal(found(), [1])
 
 
 def test_a_value_that_decided_what_was_compiled_is_fed_only_to_a_model_that_is_compiled_for_it() -> None:

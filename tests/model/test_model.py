@@ -125,14 +125,19 @@ def test_arrays_in_any_order_of_memory_give_the_same_result() -> None:
     [
         ({}, "'x' is missing; the inputs are 'x'"),
         ({"x": image((1, 3, 10, 10)), "z": image((1,))}, "no input is called 'z'; the inputs are 'x'"),
-        ({"x": image((1, 3, 10, 10)).astype(np.float64)}, "float64; the model requires float32"),
+        (
+            {"x": image((1, 3, 10, 10)).astype(np.float64)},
+            r"float64; the model requires float32: \.astype\('float32'\)",
+        ),
+        ({"x": None}, "input 'x' is a NoneType; the model requires float32$"),
+        ({"x": image((1, 3, 10, 10)).astype(object)}, "input 'x' is an array of objects; the model requires float32$"),
         ({"x": image((1, 3, 10, 11))}, "does not fit"),
         ({"x": image((3, 10, 10))}, "does not fit"),
         ({"x": "text"}, "the model requires float32"),
         (None, "input 'x' is missing; the inputs are 'x'"),
         ([image((1, 3, 10, 10))], "does not fit"),
     ],
-    ids=["missing", "unknown", "type", "size", "rank", "text", "nothing", "list"],
+    ids=["missing", "unknown", "type", "none", "objects", "size", "rank", "text", "nothing", "list"],
 )
 def test_wrong_feeds_are_one_error_and_the_model_stays_usable(feeds: dict[str, object], message: str) -> None:
     model, x = compiled(), image((1, 3, 10, 10))

@@ -87,8 +87,14 @@ ROUNDED = {"convolution.bf16_pairs", "matmul.bf16_pairs"}
 MIXED = {"pooling.planes", "resize.elements", "resize.rows", "roi_align.rows"}
 """What mixes a few elements by weights: the tests of their operators have the bounds."""
 
-TYPED = {"layer_normalization.doubles", "layer_normalization.halves", "matmul.doubles", "softmax.doubles"}
-"""Tiles of doubles or halves alone: their own tests count each rounding."""
+TYPED = {
+    "layer_normalization.doubles",
+    "layer_normalization.halves",
+    "matmul.doubles",
+    "matmul.integers",
+    "softmax.doubles",
+}
+"""Tiles of doubles, halves or integers alone: their own tests count each rounding, of which integers have none."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import clgraph
-from clgraph.errors import ShapeError
+from clgraph.errors import ShapeError, UnsupportedError
+from clgraph.frontend.onnx_loader import load_onnx
 from tests.support.onnx_case import onnxruntime_outputs
 
 NAMES = ("a", "b", "c")
@@ -87,3 +88,14 @@ def test_parts_of_one_size_lose_their_axis_where_onnxruntime_drops_it(shape, axi
     assert (int(count), len(found["s"])) == (len(wanted), len(wanted))
     for mine, theirs in zip(found["s"], wanted, strict=True):
         np.testing.assert_array_equal(mine, theirs, strict=True)
+
+
+def test_a_sequence_of_constants_is_none_of_the_values_that_shapes_are_bound_with() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]> g () => (float[2] y) {'
+        "  a = Constant <value = float[2] {1, 2}> () s = SequenceConstruct(a)"
+        "  i = Constant <value = int64 {0}> () y = SequenceAt(s, i) }"
+    )
+    with pytest.raises(UnsupportedError, match="cuts it into stages"):
+        load_onnx(model).build({})
+    np.testing.assert_array_equal(clgraph.compile(model, device="host").run({})["y"], [1, 2])

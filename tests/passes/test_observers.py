@@ -9,7 +9,10 @@ import pytest
 from clgraph.errors import ProgramError
 from clgraph.graph.program import Milestone, Program
 from clgraph.graph.topology import Topology
+from clgraph.ops.activation import Activation
+from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.matmul import MatMul
+from clgraph.ops.quantize import Quantize
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.constants.copying import copy_program
 from clgraph.passes.manager import PassManager
@@ -18,6 +21,7 @@ from clgraph.passes.patterns.init import Init
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.reference import random_feeds, run_reference
 from clgraph.passes.verify_numbers import VerifyNumbers
+from clgraph.selector.query import DeviceInfo
 from tests.support.programs import ADD, RELU, Net, compile_all
 
 
@@ -114,6 +118,60 @@ def test_sums_of_doubles_may_be_added_in_any_order(moved: float) -> None:
             watcher.confirm(program, "it")
     else:
         watcher.confirm(program, "it")
+
+
+@pytest.mark.parametrize(("quotient", "explained"), [(25.50001, True), (25.4, False)])
+def test_what_lies_as_near_to_a_half_as_rounding_may_be_a_step_off(quotient: float, explained: bool) -> None:
+    program, feeds = _quantised(), {"x": np.full((1, 3), quotient * 0.1, np.float32)}
+    steps = np.float32([[2.6, 2.5 if explained else 2.6, 2.6]])
+    watcher = VerifyNumbers(Context(execute=lambda part, given: {"y": steps}), feeds)
+    watcher.before(0, Wrong(), program)
+    program.milestone = Milestone.PLANNED
+    if explained:
+        watcher.confirm(program, "it")
+    else:
+        with pytest.raises(ProgramError, match="rounding does not explain"):
+            watcher.confirm(program, "it")
+
+
+@pytest.mark.parametrize(("quotient", "explained"), [(25.501, True), (25.3, False)])
+def test_behind_a_pass_that_rounds_so_may_what_its_rounding_moves_there(quotient: float, explained: bool) -> None:
+    program, feeds = _quantised(), {"x": np.full((1, 3), quotient * 0.1, np.float32)}
+    manager = PassManager([Halves(0.9998 if explained else 0.95)], [VerifyNumbers(HALF, feeds)])
+    if explained:
+        manager.run(program, HALF)
+    else:
+        with pytest.raises(ProgramError, match="halves changes output"):
+            manager.run(program, HALF)
+
+
+HALF = Context({"gpu": DeviceInfo("gpu", "gpu", simd=1)}, precision="f16")
+
+
+@dataclass(frozen=True)
+class Halves(Pass):
+    """Says that it rounds, and multiplies the input by *factor*."""
+
+    factor: float
+    name = "halves"
+    rounds = True
+
+    def coarsest(self, context: Context) -> float:
+        return 2.0**-10
+
+    def run(self, program: Program, context: Context) -> int:
+        (x,), first = program.inputs, program["q"]
+        made = program.insert(Activation("linear", self.factor), [x], sources=[first], before=first)
+        program.rewire(x, made.output, uses=[(first, 0)])
+        return 1
+
+
+def _quantised() -> Program:
+    t = Topology()
+    scale, zero = t.constant("scale", np.array(0.1, np.float32)), t.constant("zero", np.array(0, np.uint8))
+    q = t.add("q", Quantize(), t.input("x", (1, 3)), scale, zero)
+    t.output("y", t.add("y", Dequantize(), q, scale, zero))
+    return t.build()
 
 
 def _one_by_one(feeds, moved: float) -> np.ndarray:

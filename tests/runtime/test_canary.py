@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clgraph.engines.opening import by_class
-from clgraph.runtime import canary, canary_kernels, canary_rates, child, handles
+from clgraph.runtime import canary, canary_kernels, canary_rates, child, handles, scratch
 from clgraph.runtime.canary import Decision, Subject, Verdict, decide, verdict
 from clgraph.runtime.canary_kernels import Canary, Run
 from clgraph.runtime.canary_rates import measure
@@ -166,7 +166,7 @@ def children(monkeypatch):
     found: dict[str, Outcome] = {}
     asked: list[str] = []
 
-    def run(module, work, cpu_seconds):
+    def run(module, work, cpu_seconds, folder):
         asked.append(work["record"]["name"])
         return found[asked[-1]]
 
@@ -191,19 +191,37 @@ def test_the_widest_record_that_computes_rightly_is_taken_and_the_others_are_tol
     assert asked == ["avx512", "avx2", "sse2"], "each was tried once"
 
 
+@pytest.mark.parametrize("ended", [Outcome(why="it crashed (SIGABRT)", died=True), Outcome({"why": "no memory"})])
+def test_what_fails_in_want_of_files_or_room_is_tried_again_where_there_are_some(
+    children, tmp_path, monkeypatch, ended
+):
+    """PoCL ends the process where it cannot link: that says nothing of an instruction set."""
+    children[0].update(avx2=ended, sse2=ended)
+    with monkeypatch.context() as patch:
+        patch.setattr(scratch, "unfit_for_code", lambda _: "it is full")
+        refusal = decide(SUBJECT, (AVX2, SSE2), tmp_path).refusal
+    assert refusal.startswith("instruction sets avx2, sse2 are not used: ")
+    assert "is of no use to a compiler: it is full" in refusal
+    children[0]["avx2"] = Outcome(GOOD)
+    assert decide(SUBJECT, (AVX2, SSE2), tmp_path).record is AVX2
+
+
 @pytest.mark.parametrize("bad", ["amx_bf16", "vbmi"])
 def test_an_optional_feature_whose_trial_fails_is_left_out_alone(bad, tmp_path, monkeypatch):
-    def run(module, work, cpu_seconds):
+    def run(module, work, cpu_seconds, folder):
         features = work["record"]["features"]
         return Outcome(why="it crashed (SIGILL)", died=True) if bad in features else Outcome(GOOD)
 
     monkeypatch.setattr(child, "run", run)
     wide = named("avx512_bf16").on(frozenset({"amx_bf16", "avx512vbmi"}))
-    with pytest.warns(UserWarning, match="is not used") as told:
+    with pytest.warns(UserWarning, match="not used") as told:
         decided = decide(SUBJECT, (wide, AVX512), tmp_path)
     assert decided.record == replace(wide, features=wide.features - {bad})
     message = str(told[0].message)
-    assert "avx512_bf16 with amx_bf16 and vbmi is not used: a trial of it failed: it crashed (SIGILL)" in message
+    assert message.startswith(
+        f"{SUBJECT.device}: instruction set{'s' * (bad == 'vbmi')} avx512_bf16 with amx_bf16 and vbmi"
+    )
+    assert "not used: a trial of it failed: it crashed (SIGILL)" in message
     other = {"amx_bf16": "vbmi", "vbmi": "amx_bf16"}[bad]
     assert message.endswith(f"; avx512_bf16 with {other} is used")
 

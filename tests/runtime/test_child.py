@@ -16,7 +16,7 @@ def run(tmp_path, monkeypatch):
         head = "import json, os, sys, time\nfrom clgraph.runtime import child\nwork = json.load(sys.stdin)\n"
         (tmp_path / f"{MODULE}.py").write_text(head + body, encoding="utf-8")
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-        return child.run(MODULE, {"x": 20}, cpu_seconds, {"CHILDS_OWN": "22"})
+        return child.run(MODULE, {"x": 20}, cpu_seconds, str(tmp_path), {"CHILDS_OWN": "22"})
 
     return start
 
@@ -53,7 +53,7 @@ def test_a_child_that_starts_slowly_gets_all_of_its_work(tmp_path, monkeypatch):
     (tmp_path / f"{MODULE}.py").write_text(body, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     # More than a pipe holds.
-    assert child.run(MODULE, {"text": "x" * (1 << 20)}, 60).result == 1 << 20
+    assert child.run(MODULE, {"text": "x" * (1 << 20)}, 60, str(tmp_path)).result == 1 << 20
 
 
 def test_a_child_that_takes_its_time_but_works_is_not_ended(run, monkeypatch):

@@ -10,7 +10,10 @@ from clgraph.runtime.pocl import LIBRARY_SHA256
 from clgraph.runtime.wheel import pocl_folder, wheel
 
 
-def test_the_checksum_is_remembered_until_the_file_changes(tmp_path):
+@pytest.mark.parametrize("letters", ["cache", "cach\udce9"], ids=["letters", "bytes of a foreign encoding"])
+def test_the_checksum_is_remembered_until_the_file_changes(tmp_path, letters):
+    tmp_path /= letters
+    tmp_path.mkdir()
     library = tmp_path / "lib.so"
     library.write_bytes(b"one")
     first = sha256_of(library, tmp_path / "stamps")

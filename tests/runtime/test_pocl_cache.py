@@ -7,7 +7,7 @@ import time
 import pytest
 
 from clgraph.runtime import binaries, driver, pocl_cache
-from clgraph.runtime.pocl_cache import INDEX, SEAL, check, seal, sweep
+from clgraph.runtime.pocl_cache import BINARIES, INDEX, SEAL, check, copy_kernels, seal, sweep
 
 
 def elf(size=4096):
@@ -34,6 +34,23 @@ def test_a_sound_program_stays(tmp_path, program):
     assert (program / SEAL).is_file()
     assert sweep(tmp_path) == 0
     assert program.is_dir()
+
+
+def test_what_a_folder_that_cannot_be_written_has_of_kernels_is_copied(tmp_path, program):
+    """As in a container, whose image has the cache and whose file system can only be read."""
+    seal(tmp_path)
+    (tmp_path / BINARIES).mkdir()
+    (tmp_path / BINARIES / "k.bin").write_bytes(b"binary")
+    (tmp_path / BINARIES / "planted.bin").symlink_to(tmp_path / "elsewhere")
+    others = program / "others.so"
+    others.write_bytes(elf())
+    others.chmod(0o666)
+    (tmp_path / "links" / "a").mkdir(parents=True)
+    copy = tmp_path / "copy"
+    copy_kernels(tmp_path, copy)
+    found = {p.relative_to(copy).as_posix(): p.read_bytes() for p in copy.rglob("*") if p.is_file()}
+    names = ("AB/CDEF/clgraph.seal", "AB/CDEF/f/1-1-1/f.so", "AB/CDEF/program.bc", "programs/k.bin")
+    assert found == {name: (tmp_path / name).read_bytes() for name in names}
 
 
 @pytest.mark.parametrize("sealed", ["indexed", "sealed", "not sealed"])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clgraph.compilation.compiler import Compiler
+from clgraph.core.dtype import unit
 from clgraph.engines.opening import options_of
 from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.families.notes import NOTE
@@ -27,7 +28,7 @@ from clgraph.model.stages.model import StagedModel
 from clgraph.model.stages.split import needs_stages
 from clgraph.passes.observers import PassObserver
 from clgraph.passes.reference import run_reference
-from clgraph.passes.verify_numbers import VerifyNumbers
+from clgraph.passes.verify_numbers import VerifyNumbers, moved_by_steps
 
 Array = NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -168,7 +169,7 @@ def compare(
         if not reasons:
             tally.bound += 1
             tally.identical += same
-        if not same and (why := _differs(found, wanted, whole, feeds)):
+        if not same and (why := differs(found, wanted, (whole, bound), feeds)):
             tally.wrong.append(f"{what}: {why}")
     for side in (bound, whole):
         side.model.close()
@@ -185,22 +186,27 @@ def _same(first: Array, second: Array) -> bool:
     return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
 
 
-def _differs(found: Feeds, wanted: Feeds, whole: Side, feeds: Feeds) -> str | None:
-    """Say how results differ by more than rounding explains, or return ``None``.
+def differs(found: Feeds, wanted: Feeds, sides: Sequence[Side], feeds: Feeds) -> str | None:
+    """Say how results of two *sides* differ by more than rounding explains, or return ``None``.
 
     The yardstick is that of :class:`~clgraph.passes.verify_numbers.VerifyNumbers`: how far rounding every intermediate
     value moves the results, times what sums in another order may be off by; each of the two may be that far from the
-    exact ones. Stages have none: they have to be the same.
+    exact ones. What lies that near to a half may be a step of quantization higher in one, and lower in the other.
+    Stages have none: they have to be the same.
     """
     for n, a in wanted.items():
         if (found[n].shape, found[n].dtype) != (a.shape, a.dtype):
             return f"{n!r} is {found[n].dtype} {list(found[n].shape)}, not {a.dtype} {list(a.shape)}"
     bounds = dict.fromkeys(wanted, 0.0)
-    if not isinstance(whole.model, StagedModel):
-        program = whole.model.program
+    models = [s.model for s in sides if not isinstance(s.model, StagedModel)]
+    if models:
+        program = models[0].program
         exact, rounded = (run_reference(program, feeds, exact=e) for e in (True, False))
+        floats = {v.layout.dtype.numpy for m in models for v in m.program.values if v.layout.dtype.floating}
+        steps = moved_by_steps(program, feeds, exact, VerifyNumbers.FACTOR * max(map(unit, floats), default=0.0))
         bounds = {
-            n: 2 * VerifyNumbers.DEVICE_FACTOR * (_far(e, rounded[n]) + _unit(e, rounded[n])) for n, e in exact.items()
+            n: 2 * VerifyNumbers.DEVICE_FACTOR * (_far(e, rounded[n]) + _unit(e, rounded[n])) + steps[n]
+            for n, e in exact.items()
         }
     for n, a in wanted.items():
         if not (far := _far(found[n], a)) <= bounds[n]:

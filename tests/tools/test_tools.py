@@ -29,11 +29,15 @@ def test_bench_reports_every_runtime_and_the_conditions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "status", "message"),
-    [("bench", 2, "bench: error: nothing.onnx is not a file, and none of "), ("fetch_models", 1, "no model is called")],
+    ("call", "status", "message"),
+    [
+        ("bench nothing.onnx --device host", 2, "bench: error: nothing.onnx is not a file, and none of "),
+        ("fetch_models nothing.onnx", 1, "no model is called"),
+        ("mutate --since nothing", 1, "fatal: "),
+    ],
 )
-def test_a_tool_says_what_is_wrong_in_one_line(tool: str, status: int, message: str) -> None:
-    done = _run(tool, "nothing.onnx", *(["--device", "host"] if tool == "bench" else []))
+def test_a_tool_says_what_is_wrong_in_one_line(call: str, status: int, message: str) -> None:
+    done = _run(*call.split())
     assert done.returncode == status
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 import onnx
 
+from clgraph.settings import settings
 from tools.fuzzing.judging import LIBRARY, PEER, WRONG
 from tools.fuzzing.reduction import reduced
 from tools.fuzzing.seeds import Seed
@@ -50,11 +51,12 @@ class Plan:
 
     @property
     def log(self) -> Path | None:
-        """The file of outcomes, one of each kind of cases, level, seed and device."""
+        """The file of outcomes, one of each kind of cases, level, seed, device and instruction set asked for."""
         if self.folder is None:
             return None
         made = "" if self.of == "models" else f"{self.of}-"
-        return self.folder / f"{made}{self.level}-{self.device}-{self.seed}.jsonl"
+        isa = settings().pocl_isa
+        return self.folder / f"{made}{self.level}-{self.device}{f'-{isa}' if isa else ''}-{self.seed}.jsonl"
 
 
 @dataclass

@@ -111,11 +111,12 @@ def assemble(text: Text, architecture: str, *, disassemble: bool = True) -> Comp
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             return Compiled(text, error=done.stderr)
-        loop = main_loop(listing(binary)) if disassemble else Counter[str]()
+        lines = listing(binary) if disassemble else []
+        loop = None if lines is None else main_loop(lines)
     return _figures(text, architecture, done.stderr, loop)
 
 
-def _figures(text: Text, architecture: str, said: str, loop: Counter[str]) -> Compiled:
+def _figures(text: Text, architecture: str, said: str, loop: Counter[str] | None) -> Compiled:
     def number(pattern: str) -> int:
         found = re.search(pattern, said)
         return int(found[1]) if found else 0
@@ -135,11 +136,11 @@ def _figures(text: Text, architecture: str, said: str, loop: Counter[str]) -> Co
     )
 
 
-def listing(binary: Path) -> list[str]:
-    """Return the instructions and labels of a cubin; nothing without ``nvdisasm``."""
+def listing(binary: Path) -> list[str] | None:
+    """Return the instructions and labels of a cubin; ``None`` without ``nvdisasm``."""
     found = next(iter(_installed("nvdisasm")), None)
     if found is None:
-        return []
+        return None
     said = subprocess.run([found, "-c", str(binary)], capture_output=True, text=True, check=False).stdout
     return [
         m[1]

@@ -19,7 +19,7 @@ class Compiled:
         stack: Bytes of private memory of a work-item: arrays that are indexed at run time, and what is spilled.
         local: Bytes of local memory of a group.
         waves: Warps (waves, threads) that can run at once on what shares the registers, ``of`` so many.
-        loop: Instructions of the loop with most products, by name; empty where nothing could read them.
+        loop: Instructions of the loop with most products, by name; ``None`` where nothing can read them.
         error: What a compiler said against it; the figures are then 0.
     """
 
@@ -30,7 +30,7 @@ class Compiled:
     local: int = 0
     waves: int = 0
     of: int = 0
-    loop: Counter[str] = field(default_factory=Counter)
+    loop: Counter[str] | None = field(default_factory=Counter)
     error: str = ""
 
 

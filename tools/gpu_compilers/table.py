@@ -14,8 +14,9 @@ KEY = ("profile", "kernel", "variant", "group")
 FIGURES = ("registers", "stored", "loaded", "stack", "local", "waves", "loop", "products", "error")
 COLUMNS = ("compiler", *KEY, *FIGURES)
 """The compiler with its version; spilled bytes ``stored`` and ``loaded``; instructions of the main ``loop``, and those
-of them that are ``products``; other words as in :class:`Compiled`."""
+of them that are ``products``, empty where nothing could read it; other words as in :class:`Compiled`."""
 
+_READ = ("loop", "products")
 _PRODUCTS = ("HMMA", "IMMA", "FFMA", "IDP")
 
 Rows = Mapping[tuple[str, ...], Mapping[str, str]]
@@ -32,8 +33,8 @@ def rows_of(profile: str, compiler: str, made: Iterable[Compiled]) -> dict[tuple
     rows = {}
     for one in filter(kept, made):
         group = "x".join(map(str, one.text.group)) if one.text.requires_group else ""
-        products = sum(one.loop[name] for name in _PRODUCTS)
-        figures = (one.registers, *one.spilled, one.stack, one.local, one.waves, one.loop.total(), products)
+        loop = ("", "") if one.loop is None else (one.loop.total(), sum(one.loop[name] for name in _PRODUCTS))
+        figures = (one.registers, *one.spilled, one.stack, one.local, one.waves, *loop)
         error = one.error.strip().partition("\n")[0]
         cells = (compiler, profile, one.text.name, one.text.variant, group, *map(str, figures), error)
         row = dict(zip(COLUMNS, cells, strict=True))
@@ -58,12 +59,16 @@ def write(rows: Rows, path: Path = TABLE) -> None:
 
 
 def changes(before: Rows, after: Rows) -> list[str]:
-    """Return what the compilers make otherwise *after*: a line a kernel, with each figure that is another."""
+    """Return what the compilers make otherwise *after*: a line a kernel, with each known figure that is another."""
     lines = [f"{' '.join(filter(None, key))}: new" for key in sorted(after.keys() - before.keys())]
     lines += [f"{' '.join(filter(None, key))}: gone" for key in sorted(before.keys() - after.keys())]
     for key in sorted(before.keys() & after.keys()):
         old, new = before[key], after[key]
-        told = [f"{name} {old[name] or 'none'} -> {new[name] or 'none'}" for name in FIGURES if old[name] != new[name]]
+        told = [
+            f"{name} {old[name] or 'none'} -> {new[name] or 'none'}"
+            for name in FIGURES
+            if old[name] != new[name] and (name not in _READ or (old[name] and new[name]))
+        ]
         if told:
             lines.append(f"{' '.join(filter(None, key))}: {', '.join(told)}")
     return lines

@@ -28,7 +28,9 @@ BITS = {
 }
 """Tests of the bits of floats under a mask."""
 POW, POW_SLOW = len(FUNCTIONS) + len(SIGNED) + len(INTEGERS) + len(BITS), 100.0
-"""A power of doubles, and what it takes as in ``SLOW``."""
+"""A power, and what it takes of doubles as in ``SLOW``."""
+FLOAT_POW_SLOW = 20.0
+"""What a power of floats takes."""
 QUANTIZE, QUANTIZE_SLOW = POW + 1, 1.0
 """Steps of floats as integers, and what they take as in ``SLOW``."""
 QUANTIZED, QUANTIZED_SLOW = {"add": QUANTIZE + 1, "mul": QUANTIZE + 2}, 1.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.cost import runs, step_seconds
-from clgraph.implementations.cpu.element_functions import ANGLES, Computation
+from clgraph.implementations.cpu.element_functions import ANGLES, QUANTIZE, Computation
 from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, LONG, OWN, PAIRS, RUN, RUN_BYTES, TYPES
 from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
@@ -20,6 +20,9 @@ from clgraph.selector.query import Query
 
 ROOMS = 7
 """Pieces in scratch: three inputs side by side, two converted, one result, zero points."""
+
+SHORT_ROW = 128
+"""Most elements of the rows of which a piece has several: of 64 these take half the time, of 128 0.9."""
 
 PIECE_SECONDS = 40e-9
 """What beginning a piece takes: pointers, a switch or two."""
@@ -70,6 +73,8 @@ class ElementsDesc(Descriptor):
     row_pieces: Int
     pieces: Int
     ticket_pieces: Int
+    fold: Int
+    folds: Int
 
 
 @descriptor("number_elements", library="rare", any_alignment=True, made_of="elements", NUMBERS=1)
@@ -169,6 +174,8 @@ class Elements(Implementation[Any]):
             row_pieces=-(-rows.width.size // c.run),
             pieces=_pieces(rows, c),
             ticket_pieces=tickets.each,
+            fold=_fold(rows, c),
+            folds=_folds(rows, c),
         )
         own = [_product(q, s, row_pitches(rows, i)) for i, s in enumerate(c.factors, len(c.slots) - 1)]
         posts = (*own, *row_posts(q, rows, len(c.slots) - 1 + len(own)))
@@ -198,14 +205,33 @@ def _rows(q: Query[Any], c: Computation) -> Rows | str:
     return Rows(images, rows, width, planes)
 
 
+def _fold(rows: Rows, c: Computation) -> int:
+    """Return how many whole rows a piece is: several of short ones that are written one behind the other.
+
+    Operations that follow, and a number for all of a row, are of one row.
+    """
+    width, out = rows.width.size, 1
+    if width > SHORT_ROW or len(rows.width.pitches) > 1 + len(c.slots) or c.function == QUANTIZE or c.domain == PAIRS:
+        return 1
+    return min(rows.rows.size, c.run // width) if rows.rows.pitches[out] == width else 1
+
+
+def _folds(rows: Rows, c: Computation) -> int:
+    """Return the runs of so many rows in a plane."""
+    return -(-rows.rows.size // _fold(rows, c))
+
+
 def _pieces(rows: Rows, c: Computation) -> int:
-    return rows.images.size * rows.planes.size * rows.rows.size * -(-rows.width.size // c.run)
+    return rows.images.size * rows.planes.size * _folds(rows, c) * -(-rows.width.size // c.run)
 
 
 def _piece_seconds(q: Query[Any], c: Computation, rows: Rows) -> float:
     """Return one worker's time for a piece: its begin, each pass over its vectors, functions that are no vectors."""
-    vectors = -(-min(rows.width.size, c.run) // LANES)
-    spread = sum(axis not in (0, 1) for axis in rows.width.pitches)
+    fold, width = _fold(rows, c), rows.width
+    vectors = -(-min(width.size * fold, c.run) // LANES)
+    spread = sum(axis not in (0, 1) for axis in width.pitches)
+    if fold > 1:
+        spread = sum(y != width.size * x or x != 1 for x, y in zip(width.pitches, rows.rows.pitches, strict=True))
     converted = len(c.slots[:2]) * (c.domain not in (BYTES, PAIRS) and c.read != OWN[c.domain])
     passes = 1 + len(c.factors) + len(q.post) + (not c.direct) + converted
     return PIECE_SECONDS + vectors * q.device.costs.unit("copy.vector") * (passes + c.slow + 8 * spread)

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.blocked import NOTING_TILE, TILE
-from clgraph.implementations.cpu.element_functions import FUNCTIONS, INTEGERS, POW, POW_SLOW, SIGNED, SLOW, Computation
+from clgraph.implementations.cpu.element_functions import (
+    FLOAT_POW_SLOW,
+    FUNCTIONS,
+    INTEGERS,
+    POW,
+    POW_SLOW,
+    SIGNED,
+    SLOW,
+    Computation,
+)
 from clgraph.implementations.cpu.element_types import DOUBLE, INT, LONG, bits_of, domain_of, narrow_domain, signed
 from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.implementations.cpu.elementwise import Blocked, InRows
@@ -52,8 +61,11 @@ class EltwiseElements(Elements):
             name, slots = _TURNED[name], (1, 0)
         if name in INTEGERS:
             return _shift(name, a.dtype)
-        if name == "pow" and a.dtype == b.dtype == DType.F64:
-            return Computation(POW, DOUBLE, slots, a.dtype, a.dtype, slow=POW_SLOW)
+        if name == "pow" and a.dtype == b.dtype and a.dtype.floating:
+            domain = domain_of(a.dtype)
+            return Computation(
+                POW, domain, slots, a.dtype, a.dtype, slow=POW_SLOW if domain == DOUBLE else FLOAT_POW_SLOW
+            )
         if a.dtype != b.dtype or name not in FUNCTIONS:
             return f"computes no {name} of {a.dtype} and {b.dtype}"
         if a.dtype.floating:

@@ -14,6 +14,7 @@ from clgraph.implementations.cpu.matmul_instances import GROUP, Widest, widest_i
 from clgraph.implementations.cpu.matmul_tickets import groups_computed, matmul_tickets, row_parts, row_seconds
 from clgraph.implementations.cpu.strided_product import (
     StridedProduct,
+    columns_copied,
     is_dots,
     matmul_limits,
     matmul_posts,
@@ -108,7 +109,7 @@ class MatMulRows(Implementation[MatMul]):
     def plan(cls, q: Query[MatMul]) -> Plan:
         p = nested_product(q)
         b, t, widest = q.inputs[1], matmul_tickets(q, p, row_parts(q, p)), widest_instance(q.device)
-        packed = bool(b.format.blocks)
+        packed, dots = bool(b.format.blocks), is_dots(q, p)
         b_batch, b_outer = _packed_pitches(b, p) if packed else (p.batch.pitches[1], p.outer.pitches[1])
         desc = MatMulRowsDesc(
             a=Ref("in0", 4 * q.inputs[0].origin),
@@ -143,10 +144,10 @@ class MatMulRows(Implementation[MatMul]):
             narrow_id=widest.narrow_id,
             ahead=AHEAD if packed and p.rows.size == 1 else 0,
             fetched=_fetched(t.rows.each, p, widest) if packed and b.nbytes > CACHED else 0,
-            dots=int(is_dots(q, p)),
+            dots=int(dots),
         )
         staged = not packed and (p.columns % GROUP or p.b_column != 1)
-        scratch = -(-p.depth // LANES) * LANES * GROUP * 4 if staged else 0
+        scratch = columns_copied(p) * 4 if dots else -(-p.depth // LANES) * LANES * GROUP * 4 if staged else 0
         tickets = t.parts.count * t.rows.count * t.groups.count * p.matrices
         return Plan((Tile("matmul_rows", desc, tickets, scratch=scratch, post=matmul_posts(q, p)),))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from clgraph.core.dtype import DType
 from clgraph.core.memo import remembered
 from clgraph.errors import UnsupportedError
@@ -76,7 +78,7 @@ class MatMulDoubles(Implementation[MatMul]):
 
     @classmethod
     def limits(cls, q: Query[MatMul]) -> str | None:
-        if "fp64" not in q.device.features:
+        if q.outputs[0].dtype == DType.F64 and "fp64" not in q.device.features:
             return "needs fp64 for doubles"
         if not q.outputs[0].is_dense_plain:
             return f"multiplies into a dense tensor, not into {q.outputs[0]}"
@@ -95,36 +97,42 @@ class MatMulDoubles(Implementation[MatMul]):
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
-        p, tickets, biased = nested_product(q), _tickets(q), q.arity > 2
+        tickets, scratch, fields = cls.fields(q)
+        return Plan((Tile("matmul_doubles", MatMulDoublesDesc(**fields), tickets, scratch=scratch),))
+
+    @classmethod
+    def fields(cls, q: Query[MatMul]) -> tuple[int, int, dict[str, Any]]:
+        """Return the number of tickets, bytes of scratch, and the values of the descriptor."""
+        p, tickets, biased, size = nested_product(q), _tickets(q), q.arity > 2, q.outputs[0].dtype.itemsize
         groups, spans = _pieces(p)
-        desc = MatMulDoublesDesc(
-            a=Ref("in0", 8 * q.inputs[0].origin),
-            b=Ref("in1", 8 * q.inputs[1].origin),
-            bias=Ref("in2", 8 * q.inputs[2].origin) if biased else Ref("in0"),
-            c=Ref("out0"),
-            a_batch=p.batch.pitches[0],
-            b_batch=p.batch.pitches[1],
-            bias_batch=p.batch.pitches[3] if biased else 0,
-            c_batch=p.batch.pitches[2],
-            a_outer=p.outer.pitches[0],
-            b_outer=p.outer.pitches[1],
-            bias_outer=p.outer.pitches[3] if biased else 0,
-            c_outer=p.outer.pitches[2],
-            inner=p.batch.size,
-            a_row=p.rows.pitches[0],
-            a_step=p.a_step,
-            b_row=p.b_row,
-            b_column=p.b_column,
-            bias_row=p.rows.pitches[3] if biased else 0,
-            bias_column=p.operands[0][1] if biased else 0,
-            biased=int(biased),
-            c_row=p.rows.pitches[2],
-            rows=p.rows.size,
-            columns=p.columns,
-            depth=p.depth,
-            groups=groups,
-            spans=spans,
-            pieces=groups * spans * p.matrices,
-            ticket_pieces=tickets.each,
-        )
-        return Plan((Tile("matmul_doubles", desc, tickets.count, scratch=max(1, p.depth) * _COLUMNS * 8),))
+        values = {
+            "a": Ref("in0", size * q.inputs[0].origin),
+            "b": Ref("in1", size * q.inputs[1].origin),
+            "bias": Ref("in2", size * q.inputs[2].origin) if biased else Ref("in0"),
+            "c": Ref("out0"),
+            "a_batch": p.batch.pitches[0],
+            "b_batch": p.batch.pitches[1],
+            "bias_batch": p.batch.pitches[3] if biased else 0,
+            "c_batch": p.batch.pitches[2],
+            "a_outer": p.outer.pitches[0],
+            "b_outer": p.outer.pitches[1],
+            "bias_outer": p.outer.pitches[3] if biased else 0,
+            "c_outer": p.outer.pitches[2],
+            "inner": p.batch.size,
+            "a_row": p.rows.pitches[0],
+            "a_step": p.a_step,
+            "b_row": p.b_row,
+            "b_column": p.b_column,
+            "bias_row": p.rows.pitches[3] if biased else 0,
+            "bias_column": p.operands[0][1] if biased else 0,
+            "biased": int(biased),
+            "c_row": p.rows.pitches[2],
+            "rows": p.rows.size,
+            "columns": p.columns,
+            "depth": p.depth,
+            "groups": groups,
+            "spans": spans,
+            "pieces": groups * spans * p.matrices,
+            "ticket_pieces": tickets.each,
+        }
+        return tickets.count, max(1, p.depth) * _COLUMNS * size, values

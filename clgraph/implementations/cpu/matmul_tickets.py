@@ -31,7 +31,7 @@ class MatMulTickets:
 def row_seconds(q: Query[MatMul], p: StridedProduct) -> float:
     """Return one worker's time for one row of one group of columns."""
     if is_dots(q, p):
-        return (4 * p.depth + _LANES_SUMMED) / worker_flops(q.device)
+        return p.columns * (4 * p.depth + _LANES_SUMMED) / worker_flops(q.device)
     nb, most = register_block(q.device)
     count = min(most, p.rows.size)
     return p.depth * half_cycles(nb, count) / count * (GROUP // LANES // nb) * 2 * LANES / worker_flops(q.device)

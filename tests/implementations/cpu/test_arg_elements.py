@@ -9,7 +9,7 @@ from tests.support.check_op import check_op
 
 pytestmark = pytest.mark.opencl
 
-PROBLEMS = [((1300,), 0), ((3, 515), 1), ((9, 530), 0), ((2, 7, 5), 1), ((4, 1), 1), ((530, 6), 1)]
+PROBLEMS = [((1300,), 0), ((3, 515), 1), ((9, 530), 0), ((2, 7, 5), 1), ((4, 1), 1), ((530, 6), 1), ((2, 600, 3), 1)]
 
 
 def _specials(rng, shape, dtype):

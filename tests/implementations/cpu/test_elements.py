@@ -53,6 +53,16 @@ def test_four_axes_have_operands_of_their_own(engine):
     check_op(engine, Eltwise("sub"), (2, 1, 4, 33), (3, 1, 1), fused=[product], ulps=2.0, only=["eltwise.elements"])
 
 
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16], ids=str)
+def test_powers_of_floats_are_within_their_bound(engine, dtype):
+    draw = {0: lambda rng, shape: rng.uniform(0.1, 4.0, shape), 1: lambda rng, shape: rng.uniform(-4.0, 4.0, shape)}
+    for shapes in (((33, 1), (1, 70)), ((7, 1), (1, 5)), ((2, 1100), (2, 1100))):
+        # post_pow is within 4 units; what is rounded to halves is rounded once more.
+        ulps = 4.0 + (ROUNDING[dtype] if dtype == DType.F16 else 0.0)
+        check_op(engine, Eltwise("pow"), *shapes, dtype=dtype, draw=draw, families=("normal",), ulps=ulps,
+                 only=["eltwise.elements"])  # fmt: skip
+
+
 def _multiples(rng, shape):
     """Return what is next to a multiple of 0.1, so that quotients by it are rounded up and down to integers."""
     return np.nextafter(np.rint(rng.uniform(-1e6, 1e6, shape)) * 0.1, rng.choice([-np.inf, np.inf], shape))

@@ -186,3 +186,25 @@ def test_few_rows_by_less_than_a_group_of_columns_agree_with_float64(engine, row
         left, right = (3, rows, depth), (3, depth, columns)
         check_product(engine, left, right, bias=(columns,), constant=False, words=words, seed=columns)
         check_product(engine, left, right[1:], constant=False, words=words, seed=columns)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(("rows", "depth", "columns"), [(1, 128, 2), (11, 131, 3), (8, 1031, 4), (40, 256, 1)])
+def test_few_long_columns_agree_with_float64(engine, rows, depth, columns, constant):
+    left, right = (2, rows, depth), (2, depth, columns)
+    check_product(engine, left, right, bias=(rows, columns), constant=constant, words="row sigmoid", seed=columns)
+    check_product(engine, left, right[1:], constant=constant, words="add", seed=rows)
+    check_product(engine, left, right[:0:-1], transpose_b=True, constant=constant, seed=depth)
+    check_product(engine, (2, depth, rows), right, transpose_a=True, constant=constant, seed=depth)
+
+
+def test_few_long_columns_are_multiplied_one_by_one_whether_packed_or_fed():
+    def dots(depth, columns, **more):
+        layouts = [Layout.of(np.zeros(s, np.float32)) for s in ((20, depth), (depth, columns))]
+        q = pose(DeviceInfo(simd=16), MatMulRows, MatMul(), layouts, arity=2, **more)
+        return MatMulRows.plan(q).steps[0].descriptor.dots, list(MatMulRows.weights(q))
+
+    assert dots(128, 4) == dots(128, 4, constant=(1,)) == dots(128, 1) == (1, [])
+    assert dots(127, 4) == dots(128, 5) == (0, [])
+    assert dots(127, 4, constant=(1,))[1] == dots(128, 5, constant=(1,))[1] == [1]

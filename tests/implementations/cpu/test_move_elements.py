@@ -31,6 +31,7 @@ CASES = {
     "few columns": (Slice((0, 1), (700, 4)), (700, 5)),
     "few columns backwards": (Slice((2, 0, 3), (0, 300, 0), (-1, 1, -1)), (3, 300, 4)),
     "neighbours exchanged": (Slice((0, 1), (700, -3), (1, -1)), (700, 2)),
+    "short rows again and again": (Expand((3, 700, 3)), (3, 1, 3)),
     "a few columns of one": (Expand((3, 600, 3)), (600, 1)),
     "tiles": (Repeat((2, 1, 3)), (3, 4, 5)),
     "steps": (Slice((1, 0), (12, 30), (2, 3)), (12, 30)),

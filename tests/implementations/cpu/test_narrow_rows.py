@@ -15,7 +15,7 @@ OTHERS = (lambda w: (5, 9, 1), lambda w: (5, 1, w), lambda w: (9, 1), lambda w: 
 
 @pytest.mark.opencl
 @pytest.mark.parametrize("other", range(len(OTHERS)))
-@pytest.mark.parametrize("width", [2, 8, 11, 17, 31])
+@pytest.mark.parametrize("width", [2, 8, 11, 16, 17, 31, 32, 47, 128])
 def test_operands_are_broadcast_along_rows_and_images_of_a_piece(engine, width, other):
     rng = np.random.default_rng(width + other)
     shape, turned = (5, 9, width), other == 1

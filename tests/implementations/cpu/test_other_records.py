@@ -76,3 +76,10 @@ def test_convolutions_attention_and_products_of_bytes_are_right_with_avx2(engine
     if not engine.info.name.startswith("pocl") or "avx2" not in [record.name for record in of_host()[1:]]:
         pytest.skip("kernels are not compiled for AVX2 here, or all tests run so")
     check_with("avx2", [f"{HERE / file}::{name}" for file, names in WITH_AVX2.items() for name in names], FUNCTIONS)
+
+
+@pytest.mark.opencl
+def test_remainders_of_doubles_are_exact_without_fused_products(engine):
+    if not engine.info.name.startswith("pocl") or "avx" not in [record.name for record in of_host()[1:]]:
+        pytest.skip("kernels are not compiled for AVX here, or all tests run so")
+    check_with("avx", [f"{HERE}/test_elements.py::test_remainders_of_floats_are_exact[pocl-f64]"], ("number_elements",))

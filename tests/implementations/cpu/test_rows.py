@@ -54,7 +54,17 @@ def test_softmax_in_front_of_other_axes_agrees_with_float64(engine, log, seed):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize(("kind", "shape", "axis"), [(SoftmaxRows, (5, 37), 1), (SoftmaxPlanes, (37, 5), 0)])
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("shape", [(3, 77, 3), (2, 40, 15), (1, 131, 1, 2), (2, 31, 4), (2, 35, 16)], ids=str)
+def test_softmax_in_front_of_few_elements_agrees_with_float64(engine, log, shape):
+    arrays = [(np.random.default_rng(5).standard_normal(shape) * 3).astype(np.float32)]
+    check_tiles(engine, SoftmaxPlanes, Softmax((1,), log), arrays, shape[1] + 40, arity=1, size=40 if log else 0)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("kind", "shape", "axis"), [(SoftmaxRows, (5, 37), 1), (SoftmaxPlanes, (37, 5), 0), (SoftmaxPlanes, (37, 17), 0)]
+)
 def test_softmax_of_large_values_nan_and_infinities_is_what_numpy_says(engine, kind, shape, axis):
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32) * 1000
     rows = np.moveaxis(x, axis, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -36,7 +37,7 @@ def spills_nothing(made: Compiled) -> None:
     """Assert that nothing is spilled, and that the main loop is one that never reads private memory."""
     assert made.error == ""
     assert made.spilled == (0, 0), f"{made.text.variant}: {made.spilled} bytes spilled of {made.registers} registers"
-    assert not {"LDL", "STL"} & made.loop.keys()
+    assert not {"LDL", "STL"} & (made.loop or {}).keys()
 
 
 LOADS = {"convolution_nvidia": 3, "matmul_nvidia": 0}
@@ -176,3 +177,15 @@ def test_a_table_shows_what_is_refused_below_it() -> None:
     assert row(made) == "| kernel | T=half | yes | 40 | 8/4 | 16 | 1024 | 8/64 |  |"
     assert "| refused |" in row(refused)
     assert refusals([refused, made]) == "\nkernel T=half is refused:\nno such thing"
+
+
+def test_a_loop_that_nothing_read_is_no_change_of_the_table(tmp_path: Path) -> None:
+    text = Text("kernel", Jit((("T", "half"),)), "")
+    loop = Counter({"FFMA": 16, "LDS": 2})
+    known, unread, none = (
+        rows_of("h200", "ptxas 13", [Compiled(text, 40, loop=found)]) for found in (loop, None, Counter[str]())
+    )
+    write(unread, tmp_path / "table.csv")
+    assert read(tmp_path / "table.csv") == unread
+    assert changes(known, unread) == changes(unread, known) == []
+    assert changes(known, none) == ["h200 kernel T=half: loop 18 -> 0, products 16 -> 0"]
