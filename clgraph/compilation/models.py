@@ -49,12 +49,25 @@ def compile_source(
     compiler = Compiler(options)
     devices = [info.name for info in compiler.context.devices.values()]
     warn(annotation_lines(idle_annotations(topology, options.placement, devices)))
-    if needs_stages(topology):
+    if needs_stages(topology) or _gains_from_a_stage(topology, compiler):
         return staged_model(topology, compiler, make_stage)
     make = partial(staged_where_needed, compiler=compiler, make_stage=make_stage)
     model = Model(topology, compiler.context.default, compiler.specialise, staged=make)
     model.prepare_fixed()
     return model
+
+
+def _gains_from_a_stage(topology: Topology, compiler: Compiler) -> bool:
+    """Whether *topology* runs as a single stage, which the host computes where it is small and its sizes are new.
+
+    A loop that is written out has layers a trip, each to be bound to the sizes of a run: milliseconds, for tensors that
+    NumPy takes microseconds for.
+    """
+    if not topology.unrolled or topology.keeps_keys or all(s.is_fixed for s in topology.inputs.values()):
+        return False
+    options, context = compiler.options, compiler.context
+    bound = options.strict or options.deterministic or compiler.limits or context.placement
+    return not bound and context.execute is not None and "host_memory" in context.default.features
 
 
 def staged_where_needed(

@@ -81,6 +81,9 @@ class Primitive:
         holds_sizes: Whether attributes of the bound primitive may hold sizes of its tensors, or places in them. Where
             they do not, what a pass has made for some sizes is right for others.
         keeps_keys: Whether it takes past keys and values and gives present ones.
+        reference_checks: Whether ``reference`` of the bound primitive raises for all sizes, none of them 0, that
+            ``infer`` refuses of tensors whose element types and ranks it takes.
+        computes_unbound: Whether ``reference`` computes and checks the same on all inputs before ``bind``.
         slow_reference: Whether ``reference`` takes many array operations, however few the elements: where a device can
             compute it, the host does not for the sake of shapes that change.
     """
@@ -94,6 +97,8 @@ class Primitive:
     keeps_keys: ClassVar[bool] = False
     keeps_types: ClassVar[bool] = False
     holds_sizes: ClassVar[bool] = True
+    reference_checks: ClassVar[bool] = False
+    computes_unbound: ClassVar[bool] = False
     slow_reference: ClassVar[bool] = False
 
     @property
@@ -145,6 +150,21 @@ class Primitive:
             UnsupportedError: A value that must be known is not.
         """
         return Bound(self, tuple(range(len(inputs))))
+
+    def at_any_size(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound | None:
+        """Return what computes it on tensors like *inputs*, but of any sizes, none of them 0; ``None``: nothing does.
+
+        Its reference makes of them what it makes when bound to them, and raises for what ``infer`` refuses. Arguments
+        as for ``bind``; values that are not the same in each run are ``None``.
+        """
+        if self.computes_unbound:
+            return Bound(self, tuple(range(len(inputs))))
+        if not self.reference_checks or self.takes_sizes() or any(values[i] is None for i in self._values_of(inputs)):
+            return None
+        return self.bind(inputs, values)
+
+    def _values_of(self, inputs: Sequence[Layout]) -> Sequence[int]:
+        return [i for i in self.value_slots() if i < len(inputs)]
 
     def takes_sizes(self) -> bool:
         """Whether what ``bind`` makes of it depends on the sizes of its inputs, as pads of ``SAME_UPPER`` do."""

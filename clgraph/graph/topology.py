@@ -32,7 +32,8 @@ class Topology:
     ``about`` what it says of itself, ``op_types`` the ONNX operator type of each node by the name that layers have it
     in their origin, ``expanded`` the operators that were read by the functions of their schemas, by the names of their
     nodes. ``overridable`` are constants that may be fed, ``deciding`` those that decide what layers there are. A stage
-    of another has a ``label``; one of a file that has some of its data in other files is ``scattered``.
+    of another has a ``label``; one of a file that has some of its data in other files is ``scattered``, and one
+    whose loops stand in it as layers ``unrolled``.
     """
 
     inputs: dict[str, Signature] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Topology:
     expanded: dict[str, str] = field(default_factory=dict)
     label: str = ""
     scattered: bool = False
+    unrolled: bool = False
     _names: set[str] | None = field(default=None, init=False, repr=False)
 
     def input(

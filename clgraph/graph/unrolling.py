@@ -46,7 +46,9 @@ def unroll(topology: Topology) -> Topology:
     if len(layers) == len(topology.layers):
         return topology
     outputs = [(name, same.get(value, value)) for name, value in topology.outputs]
-    return replace(topology, constants=constants, layers=layers, outputs=outputs, deciding=frozenset(deciding))
+    return replace(
+        topology, constants=constants, layers=layers, outputs=outputs, deciding=frozenset(deciding), unrolled=True
+    )
 
 
 @frozen

@@ -102,6 +102,7 @@ class Activation(Primitive):
 
     kind: ClassVar[str] = "activation"
     holds_sizes: ClassVar[bool] = False
+    reference_checks: ClassVar[bool] = True
     elementwise: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:

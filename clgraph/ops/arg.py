@@ -36,6 +36,7 @@ class ArgExtremum(Primitive):
 
     kind: ClassVar[str] = "arg"
     holds_sizes: ClassVar[bool] = False
+    reference_checks: ClassVar[bool] = True
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(replace(self, axis=positive_axis(self.axis, inputs[0].rank)), (0,))

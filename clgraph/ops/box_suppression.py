@@ -96,13 +96,14 @@ def _greedy(corners: Array, limit: int, overlap: np.floating[Any]) -> list[int]:
         if kept:
             places = places[~_overlaps(boxes, kept, places, overlap).any(axis=0)]
         bits = np.packbits(_overlaps(boxes, places, places, overlap), axis=1, bitorder="little")
-        struck = 0
-        for i, (place, row) in enumerate(zip(places.tolist(), bits, strict=True)):
-            if not struck >> i & 1:
-                kept.append(place)
-                if len(kept) == limit:
-                    return kept
-                struck |= int.from_bytes(row.tobytes(), "little")
+        rows, width, names = bits.tobytes(), bits.shape[1], places.tolist()
+        left = (1 << len(names)) - 1
+        while left:
+            i = (left & -left).bit_length() - 1
+            kept.append(names[i])
+            if len(kept) == limit:
+                return kept
+            left &= ~(int.from_bytes(rows[i * width : (i + 1) * width], "little") | 1 << i)
         start, block = start + block, min(max(len(kept) // 2, BLOCKS[0]), BLOCKS[1])
     return kept
 

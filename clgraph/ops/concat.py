@@ -31,6 +31,7 @@ class Concat(Primitive):
 
     kind: ClassVar[str] = "concat"
     holds_sizes: ClassVar[bool] = False
+    reference_checks: ClassVar[bool] = True
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(Concat(positive_axis(self.axis, inputs[0].rank)), tuple(range(len(inputs))))

@@ -113,6 +113,7 @@ class Eltwise(Primitive):
 
     kind: ClassVar[str] = "eltwise"
     holds_sizes: ClassVar[bool] = False
+    reference_checks: ClassVar[bool] = True
     elementwise: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:

@@ -35,6 +35,7 @@ class Gather(Primitive):
 
     kind: ClassVar[str] = "gather"
     holds_sizes: ClassVar[bool] = False
+    reference_checks: ClassVar[bool] = True
 
     @property
     def picks(self) -> tuple[tuple[int, int, int], ...]:

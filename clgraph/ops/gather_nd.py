@@ -9,7 +9,7 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Layout
+from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
@@ -32,18 +32,26 @@ class GatherND(Primitive):
 
     kind: ClassVar[str] = "gather_nd"
     holds_sizes: ClassVar[bool] = False
+    reference_checks: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, indices = inputs
-        depth = indices.shape[-1] if indices.rank else 0
-        fits = indices.rank > self.batch and x.shape[: self.batch] == indices.shape[: self.batch]
-        if indices.dtype not in (DType.I32, DType.I64) or not fits or not 1 <= depth <= x.rank - self.batch:
-            raise ShapeError(f"indices {indices} do not pick from {x} with {self.batch} batch axes")
+        if indices.dtype not in (DType.I32, DType.I64):
+            raise ShapeError(f"indices are i32 or i64, not {indices.dtype}")
+        depth = self._depth(x.shape, indices.shape)
         return (x.with_shape((*indices.shape[:-1], *x.shape[self.batch + depth :])),)
+
+    def _depth(self, x: Shape, indices: Shape) -> int:
+        """Return how many coordinates a place has; raises ``ShapeError`` where the two do not fit."""
+        depth = indices[-1] if indices else 0
+        fits = len(indices) > self.batch and x[: self.batch] == indices[: self.batch]
+        if not fits or not 1 <= depth <= len(x) - self.batch:
+            raise ShapeError(f"indices {list(indices)} do not pick from {list(x)} with {self.batch} batch axes")
+        return depth
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, indices = inputs
-        depth, shape = indices.shape[-1], x.shape[self.batch :]
+        depth, shape = self._depth(x.shape, indices.shape), x.shape[self.batch :]
         sizes = np.array(shape[:depth])
         places = np.clip(np.where(indices < 0, indices + sizes, indices), 0, sizes - 1)
         lead: tuple[Array, ...] = np.indices(indices.shape[: self.batch], sparse=True)

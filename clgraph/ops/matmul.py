@@ -52,6 +52,7 @@ class MatMul(Primitive):
 
     kind: ClassVar[str] = "matmul"
     holds_sizes: ClassVar[bool] = False
+    reference_checks: ClassVar[bool] = True
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         if self.matrices and any(x.rank != 2 for x in inputs[:2]):
@@ -87,10 +88,10 @@ class MatMul(Primitive):
         exact = np.result_type(a.dtype, np.float32) if a.dtype.kind == "f" else a.dtype
         left = a.swapaxes(-1, -2) if self.transpose_a and a.ndim > 1 else a
         right = b.swapaxes(-1, -2) if self.transpose_b and b.ndim > 1 else b
-        y = np.matmul(left.astype(exact), right.astype(exact))
+        y = np.asarray(np.matmul(left.astype(exact), right.astype(exact)))
         if len(inputs) > 2:
-            y = y + inputs[2].astype(exact)
-        return (np.asarray(y).astype(a.dtype),)
+            y += inputs[2].astype(exact)  # in place, which refuses what does not broadcast to it
+        return (y.astype(a.dtype),)
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 2.0 * outputs[0].count * self.sizes(inputs[0].shape, inputs[1].shape)[2]

@@ -105,6 +105,7 @@ class Reduce(Primitive):
 
     kind: ClassVar[str] = "reduce"
     holds_sizes: ClassVar[bool] = False
+    reference_checks: ClassVar[bool] = True
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         rank = inputs[0].rank

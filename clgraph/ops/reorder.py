@@ -47,6 +47,7 @@ class Reorder(Primitive):
     kind: ClassVar[str] = "reorder"
     keeps_types: ClassVar[bool] = True
     holds_sizes: ClassVar[bool] = False
+    reference_checks: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs

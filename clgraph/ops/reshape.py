@@ -27,6 +27,8 @@ class _Reinterpreting(Primitive):
 
     __slots__ = ()
 
+    computes_unbound: ClassVar[bool] = True
+
     @abstractmethod
     def target(self, shape: Shape, values: Sequence[Array | None]) -> Shape:
         """Return the shape of the result."""

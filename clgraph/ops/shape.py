@@ -24,6 +24,7 @@ class ShapeOf(Primitive):
 
     kind: ClassVar[str] = "shape"
     shapes_only: ClassVar[bool] = True
+    computes_unbound: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (Layout(DType.I64, (len(inputs[0].shape[self.start : self.end]),)),)
@@ -42,6 +43,7 @@ class Size(Primitive):
 
     kind: ClassVar[str] = "size"
     shapes_only: ClassVar[bool] = True
+    computes_unbound: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (Layout(DType.I64, ()),)

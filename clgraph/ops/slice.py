@@ -22,6 +22,9 @@ from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 from clgraph.selector.views import View
 
+_END = (1 << 63) - 1
+"""What ends an axis of any size."""
+
 _INPUTS = ("starts", "ends", "axes", "steps")
 
 
@@ -79,8 +82,24 @@ class Slice(Primitive):
         return tuple(len(range(start, max(end, -1) if step < 0 else end, step)) for start, end, step in rows)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        window = tuple(slice(*row) for row in zip(self.starts, self.ends, self.steps, strict=True))
-        return (np.ascontiguousarray(inputs[0][window]).reshape(self.sizes),)
+        window = tuple([slice(*row) for row in zip(self.starts, self.ends, self.steps, strict=True)])
+        part = inputs[0][window]
+        return (np.ascontiguousarray(part).reshape(part.shape),)
+
+    def at_any_size(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound | None:
+        if any(values[i] is None for i in self._values_of(inputs)):
+            return None
+        found = {name: ints(v) for name, v in read_values(self.reads, values).items()}
+        starts, ends = found.get("starts", self.starts), found.get("ends", self.ends)
+        steps, axes = found.get("steps", self.steps) or (1,) * len(starts), found.get("axes", self.axes)
+        if min(steps, default=1) < 1:
+            return None  # where those that go back start, and end, depends on the size
+        self.bind(inputs, values)
+        whole = [(0, _END, 1)] * inputs[0].rank
+        for axis, *row in zip(range(len(starts)) if axes is None else axes, starts, ends, steps, strict=True):
+            whole[axis] = (row[0], row[1], row[2])
+        starts, ends, steps = tuple(zip(*whole, strict=True)) or ((), (), ())
+        return Bound(Slice(starts, ends, steps), (0,))
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
         starts, ends, steps = (held(row, axes) for row in (self.starts, self.ends, self.steps))

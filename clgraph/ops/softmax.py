@@ -46,6 +46,7 @@ class Softmax(Primitive):
 
     kind: ClassVar[str] = "softmax"
     holds_sizes: ClassVar[bool] = False
+    reference_checks: ClassVar[bool] = True
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         rank = inputs[0].rank

@@ -45,6 +45,9 @@ class TopK(Primitive):
         k = _count(known_ints(values, 1, "k")) if self.k is None else self.k
         return Bound(replace(self, axis=positive_axis(self.axis, inputs[0].rank), k=k), (0,))
 
+    def at_any_size(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound | None:
+        return None if self.k is None and values[1] is None else self.bind(inputs, values)
+
     def value_slots(self) -> tuple[int, ...]:
         return (1,) if self.k is None else ()
 

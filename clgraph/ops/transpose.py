@@ -29,6 +29,7 @@ class Transpose(Primitive):
 
     kind: ClassVar[str] = "transpose"
     holds_sizes: ClassVar[bool] = False
+    reference_checks: ClassVar[bool] = True
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(Transpose(self.axes or tuple(reversed(range(inputs[0].rank)))), (0,))

@@ -29,6 +29,7 @@ class Where(Primitive):
 
     kind: ClassVar[str] = "where"
     holds_sizes: ClassVar[bool] = False
+    reference_checks: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         condition, a, b = inputs

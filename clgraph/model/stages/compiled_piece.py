@@ -95,7 +95,7 @@ class CompiledPiece:
 
     def holds(self, feeds: Mapping[str, Any]) -> bool:
         """Whether a program for *feeds*, as :meth:`prepare` made it, has not been dropped for others since."""
-        return self._model_for(feeds).is_compiled_for(feeds)
+        return any(m.is_compiled for m in self.models) and self._model_for(feeds).is_compiled_for(feeds)
 
     def _refuse_host_values(self, feeds: Mapping[str, Any]) -> None:
         """Raise ``ShapeError`` where a sequence, say, comes for a compiled layer: all of them take tensors only."""

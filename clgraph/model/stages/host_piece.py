@@ -19,16 +19,23 @@ from clgraph.graph.refusals import one_line
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.handing import array_of
 from clgraph.model.stages.host_plan import HostPlan, HostPlans
+from clgraph.model.stages.open_plan import OpenPlans
 from clgraph.model.stages.split import Piece
 from clgraph.network.cancelling import Cancellation
 
 HOST_OPERATIONS = 4e6
 """Arithmetic of a piece up to which the host computes it: some milliseconds; see ``docs/decisions``."""
 
+FIRST_OPERATIONS = 5e5
+"""The same of the first one of open sizes, which needs no more than to be bound to them: half a millisecond."""
+
 HOST_CONSTANTS = 1 << 20
 """Bytes of constants in a piece up to which the host computes it: the references of products convert them in each run,
 a program packs them once.
 """
+
+PLANNED = 8
+"""How often shapes come until they have a plan of their own: to make it takes as long as it saves in ten runs."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,12 +58,12 @@ class HostPiece:
         operations: Arithmetic of the last run.
     """
 
-    def __init__(self, piece: Piece) -> None:
-        """Take a piece."""
-        self._piece = piece
+    def __init__(self, piece: Piece, *, first: bool = False) -> None:
+        """Take a piece; *first*: of a model, so that its own inputs are all that it needs."""
+        self._piece, self._first = piece, first
         self._blocks: dict[int, Blocks | str] = {}
         self._reasons: dict[int, str] = {}
-        self._plans = HostPlans(piece.topology)
+        self._plans, self._open = HostPlans(piece.topology, PLANNED), OpenPlans(piece.topology)
         self.operations = 0.0
 
     @property
@@ -110,33 +117,39 @@ class HostPiece:
             TooMuch: The piece can be compiled, and a run takes too long.
             RunCancelledError: The run was ended.
         """
-        piece, self.operations = self._piece, 0.0
-
-        def spend(operations: float) -> None:
-            self.operations += operations
-            if cancellation is not None:
-                cancellation.check()
-            if piece.compilable and self.operations > HOST_OPERATIONS:
-                raise TooMuch
-
+        failure = None
+        if plan is not None:
+            try:
+                results = plan.run(list(feeds.values()))
+            except Exception as error:  # references may raise of any class
+                failure = one_line(error)
+            else:
+                self.operations = plan.operations
+                return results
         arrays = {name: array_of(a) for name, a in feeds.items()}
-        results, failure = (None, None) if plan is None else self._by_plan(plan, arrays)
-        if results is None:
-            results = interpret(piece.topology, arrays, spend, partial(self._execute, run_body))
-            if failure is not None:
-                _log.warning(
-                    "%s: its plan failed, and its layers are computed without: %s", piece.topology.label, failure
-                )
+        spend = partial(self._spend, cancellation)
+        if self._piece.compilable and plan is None:
+            self.operations = 0.0
+            try:
+                found = self._open.run(arrays, spend)
+            except Exception as error:  # of any class, as above; interpret names the layer
+                found, failure = None, one_line(error)
+            if found is not None:
+                return found
+        self.operations = 0.0
+        results = interpret(self._piece.topology, arrays, spend, partial(self._execute, run_body))
+        if failure is not None:
+            label = self._piece.topology.label
+            _log.warning("%s: its plan failed, and its layers are computed without: %s", label, failure)
         return results
 
-    def _by_plan(self, plan: HostPlan, arrays: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
-        """Return the results of *plan*, or none and what it raised: ``interpret`` names the layer."""
-        try:
-            results = plan.run(list(arrays.values()))
-        except Exception as error:  # references may raise of any class
-            return None, one_line(error)
-        self.operations = plan.operations
-        return results, None
+    def _spend(self, cancellation: Cancellation | None, operations: float) -> None:
+        """Count arithmetic of a run, which *cancellation* or too much of it ends."""
+        self.operations += operations
+        if cancellation is not None:
+            cancellation.check()
+        if self._piece.compilable and self.operations > (FIRST_OPERATIONS if self._first else HOST_OPERATIONS):
+            raise TooMuch
 
     def _execute(self, run_body: RunBody, primitive: ControlFlow, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Compute control flow in blocks of trips where it can be, else body by body."""

@@ -89,25 +89,28 @@ class HostPlans:
     """The plans of one stage, each for the shapes and element types of its inputs.
 
     Binding a layer costs more than computing it on a few numbers; what shapes alone decide is computed once. A plan is
-    made when shapes come for the second time, so that a stream of new ones costs nothing.
+    made when shapes have come some times, so that a stream of new ones costs nothing.
     """
 
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
-        self._met: OrderedDict[Hashable, None] = OrderedDict()
+    def __init__(self, topology: Topology, comings: int = 2) -> None:
+        """Make plans of *topology* when shapes come for that many times."""
+        self._topology, self._comings = topology, comings
+        self._met: OrderedDict[Hashable, int] = OrderedDict()
         self._plans: OrderedDict[Hashable, HostPlan | None] = OrderedDict()
         self._deciding: tuple[str, ...] = ()
 
     def find(self, arrays: Mapping[str, Any]) -> HostPlan | None:
-        """Return the plan for *arrays*; ``None`` where they come for the first time, or there cannot be one."""
-        if not all(type(a) is np.ndarray for a in arrays.values()):
-            return None
+        """Return the plan for *arrays*; ``None`` where they have hardly come before, or there cannot be one."""
+        for a in arrays.values():
+            if type(a) is not np.ndarray:
+                return None
         key = self._key(arrays)
         if key in self._plans:
             self._plans.move_to_end(key)
             return self._plans[key]
-        if key not in self._met:
-            _keep(self._met, key, None)
+        count = self._met.pop(key, 0) + 1
+        _keep(self._met, key, count)
+        if count < self._comings:
             return None
         made = self._made(arrays)
         _keep(self._plans, self._key(arrays), made)
@@ -118,8 +121,8 @@ class HostPlans:
         self._met, self._plans, self._deciding = other._met.copy(), other._plans.copy(), other._deciding
 
     def _key(self, arrays: Mapping[str, Array]) -> Hashable:
-        known = tuple(arrays[name].tobytes() for name in self._deciding)
-        return tuple((a.shape, a.dtype) for a in arrays.values()), known
+        known = tuple([arrays[name].tobytes() for name in self._deciding]) if self._deciding else ()
+        return tuple([(a.shape, a.dtype) for a in arrays.values()]), known
 
     def _made(self, arrays: Mapping[str, Array]) -> HostPlan | None:
         inputs = self._topology.inputs.items()

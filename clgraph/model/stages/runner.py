@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import cached_property, partial
+from math import inf
 from typing import Any
 
 from clgraph.errors import UnsupportedError
@@ -36,6 +37,7 @@ class PieceRunner:
         piece: Piece,
         make: MakeModel,
         *,
+        first: bool,
         always: bool,
         strict: bool,
         tensors: bool,
@@ -45,6 +47,7 @@ class PieceRunner:
         """Take a piece.
 
         Args:
+            first: It reads the inputs of the model alone: what is prepared of it runs, whatever its size.
             always: Compile it, whatever its size.
             sizes: Tells what shapes earlier pieces make, as far as they are known.
             strict: Refuse what the host would have to compute.
@@ -54,10 +57,14 @@ class PieceRunner:
         preferences.check(piece)
         self.piece = piece
         self._make, self._tensors, self._preferences, self._strict = make, tensors, preferences, strict
+        fixed = all(s.is_fixed for s in piece.topology.inputs.values())
+        self._first = first
         self._always = always or strict or (piece.compilable and preferences.name_device(piece))
+        self._always |= first and (fixed or tensors or preferences.deterministic)
         self._bodies: dict[int, StageRunner] = {}
-        self._most = float("inf")
-        self.host, self.compiled = HostPiece(piece), CompiledPiece(piece, make, sizes, tensors=tensors)
+        self._most = inf
+        self.host = HostPiece(piece, first=first)
+        self.compiled = CompiledPiece(piece, make, sizes, tensors=tensors)
         self._heavy = self.host.is_heavy
         self._repeats = None if tensors or preferences.deterministic else Repeats(self.compiled)
         self.on_host = False
@@ -101,21 +108,34 @@ class PieceRunner:
         unseen = watch is None and cancellation is None
         if unseen and not self.on_host and (results := self.compiled.run_quickly(feeds)) is not None:
             return results
-        size = float(sum(getattr(a, "size", 0) for a in feeds.values()))
-        if not self._always and not self._heavy and size < self._most and not self._has_state:
+        if not self._always and not self._heavy and self._is_small(feeds) and not self._has_state:
             arrays = {name: array_of(a) for name, a in feeds.items()} if self._tensors else feeds
             plan = self.host.plan(arrays)
             taken_over = unseen and plan is not None and plan.on_device
             if taken_over and (results := self.compiled.run_again(feeds)) is not None:
                 self.on_host = False
                 return results
-            if plan is None or self._repeats is None or not self._repeats.on_device(plan, feeds):
+            if not self._is_for_device(plan, feeds):
                 try:
                     return self._on_host(arrays, plan, watch, cancellation)
                 except TooMuch:
-                    self._most = size
+                    self._most = _size(feeds)
         self.on_host = False
         return self.compiled.run(feeds, watch, cancellation)
+
+    def _is_for_device(self, plan: HostPlan | None, feeds: Mapping[str, Any]) -> bool:
+        """Whether a piece that the host can compute has a program for *feeds*, prepared for them or because they come.
+
+        Args:
+            plan: For their shapes, if those are not new.
+        """
+        if self._first and (plan is None or plan.on_device is not False) and self.compiled.holds(feeds):
+            return True
+        return plan is not None and self._repeats is not None and self._repeats.on_device(plan, feeds)
+
+    def _is_small(self, feeds: Mapping[str, Any]) -> bool:
+        """Whether less is fed than what has cost too much."""
+        return self._most == inf or _size(feeds) < self._most
 
     def _on_host(
         self,
@@ -148,6 +168,7 @@ class PieceRunner:
                 tensors=self._tensors,
                 preferences=self._preferences,
                 whole=whole,
+                block=whole,
                 label=f"{self.piece.topology.label}_{self.host.role_of(body)}_",
             )
         results = self._bodies[id(body)].run(feeds, watch, cancellation)
@@ -161,7 +182,11 @@ class PieceRunner:
 
     def front(self) -> Model | None:
         """Return the model of a piece that is always compiled and reads inputs of declared types; else ``None``."""
-        return self.compiled.declared() if self._always else None
+        return self.compiled.declared() if self._always or self._first else None
+
+
+def _size(feeds: Mapping[str, Any]) -> float:
+    return float(sum(getattr(a, "size", 0) for a in feeds.values()))
 
 
 class StageRunner:
@@ -180,6 +205,7 @@ class StageRunner:
         tensors: bool,
         preferences: Preferences = NO_PREFERENCES,
         whole: bool = True,
+        block: bool = False,
         label: str = "",
     ) -> None:
         """Cut *topology*.
@@ -189,7 +215,9 @@ class StageRunner:
             strict: Refuse what the host would have to compute.
             tensors: Leave what compiled pieces make on the device.
             preferences: Where layers are to run.
-            whole: It is a model, not a body: what reads its inputs alone is compiled, whatever its size.
+            whole: It is a model, not a body: what reads its inputs alone is compiled, whatever its size, where theirs
+                are fixed.
+            block: It is a block of trips: its sizes hardly change, and that is compiled in any case.
             label: What dumps call a body.
         """
         self.topology = topology
@@ -200,7 +228,8 @@ class StageRunner:
             PieceRunner(
                 piece,
                 make,
-                always=whole and is_first,
+                first=whole and is_first,
+                always=block and is_first,
                 strict=strict,
                 tensors=tensors,
                 preferences=preferences,

@@ -11,6 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.errors import ShapeError
 from clgraph.graph.interpret import interpret
 from clgraph.graph.topology import Topology
+from clgraph.model.stages.host_piece import PLANNED
 from clgraph.model.stages.host_plan import HostPlans
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
@@ -96,9 +97,16 @@ def test_a_plan_that_fails_where_the_layers_do_not_is_said(device: str, monkeypa
     t.output("y", t.add("twice", Eltwise("add"), places, places))
     model, x = clgraph.compile(t, device), np.array([0, 1, 0, 2], np.float32)
     monkeypatch.setattr("clgraph.model.stages.host_plan.HostPlan.run", lambda *_: 1 / 0)
-    for _ in range(2):
+    for _ in range(PLANNED):
         np.testing.assert_array_equal(model.run({"x": x})["y"], [[2, 6]])
     assert "its plan failed" in caplog.text
+
+
+def test_shapes_in_turn_have_plans_when_each_has_come_as_often_as_is_asked() -> None:
+    plans = HostPlans(flattened(), comings=5)
+    for count in range(1, 8):
+        for shape in ((2, 3), (4, 1)):
+            assert (plans.find({"x": np.zeros(shape)}) is not None) == (count >= 5)
 
 
 def test_a_loop_that_appends_finds_the_plans_of_its_steps_again() -> None:
