@@ -56,8 +56,8 @@ def tap_values(taps: Taps, dtype: DType = DType.F32) -> tuple[int, list[int]]:
         dtype: Of the weights; those of F64 are two numbers.
     """
     count, most = taps.places.shape
-    exact = np.float64 if dtype == DType.F64 else np.float32
-    weights = taps.weights.astype(exact).view(np.int32).reshape(count, most, -1)
+    exact, words = (np.float64, 2) if dtype == DType.F64 else (np.float32, 1)
+    weights = taps.weights.astype(exact).view(np.int32).reshape(count, most, words)
     return most, np.concatenate([taps.places.astype(np.int32)[..., None], weights], axis=2).ravel().tolist()
 
 

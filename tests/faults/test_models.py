@@ -197,7 +197,7 @@ def _external(location: str) -> onnx.ModelProto:
     [
         ("w.bin\0x", "is the name of no file"),
         ("", "is the name of no file"),
-        (".", "cannot be read"),
+        (".", "is no file but a folder"),
         ("x" * 5000, "cannot be read"),
         ("loop/w", "cannot be read"),
         ("/etc/passwd", "outside the model's folder"),

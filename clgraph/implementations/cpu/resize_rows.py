@@ -98,5 +98,5 @@ def _taps(q: Query[Resize]) -> tuple[tuple[int, list[int]], tuple[int, list[int]
     taps = q.primitive.taps(column, shape[column])
     if unit < _VECTOR:
         places = taps.places[:, None] * unit + np.arange(unit)[:, None]
-        taps = Taps(places.reshape(-1, places.shape[2]), taps.weights.repeat(unit, axis=0))
+        taps = Taps(places.reshape(len(places) * unit, places.shape[2]), taps.weights.repeat(unit, axis=0))
     return rows, tap_values(taps, dtype)
