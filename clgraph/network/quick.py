@@ -23,7 +23,7 @@ from clgraph.runtime.engine import Engine
 
 
 class QuickRun:
-    """Runs a network on arrays that are just what it reads, in a thread that is no daemon.
+    """Runs a network on arrays that are just what it reads, in a thread that is no daemon or behind the drivers' gate.
 
     Attributes:
         runs: How many are over.
