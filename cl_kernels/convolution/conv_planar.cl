@@ -2,7 +2,8 @@
 //
 // A ticket is a strip of output rows of one image, all channels. Where there are pads, it first copies the input rows that
 // its windows reach, zeros around them, into the worker's scratch; the input may lie at any alignment. Then as
-// conv_fsv16.cl, with input pixels of one float.
+// conv_fsv16.cl, with input pixels of one float. What the next strip copies comes from memory: each output row fetches as
+// much of it as it takes.
 //
 // inp, weights, bias, out     bias (16 floats a block) may be CLGRAPH_NULL
 // in_n, in_c, in_y            pitches of the input, whose pixels are neighbours;  in_height, in_width: its size
@@ -48,6 +49,10 @@ static void conv_planar(__global const conv_planar_desc* d, __global char** bank
     __global const float* wp = AT(const float, banks, d->weights) + (long)g * d->weight_group;
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
     for (int y = y0; y < y1; y++) {
+      const int next = max(first + rows + (y - y0) * d->stride_y, 0);
+      for (int c = 0; c < d->channels && staged && g == 0; c++)
+        for (int r = next; r < min(next + d->stride_y, d->in_height); r++)
+          for (int i = 0; i < d->in_width; i += 16) FETCH_NEXT(in + (long)c * d->in_c + (long)r * d->in_y + i);
       for (int x0 = 0; x0 < width;) {
         const chunk_run run = chunks_alike(x0, width, d->row_chunks, d->chunk_width, width);
         for (int at = 0; at < run.width;) {

@@ -143,14 +143,16 @@ class Running(Remembering):
 
         Then nothing was done. Raises as :meth:`run`.
         """
-        if self._quick is None or type(feeds) is not dict or GATE.here.daemon:
+        if self._quick is None or type(feeds) is not dict:
             return None
         latest, quick = self._quick
         check_process()
         if self._indices:
             check_indices(feeds, self._indices)
         with self._lock:
-            return quick(feeds) if self._specialisations.latest is latest else None
+            if self._specialisations.latest is not latest:
+                return None
+            return GATE.call(quick, feeds) if GATE.here.daemon else quick(feeds)
 
     def run_again(self, feeds: Mapping[str, Any]) -> dict[str, Array] | None:
         """Return what :meth:`run` does of *feeds*, in the order of the inputs, if there is a program for their shapes.
@@ -158,7 +160,7 @@ class Running(Remembering):
         ``None`` where there is none that runs quickly, or feeds are not just what it reads; then nothing was done.
         Raises as :meth:`run`.
         """
-        if GATE.here.daemon or not all([type(a) is np.ndarray for a in feeds.values()]):  # noqa: C419  # sooner
+        if not all([type(a) is np.ndarray for a in feeds.values()]):  # noqa: C419  # sooner
             return None
         check_process()
         if self._indices:
@@ -168,7 +170,7 @@ class Running(Remembering):
             if found is None or found.network is None or found.network.quick is None or self._is_over_caches:
                 return None
             self._quick = self._prepared(found.network)
-            return found.network.quick(feeds)
+            return GATE.call(found.network.quick, feeds)
 
     def _run_arrays(
         self,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class QuickRun:
-    """Runs a network on arrays that are just what it reads, in a thread that is no daemon.
+    """Runs a network on arrays that are just what it reads, in a thread that is no daemon or behind the drivers' gate.
 
     Attributes:
         runs: How many are over.

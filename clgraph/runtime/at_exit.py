@@ -9,8 +9,13 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import ContextDecorator
 from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class _Here(threading.local):
@@ -65,6 +70,11 @@ class DriverGate(ContextDecorator):
         here.depth -= 1
         if not here.depth:
             self._inside.pop(threading.get_ident()).release()
+
+    def call(self, function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Return what *function* returns, called behind the gate."""
+        with self:
+            return function(*args, **named)
 
     def close(self) -> None:
         """Wait until the threads inside have left; those that come later wait for the end of the process."""

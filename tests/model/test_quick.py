@@ -20,6 +20,7 @@ from clgraph.errors import (
 )
 from clgraph.onnxruntime import statuses
 from clgraph.runtime import process
+from clgraph.runtime.at_exit import GATE
 from tests.support.graphs import FLOAT
 from tests.support.open_models import open_model, reshaping
 
@@ -208,7 +209,7 @@ def test_large_arrays_are_used_where_they_lie(device):
             }
 
 
-def test_threads_take_turns_and_daemons_take_the_long_way(model):
+def test_threads_take_turns_and_daemons_among_them(model):
     model.run({"x": X, "b": B})
     wrong = []
 
@@ -227,7 +228,25 @@ def test_threads_take_turns_and_daemons_take_the_long_way(model):
         for thread in threads:
             thread.join()
         assert not wrong
-        assert quick_runs(model) == before + (0 if daemon else 150)
+        assert quick_runs(model) == before + 150
+
+
+def test_a_daemon_runs_quickly_behind_the_gate_of_drivers(model):
+    model.run({"x": X, "b": B})
+    latest, quick = model._quick
+    inside = []
+
+    def seen(feeds):
+        inside.append(threading.get_ident() in GATE._inside)
+        return quick(feeds)
+
+    model._quick = latest, seen
+    for daemon in (False, True):
+        thread = threading.Thread(target=model.run, args=({"x": X, "b": B},), daemon=daemon)
+        thread.start()
+        thread.join()
+    assert inside == [False, True]
+    assert not GATE._inside
 
 
 def test_a_clone_runs_quickly_of_itself(model):
