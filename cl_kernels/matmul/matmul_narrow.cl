@@ -1,34 +1,24 @@
 // Product of matrices, c = a b, where b has 16 bits an element: halves or bfloat16, packed in groups of 64 columns. What is
 // computed are floats: b's are exactly those.
 //
-// A ticket is a run of rows by a run of column groups. One row is multiplied by b as it lies in memory; for several, PANEL
-// rows of a group at a time become floats in scratch. The first block of rows that they are multiplied by fetches the next
-// ones, which lie behind them: else the products would wait for memory, and then memory for the products.
+// A ticket is a run of rows by a run of column groups. One row is multiplied by b as it lies in memory; of several, the first
+// block makes floats in scratch of PANEL rows of a group at a time, for the others, and fetches the next ones, which lie behind
+// them: else the products would wait for memory, and then memory for the products.
 //
 // a, a_batch, a_row, a_step    as in matmul_rows.cl
 // b, b_group                   [n / 64][k][64] with zeros behind the last column; elements from one group to the next
-// type                         of b's elements: a code of element_types.clh
 // c, c_batch, c_row            the result
 // rows, columns, depth         M, N, K
 // groups, ticket_groups, tiers, ticket_rows, spans   as in matmul_rows.cl
 // nb, widest, first_id         as in matmul_rows.cl
 // row_id                       instance of micro_narrow_row
+// widening_id                  instance of micro_widening_matmul for one row, with those for more behind it
 //
 // Error and order of the sums as in micro_matmul.cl. Post-operations follow on each run of rows; batch, row and 16-column
 // vector are n, y and x.
-#include "element_types.clh"
-#include "narrow_floats.clh"
+#include "post_tile.clh"
 
 #define PANEL 1024  // rows of b, a multiple of what micro_matmul adds up at a time
-
-// Write count rows of 64 elements as floats.
-static void widen_rows(const int type, __global const ushort* from, __global float* to, const int count) {
-  __global float16* panel = (__global float16*)to;
-  if (type == TYPE_F16)
-    for (int i = 0; i < count * 4; i++) panel[i] = halves_at(from + i * 16);
-  else
-    for (int i = 0; i < count * 4; i++) panel[i] = bfloats_at(from + i * 16);
-}
 
 static void matmul_narrow(__global const matmul_narrow_desc* d, __global char** banks, __global char* scratch,
                           const int ticket, __global const post_step* post, const int posts) {
@@ -49,15 +39,19 @@ static void matmul_narrow(__global const matmul_narrow_desc* d, __global char** 
     }
     for (int k = 0; k < d->depth; k += PANEL) {
       const int depth = min(PANEL, d->depth - k);
-      widen_rows(d->type, b + k * 64, panel, depth);
-      __global const float* ahead = (__global const float*)(b + (k + depth) * 64);
-      int fetched = k + depth < d->depth || g + 1 < d->groups ? 32 : 0;
+      const int fetched = k + depth < d->depth || g + 1 < d->groups ? 64 : 0;
       for (int y = first_row; y < last_row;) {
         const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
+        __global const float* rows = a + (long)y * d->a_row + (long)k * d->a_step;
         __global float* to = c + (long)y * d->c_row + g * 64;
-        for (int j = 0; j < columns; j += nb * 16, ahead = panel, fetched = 0)
-          micro_matmul(d->first_id + count - 1, a + (long)y * d->a_row + (long)k * d->a_step, d->a_row, d->a_step, panel + j,
-                       64, to + j, d->c_row, columns - j, depth, k > 0, fetched ? ahead : panel, fetched);
+        for (int j = 0; j < columns; j += nb * 16)
+          if (y == first_row) {
+            __global const ushort* own = b + k * 64 + j;
+            micro_widening_matmul(d->widening_id + count - 1, rows, d->a_row, d->a_step, own, panel + j, to + j, d->c_row,
+                                  columns - j, depth, k > 0, j || !fetched ? own : b + (k + depth) * 64, j ? 0 : fetched);
+          } else
+            micro_matmul(d->first_id + count - 1, rows, d->a_row, d->a_step, panel + j, 64, to + j, d->c_row, columns - j,
+                         depth, k > 0, panel, 0);
         if (k + depth == d->depth) post_group(post, posts, banks, to, d->c_row, 0, n, y, count, g, columns);
         y += count;
       }

@@ -39,6 +39,7 @@ class _Report:
     Attributes:
         operators: Nodes of each operator; empty for a saved model and a dump.
         expanded: Those that are read by the functions of their schemas, by node.
+        noted: What importers say of nodes that are read otherwise than they are written.
         device: ``None`` where nothing was compiled, and then ``note`` says why.
         nodes: Of the compiled program.
     """
@@ -46,6 +47,7 @@ class _Report:
     model: str
     operators: Mapping[str, int] = field(default_factory=dict)
     expanded: Mapping[str, str] = field(default_factory=dict)
+    noted: Mapping[str, str] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
     device: str | None = None
     nodes: int = 0
@@ -77,6 +79,7 @@ def command(ctx: click.Context, options: ModelOptions, as_json: bool) -> None:
         with working(f"reading {options.model.name}"):
             found = check_onnx(options.model)
         report.operators, report.expanded, report.problems = found.operators, found.expanded, list(found.problems)
+        report.noted = found.noted
     if not report.problems:
         _compile(options, report)
     if as_json:
@@ -124,6 +127,8 @@ def _show(report: _Report) -> None:
     if report.expanded:
         counts = Counter(report.expanded.values())
         say(f"expanded    {', '.join(f'{name} ({count})' for name, count in counts.items())}: by their functions")
+    for name, text in report.noted.items():
+        say(f"note        {name} {text}")
     if report.problems:
         say()
         table(

@@ -46,11 +46,13 @@ class Findings:
     Attributes:
         operators: How many nodes of each operator there are, bodies included.
         expanded: The operators that are read by the functions of their schemas, by the names of their nodes.
+        noted: What importers say of what they read otherwise than it is written, by the names of the nodes.
     """
 
     operators: dict[str, int]
     problems: tuple[Diagnostic, ...]
     expanded: dict[str, str]
+    noted: dict[str, str]
 
 
 @faults("reading the model")
@@ -69,7 +71,7 @@ def check_onnx(source: Source) -> Findings:
     everything = list(_with_bodies(pairs))
     operators = Counter(_describe(loader.importers_of(node), node) for node, _ in everything)
     problems = tuple(_problems(loader, pairs, everything))
-    return Findings(dict(sorted(operators.items())), problems, loader.topology.expanded)
+    return Findings(dict(sorted(operators.items())), problems, loader.topology.expanded, loader.topology.noted)
 
 
 Pairs = Iterable[tuple[onnx.NodeProto, Label]]

@@ -42,7 +42,7 @@ class ModelNode:
         read_key: Returns the input that holds the key of a run.
         read_body: Reads the graph of an attribute, whose nodes are annotated like this one unless they say otherwise.
         types: Of the inputs as schemas spell them, ``None`` where they are absent or not known.
-        emitted, literals: What the importer has added so far.
+        emitted, literals, notes: What the importer has added so far.
     """
 
     proto: onnx.NodeProto
@@ -58,6 +58,7 @@ class ModelNode:
     types: tuple[str | None, ...] = ()
     emitted: list[Emitted] = field(default_factory=list)
     literals: dict[str, Array] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     _attributes: dict[str, onnx.AttributeProto] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -154,6 +155,11 @@ class ModelNode:
         name = self.fresh(f"{self.name}/literal{len(self.literals)}")
         self.literals[name] = np.asarray(array)
         return name
+
+    def note(self, text: str) -> None:
+        """Say that the node is computed in another precision or from other data than it names, and why."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def unsupported(self, why: str) -> Exception:
         """Return the error that names this node."""

@@ -222,6 +222,8 @@ class GraphLoader:
         except ClgraphError as error:
             raise type(error)(f"node {name!r} ({proto.op_type}): {error}") from error
         self.scope.types |= {name: type_ for name, type_ in node.told_types() if name not in self.scope.types}
+        if node.notes:
+            self.topology.noted[name] = f"({node.op_type}) {'; '.join(node.notes)}"
         return node
 
     def _read_body(self, importers: Importers, graph: onnx.GraphProto, annotation: str | None) -> Topology:
@@ -230,6 +232,7 @@ class GraphLoader:
         body = loader.load(labels_of(graph.node, annotation), {})
         self.topology.op_types = body.op_types | self.topology.op_types
         self.topology.expanded = body.expanded | self.topology.expanded
+        self.topology.noted, body.noted = body.noted | self.topology.noted, {}
         self.topology.scattered |= body.scattered
         return body
 

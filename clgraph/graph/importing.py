@@ -61,6 +61,12 @@ class OnnxNode(Protocol):
     def literal(self, array: Array) -> str:
         """Add a constant; return its name."""
 
+    def note(self, text: str) -> None:
+        """Say that the node is computed in another precision or from other data than it names, and why.
+
+        ``explain``, ``clgraph check`` and the text of a topology show it.
+        """
+
     def unsupported(self, why: str) -> Exception:
         """Return the ``UnsupportedError`` that names this node, to be raised."""
 

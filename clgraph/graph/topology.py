@@ -30,10 +30,11 @@ class Topology:
 
     ``declared`` holds what a model file says about its outputs, ``metadata`` what its author wrote beside the graph,
     ``about`` what it says of itself, ``op_types`` the ONNX operator type of each node by the name that layers have it
-    in their origin, ``expanded`` the operators that were read by the functions of their schemas, by the names of their
-    nodes. ``overridable`` are constants that may be fed, ``deciding`` those that decide what layers there are. A stage
-    of another has a ``label``; one of a file that has some of its data in other files is ``scattered``, and one
-    whose loops stand in it as layers ``unrolled``.
+    in their origin. By the names of their nodes, ``expanded`` holds the operators that were read by the functions of
+    their schemas, ``noted`` what importers say of data that they read otherwise than it is written. ``overridable`` are
+    constants that may be fed, ``deciding`` those that decide what layers there are. A stage of another has a ``label``;
+    one of a file that has some of its data in other files is ``scattered``, and one whose loops stand in it as layers
+    ``unrolled``.
     """
 
     inputs: dict[str, Signature] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class Topology:
     deciding: frozenset[str] = frozenset()
     op_types: dict[str, str] = field(default_factory=dict)
     expanded: dict[str, str] = field(default_factory=dict)
+    noted: dict[str, str] = field(default_factory=dict)
     label: str = ""
     scattered: bool = False
     unrolled: bool = False
@@ -226,6 +228,7 @@ class Topology:
             lines.append(f"{indent}  {made}" + (f' "{layer.annotation}"' if layer.annotation is not None else ""))
             lines += layer.primitive.print_below(f"{indent}    ")
         lines += [f"{indent}  output {name}" + (f" = {v}" if v != name else "") for name, v in self.outputs]
+        lines += [f"{indent}  note {name}: {text}" for name, text in self.noted.items()]
         return lines
 
     def _check_names(self, given: Iterable[str]) -> None:

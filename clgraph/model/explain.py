@@ -12,10 +12,11 @@ from clgraph.model.explanation import BufferUse, Explanation, NodeReport, Subgra
 from clgraph.selector.choose import Choice
 
 
-def expanded_note(topology: Topology) -> dict[str, str]:
-    """Return the note about the operators of *topology* that were read by the functions of their schemas, if any."""
-    lines = [f"{name} ({what}): expanded from its schema's function" for name, what in topology.expanded.items()]
-    return {"functions": "\n".join(lines)} if lines else {}
+def reading_notes(topology: Topology) -> dict[str, str]:
+    """Return the notes about nodes of *topology* that were read by functions of schemas, or otherwise than written."""
+    functions = [f"{name} ({what}): expanded from its schema's function" for name, what in topology.expanded.items()]
+    importers = [f"{name} {text}" for name, text in topology.noted.items()]
+    return {name: "\n".join(lines) for name, lines in {"functions": functions, "importers": importers}.items() if lines}
 
 
 def explain(program: Program) -> Explanation:

@@ -228,11 +228,11 @@ class Model(Running):
 
         Where there are several programs, a note lists all :attr:`specialisations`.
         """
-        from clgraph.model.explain import expanded_note, explain
+        from clgraph.model.explain import explain, reading_notes
 
         found, made = explain(self.program), self.specialisations
         more = {"specialisations": "\n".join(made)} if len(made) > 1 else {}
-        return replace(found, notes={**found.notes, **expanded_note(self.topology), **more, **self._state_note})
+        return replace(found, notes={**found.notes, **reading_notes(self.topology), **more, **self._state_note})
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))

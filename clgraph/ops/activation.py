@@ -81,6 +81,10 @@ FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
     "mish": lambda v, a, b: v * np.tanh(np.logaddexp(v, 0)),
     "fake_quantize": lambda v, a, b: a * np.minimum(np.fmax(np.rint(v / a), b), b + 255),
     "fake_quantize_wide": lambda v, a, b: a * np.minimum(np.fmax(np.rint(v / a), b), b + 65535),
+    "gated_steps": lambda v, a, b: v * (a * np.minimum(np.fmax(np.rint((v + b) / a), 0), 65535)),
+    "whole_steps": lambda v, a, b: np.minimum(np.fmax(np.rint(v / a), b), b + 65535),
+    "scaled_sum": lambda v, a, b: a * (v + b),
+    "divided": lambda v, a, b: v / a,
     "not": lambda v, a, b: np.logical_not(v),
 }
 """Function by name, with parameters ``alpha`` and ``beta``; all but ``not`` have codes in ``post_codes.clh``."""

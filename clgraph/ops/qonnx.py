@@ -36,10 +36,12 @@ def import_quant(node: OnnxNode) -> Sequence[str]:
     bits, signed = _known(node, 3, "bit width"), bool(node.attribute("signed", 1))
     mode, rounding = _rounding(node, "ROUND")
     if bits == 1 and signed:
+        _note(node)
         return _floats(node, _signs(node, _steps(node, x, scale, zero)), zero, scale)
     low, high = _range(bits, signed=signed, narrow=bool(node.attribute("narrow", 1)))
     if mode in ("ROUND", "HALF_EVEN") and (found := _as_pair(node, low, high)) is not None:
         return found
+    _note(node)
     bounded = _one(node, Activation("clip", low, high), _steps(node, x, scale, zero))
     return _floats(node, rounding(node, bounded), zero, scale)
 
@@ -48,6 +50,7 @@ def import_quant(node: OnnxNode) -> Sequence[str]:
 @onnx("BipolarQuant", since=(1,), domain=_BREVITAS)
 def import_bipolar_quant(node: OnnxNode) -> Sequence[str]:
     x, scale = node.inputs
+    _note(node)
     return node.emit(Eltwise("mul"), _signs(node, x), scale)
 
 
@@ -56,6 +59,7 @@ def import_bipolar_quant(node: OnnxNode) -> Sequence[str]:
 def import_trunc(node: OnnxNode) -> Sequence[str]:
     """Emit the integers without their last bits; since version 2 bounded, and on steps of their own."""
     x, scale, zero = node.inputs[:3]
+    _note(node)
     whole = _one(node, Activation("round"), _steps(node, x, scale, zero))
     _, rounding = _rounding(node, "FLOOR")
     if node.since == 1:
@@ -77,6 +81,7 @@ def import_float_quant(node: OnnxNode) -> Sequence[str]:
             "values that are too large become infinity or NaN there, and the largest number in clgraph"
         )
     x, scale = node.inputs[:2]
+    _note(node)
     exponent, mantissa, bias = (_known(node, i, what) for i, what in enumerate(("exponent", "mantissa", "bias"), 2))
     largest = (2 - 2.0**-mantissa) * 2.0 ** (2.0**exponent - 1 - bias)
     largest = min(largest, _known(node, 5, "largest number") if len(node.inputs) > 5 else largest)
@@ -87,6 +92,10 @@ def import_float_quant(node: OnnxNode) -> Sequence[str]:
     step = _by(node, "max", step, 2.0 ** (1 - bias - mantissa))
     y = _one(node, Eltwise("mul"), rounding(node, _one(node, Eltwise("div"), v, step)), step)
     return node.emit(Eltwise("mul"), _one(node, Activation("clip", -largest, largest), y), scale)
+
+
+def _note(node: OnnxNode) -> None:
+    node.note("its integers stay floats, because no QuantizeLinear and DequantizeLinear say the same")
 
 
 def _as_pair(node: OnnxNode, low: float, high: float) -> Sequence[str] | None:

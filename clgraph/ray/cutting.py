@@ -129,7 +129,7 @@ def _parts(topology: Topology, numbers: Sequence[int]) -> tuple[Part, ...]:
 def _part(topology: Topology, layers: Iterable[Layer], wanted: set[str]) -> Part:
     """Return *layers*, which make those of *wanted* that are theirs."""
     layers = list(layers)
-    part = Topology(op_types=topology.op_types, expanded=topology.expanded)
+    part = Topology(op_types=topology.op_types, expanded=topology.expanded, noted=topology.noted)
     inner = {name for layer in layers for name in layer.outputs}
     for name in dict.fromkeys(name for layer in layers for name in layer.inputs if name and name not in inner):
         if name in topology.constants:

@@ -115,7 +115,7 @@ def _node() -> str:
 
 def typed(topology: Topology, feeds: Mapping[str, Array]) -> Topology:
     """Return *topology* with the element types and numbers of axes of *feeds* where inputs have none."""
-    made = Topology(op_types=topology.op_types, expanded=topology.expanded)
+    made = Topology(op_types=topology.op_types, expanded=topology.expanded, noted=topology.noted)
     for name, s in topology.inputs.items():
         if s.shape is None and s.dtype is None and not s.host_type:
             made.input(name, (None,) * feeds[name].ndim, DType.of(feeds[name].dtype))

@@ -33,6 +33,7 @@ _FORM = {
     "metadata": dict[str, str],
     "op_types": dict[str, str],
     "expanded": dict[str, str],
+    "noted": dict[str, str],
     "about": tuple[str, str, str, int | None, str, str, str, int, list[tuple[str, int]]],
     "overridable": list[_Signature],
     "deciding": list[str],
@@ -89,6 +90,7 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
         "overridable": [_signature(s) for s in topology.overridable.values()],
         "deciding": sorted(topology.deciding),
         "expanded": dict(topology.expanded),
+        "noted": dict(topology.noted),
         "keeps_keys": topology.keeps_keys,
         "indices": [list(astuple(x)) for x in topology.indices],
         "constants": [[name, _constant(array, add)] for name, array in topology.constants.items()],
@@ -147,6 +149,7 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
         topology.metadata = dict(data["metadata"])
         topology.op_types = dict(data.get("op_types", {}))
         topology.expanded = dict(data.get("expanded", {}))
+        topology.noted = dict(data.get("noted", {}))
         if "about" in data:
             about: list[Any] = [tuple(map(tuple, x)) if isinstance(x, list) else x for x in data["about"]]
             topology.about = About(*about)

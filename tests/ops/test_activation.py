@@ -88,6 +88,10 @@ BOUNDS = {
     "softsign": (1 + 5, None),
     "sin": (8, None),
     "cos": (8, None),
+    # Two products; a sum and a product; a division.
+    "gated_steps": (2, None),
+    "scaled_sum": (2, None),
+    "divided": (5, None),
     # And 2e-36, which counts where v is large and the exponential next to nothing.
     "mish": (8, lambda v: np.abs(FUNCTIONS["mish"](v, 0, 0)) + 2e-36 * 2**24 / 8),
 }

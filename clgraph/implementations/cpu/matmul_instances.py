@@ -11,7 +11,7 @@ GROUP = 64
 
 _FILE = "matmul/micro_matmul.cl"
 
-_SHAPES = {16: (4, 6), 8: (1, 6)}
+SHAPES = {16: (4, 6), 8: (1, 6)}
 """Vectors of 16 columns and most rows of an instance, by SIMD width."""
 
 NARROW_ROWS = 6
@@ -27,7 +27,7 @@ MICROS = micro_family(
     "micro_matmul",
     {
         simd: [Micro.of(_FILE, NB=nb, UR=ur) for ur in range(1, most + 1)] + [_NARROW, _TALL] * (nb > 2)
-        for simd, (nb, most) in _SHAPES.items()
+        for simd, (nb, most) in SHAPES.items()
     },
 )
 
@@ -48,7 +48,7 @@ class Widest:
 
 def register_block(device: DeviceInfo) -> tuple[int, int]:
     """Return the vectors of 16 columns and the rows of the largest instance of *device*."""
-    return _SHAPES[16 if device.simd >= 16 else 8]
+    return SHAPES[16 if device.simd >= 16 else 8]
 
 
 def widest_instance(device: DeviceInfo) -> Widest:

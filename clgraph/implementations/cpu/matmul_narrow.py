@@ -10,9 +10,8 @@ from clgraph.core.format import Format
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, spread_seconds, step_seconds
-from clgraph.implementations.cpu.element_types import TYPES
 from clgraph.implementations.cpu.geometry import LANES
-from clgraph.implementations.cpu.matmul_instances import GROUP, widest_instance
+from clgraph.implementations.cpu.matmul_instances import GROUP, SHAPES, widest_instance
 from clgraph.implementations.cpu.matmul_tickets import MatMulTickets, matmul_tickets, row_seconds
 from clgraph.implementations.cpu.strided_product import (
     StridedProduct,
@@ -34,12 +33,29 @@ NARROW = (DType.F16, DType.BF16)
 PANEL = 1024
 """Rows of it that are floats at a time, as in ``matmul_narrow.cl``."""
 
+_STORED = 0.5
+"""The part of copying a vector that it takes to make and store it between products; Zen 5, MiniLM: 0.14 and more."""
+
 _INSTANCES = [Micro.of("matmul/micro_narrow_row.cl", BFLOAT=int(dtype == DType.BF16)) for dtype in NARROW]
+
+
+def _widening(nb: int, ur: int, dtype: DType) -> Micro:
+    """Return the instance for *ur* rows by *nb* vectors of 16 columns that makes floats of *dtype*."""
+    return Micro.of("matmul/micro_widening_matmul.cl", NB=nb, UR=ur, BFLOAT=int(dtype == DType.BF16))
+
+
+WIDENING_MICROS = micro_family(
+    "micro_widening_matmul",
+    {
+        simd: [_widening(nb, ur, dtype) for dtype in NARROW for ur in range(1, most + 1)]
+        for simd, (nb, most) in SHAPES.items()
+    },
+)
 
 ROW_MICROS = micro_family("micro_narrow_row", {16: _INSTANCES, 8: _INSTANCES})
 
 
-@descriptor("matmul_narrow", micros=("micro_matmul", "micro_narrow_row"))
+@descriptor("matmul_narrow", micros=("micro_matmul", "micro_narrow_row", "micro_widening_matmul"))
 class MatMulNarrowDesc(Descriptor):
     """Fields as in ``matmul_narrow.cl``."""
 
@@ -51,7 +67,6 @@ class MatMulNarrowDesc(Descriptor):
     c_batch: Long
     a_row: Int
     a_step: Int
-    type: Int
     c_row: Int
     rows: Int
     columns: Int
@@ -65,11 +80,12 @@ class MatMulNarrowDesc(Descriptor):
     widest: Int
     first_id: Int
     row_id: Int
+    widening_id: Int
 
 
 def _group_seconds(q: Query[MatMul], p: StridedProduct) -> float:
     """Return one worker's time for the floats that a ticket makes of a group of columns."""
-    return p.depth * GROUP / LANES * q.device.costs.unit("copy.vector") if p.rows.size > 1 else 0.0
+    return _STORED * p.depth * GROUP / LANES * q.device.costs.unit("copy.vector") if p.rows.size > 1 else 0.0
 
 
 def _seconds(q: Query[MatMul], p: StridedProduct, t: MatMulTickets) -> float:
@@ -142,7 +158,6 @@ class MatMulNarrow(Implementation[MatMul]):
             c_batch=p.batch.pitches[2],
             a_row=p.rows.pitches[0],
             a_step=p.a_step,
-            type=TYPES[b.dtype],
             c_row=p.rows.pitches[2],
             rows=p.rows.size,
             columns=p.columns,
@@ -156,6 +171,7 @@ class MatMulNarrow(Implementation[MatMul]):
             widest=widest.rows,
             first_id=widest.first_id,
             row_id=NARROW.index(b.dtype),
+            widening_id=WIDENING_MICROS.id(q.device.simd, _widening(widest.nb, 1, b.dtype)),
         )
         scratch = 4 * GROUP * min(PANEL, p.depth) if p.rows.size > 1 else 0
         return Plan((Tile("matmul_narrow", desc, _count(p, t), scratch=scratch, post=matmul_posts(q, p)),))

@@ -7,7 +7,7 @@ from collections import Counter
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import OfHostValues
-from clgraph.model.explain import expanded_note, explain
+from clgraph.model.explain import explain, reading_notes
 from clgraph.model.explanation import Explanation, NodeReport
 from clgraph.model.stages.runner import PieceRunner, StageRunner
 
@@ -32,8 +32,8 @@ def describe(runner: StageRunner, indent: str = "") -> tuple[str, ...]:
 def explanation(runner: StageRunner) -> Explanation:
     """Return the nodes of the programs that ran last and the layers that the host computed, in order of the stages."""
     nodes, notes = _explained(runner, "")
-    expanded = expanded_note(runner.pieces[0].piece.topology) if runner.pieces else {}
-    return Explanation(tuple(nodes), {"stages": "\n".join(describe(runner)), **expanded, **notes})
+    reading = reading_notes(runner.pieces[0].piece.topology) if runner.pieces else {}
+    return Explanation(tuple(nodes), {"stages": "\n".join(describe(runner)), **reading, **notes})
 
 
 def _explained(runner: StageRunner, prefix: str) -> tuple[list[NodeReport], dict[str, str]]:

@@ -94,7 +94,9 @@ def _makers(layers: Sequence[Layer], wanted: Collection[str]) -> list[Layer]:
 
 def _part(topology: Topology, layers: Sequence[Layer], later: Collection[str]) -> Topology:
     """Return *layers* as a topology that makes what is in *later*."""
-    part = Topology(op_types=topology.op_types, expanded=topology.expanded, scattered=topology.scattered)
+    part = Topology(
+        op_types=topology.op_types, expanded=topology.expanded, noted=topology.noted, scattered=topology.scattered
+    )
     inner = {name for layer in layers for name in layer.outputs}
     for name in dict.fromkeys(name for layer in layers for name in layer.inputs if name not in inner):
         if name in topology.constants:

@@ -51,6 +51,7 @@ def import_matmul_nbits_of(node: OnnxNode) -> Sequence[str]:
     if group.shape != (columns,) or group.min() < 0 or group.max() >= blocks:
         raise node.unsupported(f"g_idx {group.shape} does not name one of {blocks} blocks for each of {columns} rows")
     centred = whole.astype(np.float32) - centre.astype(np.float32)[:, group]
+    node.note(f"weights of {bits} bits become {scales.dtype} when the model is read, because {_why(node, bits, zeros)}")
     floats = centred * scales.reshape(rows, blocks)[:, group].astype(np.float32)
     weights = node.literal(floats.astype(scales.dtype))
     return node.emit(MatMul(transpose_b=True), node.inputs[0], weights, *bias)
@@ -67,6 +68,15 @@ def _zeros(node: OnnxNode, bits: int, shape: tuple[int, int]) -> Array | None:
     if found.size != rows * blocks:
         raise node.unsupported(f"zero points {found.shape} do not fit {blocks} blocks of {rows} rows")
     return found.reshape(shape)
+
+
+def _why(node: OnnxNode, bits: int, zeros: Array | None) -> str:
+    """Return what keeps weights from being records."""
+    if given(node, 4):
+        return "rows name their blocks (g_idx)"
+    if zeros is not None and zeros.dtype != np.uint8:
+        return f"zero points are {zeros.dtype}"
+    return f"blocks of {node.attribute('block_size', 0)} weights of {bits} bits are no whole words of 32"
 
 
 def bits_of(node: OnnxNode) -> int:

@@ -45,5 +45,6 @@ def import_matmul_bnb4(node: OnnxNode) -> Sequence[str]:
     codes = np.stack([packed.ravel() >> 4, packed.ravel() & 15], 1).ravel()[:count]
     scales = largest.ravel().astype(np.float32).repeat(block)[:count]
     weights = np.array(_TABLES[kind], np.float32)[codes] * scales
+    node.note(f"weights of 4 bits become {largest.dtype} when the model is read, because no kernel has their table")
     made = node.literal(weights.reshape(rows, columns).astype(largest.dtype))
     return node.emit(MatMul(transpose_b=bool(node.attribute("transB", 1))), node.inputs[0], made)

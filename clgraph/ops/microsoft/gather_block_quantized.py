@@ -131,6 +131,8 @@ def import_gather_block_quantized(node: OnnxNode) -> Sequence[str]:
     data, scales = constant_of(node, 0), constant_of(node, 2)
     if not data.ndim:
         raise node.unsupported("a table of no axes has no blocks")
+    why = "rows are not what is picked, in blocks along the last axis" if data.dtype == np.uint8 else "it is not packed"
+    node.note(f"a table of {data.dtype} becomes {scales.dtype} when the model is read, because {why}")
     zero = 0
     if data.dtype == np.uint8:
         bits = bits_of(node)

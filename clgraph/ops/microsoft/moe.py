@@ -239,7 +239,10 @@ def import_qmoe(node: OnnxNode) -> Sequence[str]:
     for layer, (at, zeros) in enumerate(((2, 11), (5, 12), (8, 13)), start=1):
         if given(node, at):
             w = _weights(node, layer, at, zeros)
-            reads[f"fc{layer}"] = node.literal(w.floats() if (form := w.form) is None else w.records(form))
+            if (form := w.form) is None:
+                why = f"blocks of {w.depth // w.scales.shape[2]} are no records"
+                node.note(f"{w.name} of {w.bits} bits becomes {w.scales.dtype} when the model is read, because {why}")
+            reads[w.name] = node.literal(w.floats() if form is None else w.records(form))
             packed += [] if form is None else [form]
             if given(node, at + 2):
                 reads[f"b{layer}"] = node.inputs[at + 2]

@@ -63,6 +63,7 @@ def import_qlinear_eltwise(node: OnnxNode) -> Sequence[str]:
     if function == "mul" and any((np.abs(scales.get(slot, 0.0)) > _LARGE).any() for slot in (1, 4)) and 6 in scales:
         # A mask of the smallest float: its steps times 255 may be infinite, and 0 times that NaN.
         slot = 1 if 1 in scales and (np.abs(scales[1]) > _LARGE).any() else 4
+        node.note(f"scales of inputs {slot} and 6 become 256 times smaller, because floats of bytes would be infinite")
         for i in (slot, 6):
             inputs[i] = node.literal(scales[i] / scales[i].dtype.type(256))
     left, right = (_floats(node, inputs[i : i + 3]) for i in (0, 3))
@@ -104,6 +105,7 @@ def import_qgemm(node: OnnxNode) -> Sequence[str]:
             # A constant that remembers its integers: sums of bytes start with them.
             inputs += node.emit(Dequantize(-1), bias, scale)
         else:
+            node.note("the bias becomes float32, because it or the scale of b is computed or fits no axis")
             inputs += node.emit(Eltwise("mul"), *node.emit(Reorder(DType.F32), bias), scale)
     (y,) = node.emit(MatMul(bool(node.attribute("transA", 0)), transposed), *inputs)
     if alpha != 1:

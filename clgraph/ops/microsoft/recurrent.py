@@ -74,6 +74,7 @@ def import_dynamic_quantize_lstm(node: OnnxNode) -> Sequence[str]:
         (x,) = node.emit(LongestSequence(), x, lengths)
     (x,) = node.emit(Dequantize(), *node.emit(DynamicQuantize(), x, outputs=3))
     parameters = node.inputs[8:]
+    node.note("weights of 8 bits become float32, because recurrent cells have no products of integers")
     (w,) = node.emit(RecurrentWeights(), w, *parameters[:2])
     (r,) = node.emit(RecurrentWeights(), r, *parameters[2:])
     return emit_recurrent(node, "lstm", (x, w, r, *optional), rounded=True)

@@ -27,6 +27,7 @@ from clgraph.passes.quantization.byte_means import sum_bytes
 from clgraph.passes.quantization.byte_pairs import pair_bytes
 from clgraph.passes.quantization.byte_windows import leave_channels_last
 from clgraph.passes.quantization.dynamic_quantization import keep_floats, without_integers, without_minimum
+from clgraph.passes.quantization.step_chains import join_chain, shorten_chain
 from clgraph.passes.rewriting import apart, bypass, read_outside, substitute
 
 _BYTES = (DType.U8, DType.I8)
@@ -47,13 +48,14 @@ class PrepareQuantization(Pass):
     operators, the least element of what is never negative is not looked for, and exact sums of a product are read as
     the floats that they are (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes, slices,
     concatenations, maxima and picked pixels on the way there, what rounds a reshaped value rounds it before, and
-    products that roundings hid from ``spread_product`` are spread. Activations between integers of 8 bits that stay are
-    a ``byte_lookup``, also behind a concat, QLinearAdd and QLinearMul between them a ``quantized_pair``, and maxima of
-    bytes whose channels come last those of a volume, without the transposes around them; a mean of bytes that were
-    dequantized for it is a ``byte_mean``. Weights and biases behind a
-    Dequantize are constants that fold_constants has computed. Convolutions and products between them sum the products
-    in floats, by the same kernels as a model that is not quantised, but where use_integers finds that a device is
-    faster from integers. What stays of integers, ``Program.notes`` lists with the reason.
+    products that roundings hid from ``spread_product`` are spread. What is computed of one number between roundings to
+    16 bits is a few activations, tried for all 65536 (``step_chains``). Activations between integers of 8 bits that
+    stay are a ``byte_lookup``, also behind a concat, QLinearAdd and QLinearMul between them a ``quantized_pair``, and
+    maxima of bytes whose channels come last those of a volume, without the transposes around them; a mean of bytes that
+    were dequantized for it is a ``byte_mean``. Weights and biases behind a Dequantize are constants that fold_constants
+    has computed. Convolutions and products between them sum the products in floats, by the same kernels as a model that
+    is not quantised, but where use_integers finds that a device is faster from integers. What stays of integers,
+    ``Program.notes`` lists with the reason.
     """
 
     name: ClassVar[str] = "prepare_quantization"
@@ -67,6 +69,7 @@ class PrepareQuantization(Pass):
         "resize": "a dequantize moves in front of one that picks the nearest",
         "pooling": "a dequantize moves in front of a maximum",
         "activation": "bounds of integers become bounds in front of their quantize",
+        "eltwise": "reads one number alone between roundings to 16 bits",
         "matmul": "multiplies a tensor that was flattened for it as it is",
     }
 
@@ -99,6 +102,8 @@ class PrepareQuantization(Pass):
             pair_bytes(program, n) for n in tuple(program) if n in program and isinstance(n.primitive, Quantize)
         )
         moved += sum(_round_before_reshape(program, node) for node in tuple(program) if node in program)
+        for shorter in (join_chain, shorten_chain):
+            moved += sum(shorter(program, node) for node in tuple(program) if node in program)
         if pairs:
             moved += sum(spread_product(program, node) for node in tuple(program) if node in program)
         if pairs or found:

@@ -73,6 +73,10 @@ PARAMETERS = {
     "swish": (1.5, 0.0),
     "fake_quantize": (0.5, -100.0),
     "fake_quantize_wide": (0.001, -20000.0),
+    "gated_steps": (0.0625, 3.0),
+    "whole_steps": (0.001, -20000.0),
+    "scaled_sum": (2.0, 0.5),
+    "divided": (3.0, 0.0),
 }
 
 
@@ -107,7 +111,7 @@ def test_every_unary_code_keeps_its_stated_error_bound(engine, implementation, f
     # hard_swish and linear round a product of the size of its terms; below 2^-126 results may be flushed to zero. The
     # float64 reference is itself off by 2^-53 times what cancels in it: 1 + tanh, 1 + erf.
     size = np.abs(np.where(ok, want, 0)) + (
-        np.abs(x) + 1 if function in ("linear", "hard_sigmoid", "hard_swish") else 0
+        np.abs(x) + 1 if function in ("linear", "scaled_sum", "hard_sigmoid", "hard_swish") else 0
     )
     with np.errstate(all="ignore"):
         allowed = np.where(ok, U32 * (relative * size + absolute) + 2e-15 * np.fmax(np.abs(x), 0) + 1e-36, np.inf)

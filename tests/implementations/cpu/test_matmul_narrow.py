@@ -22,6 +22,7 @@ CASES = [
     ((96, 5), (96, 64), True, False, None, "row"),
     ((2, 3, 40), (40, 17), False, False, (17,), "hard_swish"),
     ((131, 64), (200, 64), False, True, None, ""),
+    ((8, 1030), (1030, 70), False, False, None, ""),
 ]
 
 
