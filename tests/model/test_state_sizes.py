@@ -1,4 +1,4 @@
-"""Pairs of inputs and outputs whose declared sizes an exporter has not known."""
+"""Sizes that an exporter has not known, and numbers of tokens that it has fixed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import clgraph
+from tests.support.decoder_weights import Decoder
+from tests.support.decoders import decoder_feeds, decoder_model, onnxruntime_run
 
 pytestmark = pytest.mark.opencl
 
@@ -33,3 +35,24 @@ def test_sizes_that_an_exporter_names_do_not_hide_a_pair(size, found):
     for rows, total in ((1, 1), (2, 3), (1, 4)):
         y = session.run(x=np.ones((rows, 2), np.float32))["y"]
         np.testing.assert_array_equal(y, np.full((3, 2), total, np.float32))
+
+
+@pytest.mark.parametrize("export", ["genai", "optimum", "onnx23"])
+@pytest.mark.parametrize("tokens", [1, 16])
+def test_models_of_a_fixed_number_of_new_tokens_have_state_where_that_is_one(export, tokens, rng):
+    d = Decoder(export=export, layers=1, vocabulary=64)
+    made = decoder_model(d)
+    run = onnxruntime_run(made)
+    for value in (*made.graph.input, *made.graph.output):
+        if value.name in ("input_ids", "position_ids", "logits"):
+            value.type.tensor_type.shape.dim[1].dim_value = tokens
+    model = clgraph.compile(made)
+    assert bool(model.state) == (tokens == 1)
+    peers, ours = [], []
+    for _ in range(3):
+        ids = rng.integers(3, 64, (1, tokens))
+        wanted, *peers = run(decoder_feeds(d, ids, peers))
+        results = model.run(decoder_feeds(d, ids, ours))
+        logits, *ours = (results[name] for name in model.output_names)
+        assert [x.shape for x in ours] == [x.shape for x in peers]
+        np.testing.assert_allclose(logits, wanted, rtol=1e-4, atol=1e-4)
