@@ -169,11 +169,10 @@ class _Cut:
             raise NoStateError(f"input {odd[0]!r} is as long as the pasts, and is no cache that an attention reads")
         batch = batch_axes(top, kept, caches)
         tokens = token_axes(top, kept, batch, attentions[0])
-        if not any(tokens.values()) and (shape := Examples(top).shape(attentions[0].inputs[0]))[-2:-1] not in (
-            (),
-            (1,),
-        ):
-            raise NoStateError(f"new tokens come {shape[-2]} at a time: programs over caches take one, or any number")
+        if not any(tokens.values()):
+            count = Examples(top).shape(attentions[0].inputs[0])[-2:-1]
+            if count not in ((), (1,)):
+                raise NoStateError(f"new tokens come {count[0]} at a time: caches need one, or any number")
         mine = [x for x in top.layers if not set(x.outputs) <= computed]
         if odd := [x.name for x in mine if x.primitive.data_dependent and not pure.issuperset(x.inputs)]:
             raise NoStateError(
