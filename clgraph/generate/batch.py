@@ -17,10 +17,10 @@ from clgraph.model.model import Model
 def readers(model: Model, feeding: Feeding, prompts: Sequence[Sequence[int]]) -> list[Reader] | None:
     """Return readers of a batch for *prompts*, which each is to push first; ``None`` where the model cannot have one.
 
-    It can where its caches are recognised, and where prompts of different lengths can be padded: to the left only if
-    the model reads positions, which would count the padding otherwise.
+    It can where its caches are recognised and take any number of tokens, and where prompts of different lengths can be
+    padded: to the left only if the model reads positions, which would count the padding otherwise.
     """
-    if len(prompts) < 2 or not is_kept(model, feeding):
+    if len(prompts) < 2 or (feeding.single and feeding.caches) or not is_kept(model, feeding):
         return None
     reading = Reading(model, feeding)
     padding = reading.session.padding if feeding.mask is not None else None

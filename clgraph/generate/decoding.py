@@ -9,7 +9,7 @@ import numpy as np
 
 from clgraph.errors import UnsupportedError
 from clgraph.generate.feeding import Feeding
-from clgraph.generate.reading import Reading
+from clgraph.generate.reading import Reading, pieces
 from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Signature
 from clgraph.model.model import Model
@@ -76,8 +76,11 @@ def _fed_back(model: Model, feeding: Feeding) -> Step:
     caches = {past: _empty(signatures[past], grows=past not in feeding.carried) for past in feeding.pairs}
 
     def run(feeds: Mapping[str, Array]) -> Array:
-        results = model.run({**feeds, **caches})
-        caches.update({past: results[present] for past, present in feeding.pairs.items()})
+        fed = dict(caches)
+        for piece in pieces(feeding, feeds, (1,)) if feeding.single else (feeds,):
+            results = model.run({**piece, **fed})
+            fed = {past: results[present] for past, present in feeding.pairs.items()}
+        caches.update(fed)
         return results[feeding.logits]
 
     return run

@@ -87,8 +87,8 @@ def feeding_of(model: Model, names: Names) -> Feeding:
         )
     if odd := sorted(shapes.keys() - known):
         raise UnsupportedError(f"nothing is known about the decoder's input {odd[0]!r}: export it without")
-    single = not caches and (shapes[names.input_ids] or (0, 0))[-1] == 1
-    _check_axes(signatures[names.input_ids], signatures[names.logits], single=single)
+    single = (shapes[names.input_ids] or (0, 0))[-1] == 1
+    _check_axes(signatures[names.input_ids], signatures[names.logits])
     _check_pairs(model, caches)
     fed = {name for name in (names.input_ids, names.attention_mask, names.position_ids) if name in shapes}
     positions = shapes.get(names.position_ids)
@@ -116,17 +116,13 @@ def vocabulary_of(model: Model, feeding: Feeding) -> int | None:
     return last if isinstance(last, int) else None
 
 
-def _check_axes(ids: Signature, logits: Signature, *, single: bool) -> None:
-    """Raise ``UnsupportedError`` where *ids* are not any number of tokens of a text, or *logits* are none of each.
-
-    Args:
-        single: A text's tokens may come one at a time.
-    """
+def _check_axes(ids: Signature, logits: Signature) -> None:
+    """Raise ``UnsupportedError`` where *ids* are not one or any number of tokens, or *logits* are none of each."""
     for given, axes in ((ids, ("texts", "tokens")), (logits, ("texts", "tokens", "vocabulary"))):
         if given.shape is not None and len(given.shape) != len(axes):
             raise UnsupportedError(f"{given} is not [{', '.join(axes)}], as a decoder has it: export it so")
     texts, tokens = ids.shape or (None, None)
-    fixed = isinstance(tokens, int) and not single
+    fixed = isinstance(tokens, int) and tokens != 1
     if fixed or (isinstance(texts, int) and texts != 1):
         what = "tokens" if fixed else "texts"
         raise UnsupportedError(f"the input {ids} has a fixed number of {what}: export it with an open one")

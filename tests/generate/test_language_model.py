@@ -76,6 +76,25 @@ def test_several_texts_are_those_that_each_prompt_has_alone(folder, device):
 
 
 @pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("export", ["genai", "optimum"])
+def test_a_decoder_with_caches_that_takes_one_token_at_a_time_is_fed_so(folder, device, monkeypatch, kept, export):
+    d = Decoder(layers=1, vocabulary=64, export=export)
+    path, made = folder(d), decoder_model(d)
+    for value in (*made.graph.input, *made.graph.output):
+        if value.name in ("input_ids", "position_ids", "logits"):
+            value.type.tensor_type.shape.dim[1].dim_value = 1
+    onnx.save(made, path / "model.onnx")
+    lm = clgraph.generate.load(path, device)
+    if not kept:
+        monkeypatch.setattr(clgraph.Model, "state", ())
+    prompts = [[int(x) for x in np.random.default_rng(n).integers(3, 64, n)] for n in (1, 7)]
+    wanted = [tuple(greedy_tokens(onnxruntime_run(decoder_model(d)), d, prompt, 5)) for prompt in prompts]
+    assert [m.tokens for m in lm.generate_all(prompts, SOME)] == wanted
+    if kept:
+        assert {rows for (_, rows), *_ in lm.model._keeper.programs._made} == {1}
+
+
+@pytest.mark.parametrize("kept", [True, False])
 def test_what_layers_without_attention_carry_goes_from_piece_to_piece(folder, device, monkeypatch, kept):
     d = Decoder(layers=1, vocabulary=64)
     path = folder(d)

@@ -109,29 +109,37 @@ def counterparts(topology: Topology, kept: Container[str]) -> list[StatePair]:
         kept: Inputs that are state already.
     """
     results, found = {name for name, _ in topology.outputs}, dict[str, str]()
+    sizes = {d for signature in topology.inputs.values() for d in signature.shape or () if isinstance(d, str)}
     for name in topology.fed:
         if name in kept or len([d for d in topology.inputs[name].shape or (None, None) if not isinstance(d, int)]) > 1:
             continue
         for pattern, made in _COUNTERPARTS:
             other = re.sub(pattern, made, name, count=1)
-            if other != name and other in results and _alike(topology.inputs[name], topology.declared.get(other)):
+            declared = topology.declared.get(other)
+            if other != name and other in results and _alike(topology.inputs[name], declared, sizes):
                 found.setdefault(other, name)
     if all(name in kept or name in found.values() for name in topology.fed):
         return []
     return [StatePair(source, result, grows=False, reader="by its name") for result, source in found.items()]
 
 
-def _alike(given: Signature, made: Signature | None) -> bool:
+def _alike(given: Signature, made: Signature | None, names: Container[str]) -> bool:
     """Say whether both are declared with one type and shape; an open size has one name, which those of caches have not.
 
-    What is made may leave a size out that is given.
+    What is made may leave a size out that is given, or call it as no input does: ``torch.onnx.export`` names sizes that
+    it does not know, such as ``Castpresent_ssm.0_dim_1``. *names* are those of the inputs' sizes.
     """
     if made is None or made.shape is None or given.shape is None:
         return False
     if given.dtype != made.dtype or len(given.shape) != len(made.shape):
         return False
     sizes = zip(given.shape, made.shape, strict=True)
-    return all(g is not None and (m == g or (m is None and isinstance(g, int))) for g, m in sizes)
+    return all(g is not None and (m == g or (isinstance(g, int) and _is_unsaid(m, names))) for g, m in sizes)
+
+
+def _is_unsaid(size: int | str | None, names: Container[str]) -> bool:
+    """Say whether a size of what is made is open, and none that *names* have."""
+    return size is None or (isinstance(size, str) and size not in names)
 
 
 def named_pairs(topology: Topology, named: Mapping[str, str]) -> list[StatePair]:

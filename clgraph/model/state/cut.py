@@ -13,6 +13,7 @@ from clgraph.model.state.axes import batch_axes, open_pasts, token_axes
 from clgraph.model.state.casts import uncast
 from clgraph.model.state.cut_topologies import Read, device, host
 from clgraph.model.state.doubles import merged
+from clgraph.model.state.examples import Examples
 from clgraph.model.state.keeping import NoStateError, fed_past, slots
 from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.masks import with_biases
@@ -166,6 +167,12 @@ class _Cut:
         kept = {name: s for name, s in fed.items() if name not in growing}
         if odd := open_pasts(top, kept, caches):
             raise NoStateError(f"input {odd[0]!r} is as long as the pasts, and is no cache that an attention reads")
+        batch = batch_axes(top, kept, caches)
+        tokens = token_axes(top, kept, batch, attentions[0])
+        if not any(tokens.values()):
+            count = Examples(top).shape(attentions[0].inputs[0])[-2:-1]
+            if count not in ((), (1,)):
+                raise NoStateError(f"new tokens come {count[0]} at a time: caches need one, or any number")
         mine = [x for x in top.layers if not set(x.outputs) <= computed]
         if odd := [x.name for x in mine if x.primitive.data_dependent and not pure.issuperset(x.inputs)]:
             raise NoStateError(
@@ -198,8 +205,8 @@ class _Cut:
             told[0],
             tuple(n for n in top.inputs if n in growing),
             tuple(n for n in top.inputs if n in self._loose),
-            batch := batch_axes(top, kept, caches),
-            token_axes(top, kept, batch, attentions[0]),
+            batch,
+            tokens,
             {n: s.shape for n, s in fed.items() if s.shape is not None},
             {n: s.dtype for n, s in fed.items() if s.dtype is not None},
             first,

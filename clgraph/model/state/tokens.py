@@ -49,11 +49,13 @@ class Tokens:
 
 
 def tokens_of(parts: Parts) -> Tokens:
-    """Build the topology for a prime number of tokens, and see where it appears.
+    """Build the topology for a prime number of tokens, and see where it appears; a fixed number has no axis.
 
     Raises:
         ClgraphError: The topology cannot be built.
     """
+    if not any(parts.token_axes.values()):
+        return Tokens({name: None for name, _ in parts.device.outputs}, apart=False, behind=False)
     constants = {n for a in parts.device.constants.values() for n in a.shape}
     for past, counts in ((3, _COUNTS), (3, _FEW), (0, _COUNTS), (0, _FEW)):
         count = next((p for p in counts if all(n % p for n in constants)), counts[0])
