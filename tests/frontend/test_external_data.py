@@ -118,7 +118,7 @@ def test_a_model_comes_through_a_pipe_and_what_never_ends_is_refused(
         clgraph.compile(pipe, device="host")
     writer.join()
     monkeypatch.setattr(files, "MOST_BYTES", 1 << 22)
-    writer = write(pipe, bytes(1 << 16), 1 << 20)
+    writer = write(pipe, bytes(1 << 16), 1 << 7)
     with pytest.raises(FileError, match="a pipe that gives more than 4194304 bytes"):
         clgraph.compile(pipe, device="host")
     writer.join()
