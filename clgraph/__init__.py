@@ -6,6 +6,7 @@ Public names are imported on first use, so that ``import clgraph`` costs nothing
 from __future__ import annotations
 
 from importlib import import_module
+from os.path import isdir
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -101,6 +102,11 @@ if not TYPE_CHECKING:  # a checker of types knows the names above, and shall say
 
             near = "; clgraph.onnxruntime has it" if name == "InferenceSession" else meant(name, __all__)
             raise AttributeError(f"module 'clgraph' has no attribute {name!r}{near}")
+        if not isdir(__path__[0]):
+            raise ImportError(
+                f"clgraph lies in {__path__[0]}, in an archive or a frozen program, but its kernels are files that a "
+                "Python interpreter compiles: install it in an environment"
+            )
         from clgraph.core.collector import PAUSED, count_as_lasting
 
         module, attribute = _HOMES[name]

@@ -42,8 +42,9 @@ class ClgraphRep(BackendRep):
                 raise InputError(f"{len(arrays)} inputs were given, the model has {len(names)}")
             inputs = dict(zip(names, arrays, strict=True))
         results = self.model.run(inputs)
-        outputs = namedtupledict("Outputs", list(results))
-        return outputs(*results.values())
+        listed = self.model.about.listed or tuple(results)
+        outputs = namedtupledict("Outputs", list(listed))
+        return outputs(*(results[name] for name in listed))
 
 
 class ClgraphBackend(Backend):

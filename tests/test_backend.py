@@ -5,6 +5,8 @@ ONNX's own suite of tests runs through it in ``tests/models/test_onnx_suite.py``
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -12,6 +14,7 @@ from onnx import helper
 
 import clgraph.backend
 from clgraph.errors import InputError, UnsupportedError
+from tests.support.ort_models import listed_twice
 
 
 def relu():
@@ -45,3 +48,16 @@ def test_devices_and_models_that_are_not_there_are_told_apart():
     assert not clgraph.backend.is_compatible(model)
     with pytest.raises(UnsupportedError, match="run_model"):
         clgraph.backend.run_node(relu().graph.node[0], [np.zeros(2, np.float32)])
+
+
+@pytest.mark.opencl
+def test_an_output_that_a_model_lists_twice_has_its_places(tmp_path: Path) -> None:
+    x = np.array([-1, 2], np.float32)
+    found = clgraph.backend.run_model(listed_twice(), [x])
+    assert [r.tolist() for r in found] == [[0, 2], [-1, 2], [0, 2]]
+    model = clgraph.compile(listed_twice())
+    assert model.output_names == ("y", "x")
+    model.save(tmp_path / "saved")
+    again = clgraph.load(tmp_path / "saved")
+    assert again.about.listed == ("y", "x", "y")
+    assert [r.tolist() for r in again(x)] == [[0, 2], [-1, 2]]

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
+
+import clgraph
 
 LIMIT_SECONDS = 0.15
 HEAVY = ("numpy", "onnx", "pyopencl", "click", "rich", "PIL", "platformdirs")
@@ -80,3 +85,13 @@ def test_a_name_that_is_not_public_is_answered_by_what_may_be_meant() -> None:
         with pytest.raises(AttributeError, match=words):
             getattr(clgraph, name)
     assert not hasattr(clgraph, "zork")
+
+
+def test_a_package_in_an_archive_says_what_to_do(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        archive.write(Path(clgraph.__file__), "clgraph/__init__.py")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "app.zip")}
+    code = "import clgraph; clgraph.compile"
+    found = subprocess.run([sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True)
+    assert "in an archive or a frozen program" in found.stderr
+    assert "install it in an environment" in found.stderr

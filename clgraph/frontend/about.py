@@ -8,6 +8,7 @@ from clgraph.graph.about import About
 
 def about_of(model: onnx.ModelProto) -> About:
     """Return what *model* says about itself."""
+    outputs = tuple(_text(value.name) for value in model.graph.output)
     return About(
         producer=_text(model.producer_name),
         producer_version=_text(model.producer_version),
@@ -18,6 +19,7 @@ def about_of(model: onnx.ModelProto) -> About:
         graph_doc=_text(model.graph.doc_string),
         ir_version=int(model.ir_version),
         opsets=tuple(sorted((entry.domain, int(entry.version)) for entry in model.opset_import)),
+        listed=outputs if len(set(outputs)) < len(outputs) else (),
     )
 
 

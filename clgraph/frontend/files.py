@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,6 +18,11 @@ from clgraph.graph.primitive import Array
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto
 """What a model can be read from."""
+
+MOST_BYTES = (1 << 31) - 1
+"""Of a message that protobuf reads."""
+READ_BYTES = 1 << 20
+"""Of a pipe at a time."""
 
 
 def map_model(source: Source) -> tuple[onnx.ModelProto, Path | None, str, dict[str, Array]]:
@@ -98,13 +104,27 @@ def _path(source: str | os.PathLike[str]) -> Path:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        mode = path.stat().st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise FileError(f"{path} is a device, not an ONNX file")
+        return _all_of_pipe(path) if stat.S_ISFIFO(mode) else path.read_bytes()
     except IsADirectoryError as error:
         raise FileError(f"{path} is a folder, not an ONNX file") from error
     except FileNotFoundError as error:
         raise FileError(f"there is no file {path}") from error
     except (OSError, ValueError) as error:
         raise FileError(f"{str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _all_of_pipe(path: Path) -> bytes:
+    """Return what somebody writes into a pipe, which may never end, and is no model when there is too much of it."""
+    found = bytearray()
+    with path.open("rb") as pipe:
+        while block := pipe.read(READ_BYTES):
+            found += block
+            if len(found) > MOST_BYTES:
+                raise FileError(f"{path} is a pipe that gives more than {MOST_BYTES} bytes, the most of an ONNX model")
+    return bytes(found)
 
 
 _NOT_ONNX = (

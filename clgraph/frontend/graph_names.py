@@ -15,8 +15,6 @@ def check_names(
     given: Counter[str],
     reads_of_nodes: Sequence[Sequence[str]],
     visible: Callable[[str], bool],
-    *,
-    whole: bool,
 ) -> None:
     """Refuse values that two things make, or nothing.
 
@@ -24,7 +22,6 @@ def check_names(
         given: How often each input and constant is there.
         reads_of_nodes: What each node reads, its bodies included.
         visible: Whether a name is made in the graph or around it.
-        whole: It is a model, not a body, whose outputs may be one value.
 
     Raises:
         UndefinedError: A node reads what nothing makes.
@@ -43,6 +40,3 @@ def check_names(
         raise ModelError(f"no node produces the graph's output {some_of(missing)}")
     if not graph.output:
         raise ModelError("the graph has no outputs")
-    twice = [name for name, count in Counter(v.name for v in graph.output).items() if count > 1]
-    if twice and whole:
-        raise ModelError(f"the graph has two outputs called {some_of(twice)}")

@@ -7,10 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from clgraph.core.frozen import frozen
+from clgraph.core.log import Log
 from clgraph.errors import InternalError, ModelError, SchemaError
 from clgraph.frontend.bodies import bodies_of
-from clgraph.frontend.opsets import levelled
+from clgraph.frontend.kept_schemas import Schemas
+from clgraph.frontend.opsets import domain_of, levelled, opsets_of
 from clgraph.frontend.protobuf import onnx
+
+log = Log(__name__)
 
 FunctionKey = tuple[str, str, str]
 """Domain, name and overload."""
@@ -48,15 +52,15 @@ def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
         UnsupportedError: A function is written for a newer operator set than is known.
         ModelError: Functions call themselves, do not fit their calls, or expand to too many nodes.
     """
-    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    counts = Counter((f.domain, f.name, f.overload) for f in model.functions)
+    counts = Counter(map(_key, model.functions))
     if twice := [key for key, count in counts.items() if count > 1]:
         raise ModelError(f"the model has two functions called {'.'.join(filter(None, twice[0]))!r}")
-    if functions:
+    model = _without_operators(model)
+    if model.functions:
         model = levelled(model)
         if any(function.attribute_proto for function in model.functions):
             model = _completed(model)
-        functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    functions = {_key(f): f for f in model.functions}
     labels = list(islice(_expand(model.graph.node, functions, ()), MOST_NODES + 1))
     if len(labels) > MOST_NODES:
         raise ModelError(f"the model's functions expand to more than {MOST_NODES} nodes")
@@ -73,16 +77,46 @@ def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
     return model, labels
 
 
+def _key(function: onnx.FunctionProto) -> FunctionKey:
+    return domain_of(function.domain), function.name, function.overload
+
+
+def _key_of_call(node: onnx.NodeProto) -> FunctionKey:
+    return domain_of(node.domain), node.op_type, node.overload
+
+
+def _without_operators(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return *model*, or a copy without functions that are called like operators of ONNX's own set.
+
+    ONNX leaves it to runtimes which of the two counts. ONNX Runtime and ONNX's reference take the operator.
+    """
+    if not any(domain_of(f.domain) == "" for f in model.functions):
+        return model
+    opset, schemas = opsets_of(model, "the model").get("", 1), Schemas()
+    hidden = [not domain_of(f.domain) and schemas.find(f.name, opset, "") is not None for f in model.functions]
+    if not any(hidden):
+        return model
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    del made.functions[:]
+    for function, is_hidden in zip(model.functions, hidden, strict=True):
+        if is_hidden:
+            log.warning("the model's function %r is not called: ONNX has an operator of that name", function.name)
+        else:
+            made.functions.add().CopyFrom(function)
+    return made
+
+
 def _completed(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a copy of *model* whose calls of its functions have all attributes: onnx's inliner forgets defaults."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
-    defaults = {(f.domain, f.name, f.overload): f.attribute_proto for f in made.functions}
+    defaults = {_key(f): f.attribute_proto for f in made.functions}
     waiting = [made.graph.node, *(f.node for f in made.functions)]
     while waiting:
         for node in waiting.pop():
             given = {attribute.name for attribute in node.attribute}
-            key = (node.domain, node.op_type, node.overload)
+            key = _key_of_call(node)
             node.attribute.extend(a for a in defaults.get(key, ()) if a.name not in given)
             waiting += [body.node for attribute in node.attribute for body in bodies_of(attribute)]
     return made
@@ -93,7 +127,7 @@ def _check(
 ) -> None:
     """Raise ``InternalError`` where something was not expanded."""
     if [n.op_type for n in expanded] != [label.op_type for label in labels]:
-        kept = sorted({n.op_type for n in expanded if (n.domain, n.op_type, n.overload) in functions})
+        kept = sorted({n.op_type for n in expanded if _key_of_call(n) in functions})
         raise InternalError(f"onnx left calls of the model's functions {', '.join(kept)}")
 
 
@@ -134,7 +168,7 @@ def _expand(
 ) -> Iterator[Label]:
     for i, node in enumerate(nodes):
         name, annotation = prefix + (node.name or f"{node.op_type}_{i}"), annotation_of(node) or inherited
-        key = (node.domain, node.op_type, node.overload)
+        key = _key_of_call(node)
         if key in inside:
             raise SchemaError(f"function {node.op_type!r} calls itself")
         if key in functions:

@@ -38,8 +38,11 @@ def outline(path: Path) -> tuple[bytes, dict[str, Array]] | None:
     """Return the file without the data of its large constants, and that data as bytes by the name of the value.
 
     Returns ``None`` where the file cannot be mapped or is no well-formed message; parsing it then says what is wrong.
+    What is read of a pipe is gone, and a device may have no end.
     """
     try:
+        if not path.is_file():
+            return None
         content = content_of(path)
     except (OSError, ValueError):
         return None

@@ -138,7 +138,11 @@ class GraphLoader:
                     origin=(node.name,),
                     annotation=node.annotation,
                 )
+        listed = {name for name, _ in topology.outputs}
         for value, (name, source) in zip(self.graph.output, outputs, strict=True):
+            if self.outer is None and name in listed:  # a model may list an output twice; a body's have places
+                continue
+            listed.add(name)
             topology.output(name, source)
             declared = signature_of(value, "output", inner=self.outer is not None)
             if self.outer is None:

@@ -74,7 +74,7 @@ class Scope:
         made = Counter(self.tensors.keys())
         made.update(self.sparse.keys())
         made.update(v.name for v in self.graph.input if v.name not in self.constants)
-        check_names(self.graph, made, self.reads, self.visible, whole=self.outer is None)
+        check_names(self.graph, made, self.reads, self.visible)
 
     def constant(self, name: str) -> Array | None:
         """Return the value of a constant, ``None`` where *name* is none; a body has those around it as its own."""

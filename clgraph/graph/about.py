@@ -17,6 +17,7 @@ class About:
         doc, graph_doc: Descriptions of the model and of the graph.
         ir_version: Of the file's format.
         opsets: Versions of the operator sets by domain, ``""`` for ONNX's own.
+        listed: Names of the outputs in the file's order, where it lists one several times; else none.
     """
 
     producer: str = ""
@@ -28,6 +29,7 @@ class About:
     graph_doc: str = ""
     ir_version: int = 0
     opsets: tuple[tuple[str, int], ...] = ()
+    listed: tuple[str, ...] = ()
 
 
 NOWHERE = About()

@@ -140,7 +140,7 @@ def deliver(
         if isinstance(place, Tensor):
             place.fill(results[name])
         elif place is not None:
-            np.copyto(place, results[name])
+            np.copyto(np.asarray(place), results[name])
         found[name] = (Tensor(results[name], device) if tensors else results[name]) if place is None else place
     return found
 
@@ -171,9 +171,31 @@ def wanted_places(
     given = [(n, a) for n, a in arrays.items() if isinstance(a, np.ndarray)]
     for number, (name, array) in enumerate(given):
         for other, second in given[:number]:
-            if np.may_share_memory(array, second):
+            if _overlap(array, second):
                 raise InputError(f"the arrays for the outputs {other!r} and {name!r} overlap")
     return places
+
+
+_GLANCE: Any = 1000
+"""Steps of NumPy's search for a common byte, which may take exponentially many."""
+
+
+def _overlap(first: Array, second: Array) -> bool:
+    """Whether two arrays have bytes in common, or to tell takes more than a glance."""
+    try:
+        return np.shares_memory(first, second, max_work=_GLANCE)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _repeats(place: Array) -> bool:
+    """Whether several elements of *place* may lie at one address: an axis steps not past those inside it."""
+    reach = place.itemsize
+    for step, size in sorted((abs(s), n) for s, n in zip(place.strides, place.shape, strict=True) if n > 1):
+        if step < reach:
+            return place.size > 0
+        reach = step * (size - 1) + reach
+    return False
 
 
 def _check_place(name: str, place: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -185,6 +207,10 @@ def _check_place(name: str, place: Any, shape: tuple[int, ...], dtype: np.dtype[
         )
     if not (place.flags.writeable if isinstance(place, np.ndarray) else place.is_writable):
         raise InputError(f"output {name!r} cannot be written: the given array is read-only")
+    if isinstance(place, np.ma.MaskedArray):
+        raise InputError(f"output {name!r} has no mask, and the given array is masked: give its .data")
+    if isinstance(place, np.ndarray) and not place.flags.c_contiguous and _repeats(place):
+        raise InputError(f"output {name!r} cannot be written: elements of the given array lie at the same address")
 
 
 def _held(given: Array | Tensor, network: Network) -> Held:
@@ -195,8 +221,10 @@ def _held(given: Array | Tensor, network: Network) -> Held:
 
 
 def _target(place: Array | Tensor | None, network: Network) -> Held | None:
-    if not isinstance(place, Tensor):
+    if place is None or type(place) is np.ndarray:
         return place
+    if not isinstance(place, Tensor):
+        return np.asarray(place)  # a derived class may write otherwise
     held = _lying(place, network)
     return None if isinstance(held, Memory) and not network.holds(held) else held
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,11 @@ def wrong_type(what: str, given: Any, found: Any, wanted: np.dtype[Any] | None) 
         return f"{what} is {found}; the model requires an undeclared type"
     told = f"; the model requires {wanted.name}"
     if found == np.dtype(object):
+        if hasattr(given, "to_numpy"):  # a table of pandas's own types, or with columns of different ones
+            return f"{what} is a {type(given).__name__} of objects{told}: .to_numpy({wanted.name!r}) converts it"
         return f"{what} is {'an array of objects' if hasattr(given, 'dtype') else f'a {type(given).__name__}'}{told}"
+    if is_torch(given) and hasattr(sys.modules.get("torch"), wanted.name):
+        return f"{what} is {found}{told}: .to(torch.{wanted.name}) converts it"
     is_number = isinstance(found, np.dtype) and found.kind in "biuf"
     return f"{what} is {found}{told}" + f": .astype({wanted.name!r}) converts it" * is_number
 

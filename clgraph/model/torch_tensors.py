@@ -10,8 +10,11 @@ from clgraph.graph.primitive import Array
 
 
 def is_torch(given: Any) -> bool:
-    """Whether *given* is of torch."""
-    return type(given).__module__.partition(".")[0] == "torch"
+    """Whether *given* is of torch, or of a class derived from its tensors."""
+    if type(given).__module__.partition(".")[0] == "torch":
+        return True
+    kind = getattr(sys.modules.get("torch"), "Tensor", None)
+    return isinstance(kind, type) and isinstance(given, kind)
 
 
 def plain(given: Any) -> Any:

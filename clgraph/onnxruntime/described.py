@@ -49,10 +49,11 @@ class NodeArg:
 def output_args(model: Model, source: str | bytes) -> list[NodeArg]:
     """Return the outputs of *model*, with the sizes that ONNX infers where its file has names for them."""
     signatures = model.outputs
-    if all(s.is_fixed for s in signatures):
-        return [NodeArg.of(s) for s in signatures]
-    inferred = _inferred(source, {s.name for s in model.overridable})
-    return [NodeArg.of(replace(s, shape=_merged(s.shape, inferred.get(s.name)))) for s in signatures]
+    if not all(s.is_fixed for s in signatures):
+        inferred = _inferred(source, {s.name for s in model.overridable})
+        signatures = tuple(replace(s, shape=_merged(s.shape, inferred.get(s.name))) for s in signatures)
+    by_name = {s.name: NodeArg.of(s) for s in signatures}
+    return [by_name[name] for name in model.about.listed or by_name]
 
 
 def _merged(declared: Shape | None, inferred: Shape | None) -> Shape | None:

@@ -120,7 +120,7 @@ class InferenceSession(DescribedSession):
             raise Fail(f"the session would run on {self._model.device.name}, and its options refuse CPUs ({NO_CPU})")
         self._describe()
         self._feeds = Feeds(self._model.inputs, self._overridable)
-        self._names = list(self._model.output_names)
+        self._names = list(self._model.about.listed or self._model.output_names)
         self._others: dict[tuple[frozenset[str], frozenset[str]], Model] = {}
         log.info("session for %s, compiled in %.0f ms", ", ".join(asked.options), (time.monotonic_ns() - start) / 1e6)
         if self._trace is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ _FORM = {
     "expanded": dict[str, str],
     "noted": dict[str, str],
     "about": tuple[str, str, str, int | None, str, str, str, int, list[tuple[str, int]]],
+    "listed": list[str],
     "overridable": list[_Signature],
     "deciding": list[str],
     "keeps_keys": bool,
@@ -86,7 +87,8 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
         "declared": [_signature(s) for s in topology.declared.values()],
         "metadata": dict(topology.metadata),
         "op_types": dict(topology.op_types),
-        "about": [list(x) if isinstance(x, tuple) else x for x in astuple(topology.about)],
+        "about": [list(x) if isinstance(x, tuple) else x for x in astuple(topology.about)[:-1]],
+        "listed": list(topology.about.listed),
         "overridable": [_signature(s) for s in topology.overridable.values()],
         "deciding": sorted(topology.deciding),
         "expanded": dict(topology.expanded),
@@ -152,7 +154,7 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
         topology.noted = dict(data.get("noted", {}))
         if "about" in data:
             about: list[Any] = [tuple(map(tuple, x)) if isinstance(x, list) else x for x in data["about"]]
-            topology.about = About(*about)
+            topology.about = replace(About(*about), listed=tuple(data.get("listed", [])))
         topology.deciding = frozenset(data.get("deciding", []))
         topology.overridable = {s.name: s for s in map(_read_signature, data.get("overridable", []))}
         topology._keeps_keys = bool(data.get("keeps_keys", False))

@@ -1,8 +1,10 @@
-"""Weights in files beside the model: mapped, and only from its folder."""
+"""Weights in files beside the model, mapped and only from its folder; and models in what is no file."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,13 @@ import pytest
 from onnx import numpy_helper, parser
 from onnx.external_data_helper import convert_model_to_external_data
 
+import clgraph
 from clgraph.core.mapped import files_of
-from clgraph.errors import ModelError
+from clgraph.errors import FileError, ModelError
+from clgraph.frontend import files
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.network.addresses import left_at, suits_all
+from tests.support.ort_models import identity
 
 
 def _external(tmp_path: Path) -> Path:
@@ -84,3 +89,39 @@ def test_external_data_that_is_cut_or_without_a_folder_is_refused(tmp_path: Path
     (path.parent / "weights.bin").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
     with pytest.raises(ModelError, match="`git lfs pull` fetches it"):
         load_onnx(path)
+
+
+def write(path: Path, block: bytes, times: int) -> threading.Thread:
+    """Write into the pipe *path*, as a thread that ends when nobody reads any more."""
+
+    def fill() -> None:
+        with contextlib.suppress(BrokenPipeError), path.open("wb", buffering=0) as pipe:
+            for _ in range(times):
+                pipe.write(block)
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    return thread
+
+
+def test_a_model_comes_through_a_pipe_and_what_never_ends_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    whole = identity()
+    writer = write(pipe, whole, 1)
+    np.testing.assert_array_equal(clgraph.compile(pipe, device="host")([[1, 2, 3]]), [[1, 2, 3]])
+    writer.join()
+    writer = write(pipe, whole[:-3], 1)
+    with pytest.raises(FileError, match="is cut off or damaged"):
+        clgraph.compile(pipe, device="host")
+    writer.join()
+    monkeypatch.setattr(files, "MOST_BYTES", 1 << 22)
+    writer = write(pipe, bytes(1 << 16), 1 << 7)
+    with pytest.raises(FileError, match="a pipe that gives more than 4194304 bytes"):
+        clgraph.compile(pipe, device="host")
+    writer.join()
+    for endless in ("/dev/zero", "/dev/urandom"):
+        with pytest.raises(FileError, match="is a device, not an ONNX file"):
+            clgraph.compile(endless, device="host")

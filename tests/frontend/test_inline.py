@@ -157,3 +157,19 @@ def test_functions_of_another_operator_set_are_read_by_their_own_in_bodies_too()
 def test_a_function_of_an_operator_set_that_nobody_knows_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="function 'sum' is written for operator set 99"):
         inline(parser.parse_model(OTHERS.replace('"": 11', '"": 99')))
+
+
+OWN = """<ir_version: 10, opset_import: ["": 18]>
+g (float[3] x) => (y, z) { y = Relu(x) z = Twist(x) }
+<domain: "%s", opset_import: ["": 18]> Relu (a) => (b) { c = Relu(a) b = Neg(c) }
+<domain: "%s", opset_import: ["": 18]> Twist (a) => (b) { c = Relu(a) b = Neg(c) }"""
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_a_function_does_not_hide_an_operator_of_onnx_and_may_add_one(
+    domain: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = clgraph.compile(parser.parse_model(OWN % (domain, domain)), device="host")
+    y, z = model(np.array([-1, 0, 2], np.float32))
+    assert (y.tolist(), z.tolist()) == ([0, 0, 2], [0, 0, -2])
+    assert ["'Relu'" in record.getMessage() for record in caplog.records] == [True]

@@ -130,6 +130,49 @@ def test_arrays_of_other_libraries_are_read_and_written(model: clgraph.Model, mo
         model.run(A, B, outputs={"total": copies})
 
 
+class Guarded(np.ndarray):
+    """An array that is written to in a way of its own."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise AssertionError("written as an array of the derived class")
+
+
+@pytest.mark.parametrize("size", [3, 1 << 15])
+def test_results_go_into_views_that_interleave_and_into_derived_classes(size: int) -> None:
+    model = clgraph.compile(two_inputs(size), device="host")
+    a, b = np.arange(size, dtype=np.float32), np.ones(size, np.float32)
+    both, guarded = np.zeros((size, 2), np.float32), np.zeros(size, np.float32).view(Guarded)
+    model.run(a, b, outputs={"total": both[:, 0], "difference": both[:, 1]})
+    np.testing.assert_array_equal(both, np.stack([a + b, a - b], 1))
+    assert model.run(a, b, outputs={"total": guarded})["total"] is guarded
+    np.testing.assert_array_equal(np.asarray(guarded), a + b)
+    backwards = np.zeros((2, size), np.float32)[::-1, ::-1]
+    model.run(a, b, outputs={"total": backwards[0], "difference": backwards[1]})
+    np.testing.assert_array_equal(backwards, [a + b, a - b])
+
+
+def test_a_wrong_type_is_told_in_the_words_of_the_library(
+    model: clgraph.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Table:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            return np.array([1.0, None, "x"], object)
+
+        def to_numpy(self) -> None: ...
+
+    class Derived(Theirs):
+        __module__ = "somebody"
+
+    known = types.SimpleNamespace(from_numpy=Theirs, float32="float32", Tensor=Theirs)
+    monkeypatch.setitem(sys.modules, "torch", known)
+    with pytest.raises(InputError, match=r"float64; the model requires float32: \.to\(torch\.float32\) converts it"):
+        model(Theirs(A.astype("f8")), B)
+    with pytest.raises(InputError, match=r"a Table of objects; .*: \.to_numpy\('float32'\) converts it"):
+        model(Table(), B)
+    total, _ = model(Derived(A, requires_grad=True), Derived(B))
+    np.testing.assert_array_equal(np.asarray(total), A + B)
+
+
 def test_a_model_tells_what_its_file_says(tmp_path: Path) -> None:
     proto = two_inputs()
     proto.producer_name, proto.producer_version, proto.domain, proto.model_version = "pen", "2", "org.example", 3

@@ -222,9 +222,11 @@ class TestModels:
             ({"y": np.empty(MADE, ">f4")}, "is >f4"),
             ({"y": np.empty(MADE[1:], np.float32)}, r"\[1, 8, 64, 64\]; .* \[8, 64, 64\]"),
             ({"y": np.broadcast_to(np.float32(0), MADE)}, "read-only"),
+            ({"y": np.lib.stride_tricks.as_strided(np.empty(MADE, np.float32), MADE, (0, 0, 4, 4))}, "same address"),
+            ({"y": np.ma.zeros(MADE, np.float32)}, "has no mask"),
             ({"y": Tensor.empty((1,), device="host")}, r"float32 \[1\]"),
         ],
-        ids=["unknown", "text", "number", "list", "type", "order", "rank", "read-only", "tensor"],
+        ids=["unknown", "text", "number", "list", "type", "order", "rank", "read-only", "repeated", "masked", "tensor"],
     )
     def test_outputs_that_do_not_fit_are_one_input_error(
         self, model: clgraph.Model, outputs: Any, message: str

@@ -26,10 +26,16 @@ def model_of(graph: onnx.GraphProto, **about: Any) -> onnx.ModelProto:
     return model
 
 
-def two_inputs() -> onnx.ModelProto:
-    """Return ``total = a + b``, ``difference = a - b`` over vectors of three."""
+def two_inputs(size: int = 3) -> onnx.ModelProto:
+    """Return ``total = a + b``, ``difference = a - b`` over vectors of *size*."""
     a, b, total, difference = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in ("a", "b", "total", "difference")
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [size]) for name in ("a", "b", "total", "difference")
     )
     nodes = [helper.make_node("Add", ["a", "b"], ["total"]), helper.make_node("Sub", ["a", "b"], ["difference"])]
     return model_of(helper.make_graph(nodes, "two", [a, b], [total, difference]))
+
+
+def listed_twice() -> onnx.ModelProto:
+    """Return ``y = relu(x)`` whose file lists ``y`` twice, ``x`` in between, and names the sizes of neither."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ("n",)) for name in "xy")
+    return model_of(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y, x, y]))
