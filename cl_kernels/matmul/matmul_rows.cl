@@ -2,8 +2,8 @@
 //
 // A ticket is a run of rows by a run of column groups, 64 columns each, of one batch element; tickets of the same part of
 // the rows are neighbours, and of these the ones of the same column groups. b is packed in groups, [n / 64][k][64] with
-// zeros behind the last column, or row-major: then full groups are read where they are, and the last one and a transposed b
-// are packed in scratch first. Up to four rows of one sum read a last group that is not transposed where it is; so does one
+// zeros behind the last column, or row-major: then groups that instances fill are read where they are, another last one and
+// a transposed b are packed in scratch first. Up to four rows of one sum read a last group that is not transposed where it is; so does one
 // row full groups of which an instance computes fewer columns at once.
 //
 // a, a_batch, a_row, a_step    floats from one batch element, row, column to the next
@@ -16,7 +16,8 @@
 // parts, part_rows             of the rows, and rows of one
 // ticket_rows, spans           rows of a ticket, tickets of a part below one another
 // nb, widest, first_id         columns / 16 and rows of the widest instance; id of the one-row instance, neighbours follow
-// narrow_id                    instance of 6 rows and 32 columns, for groups that have no more; -1: none
+// narrow_id                    instance of 6 rows and 32 columns, for groups that have no more, the one after next of 12 rows
+//                              and 16 columns; -1: none
 // ahead                        floats that a product of one row fetches ahead of its walk through b; 0: none
 // fetched                      packed b that comes from memory: floats of the next group fetched with each k; 0: none
 // dots                         1: b is few columns, of which one lies in one piece or is copied to scratch to do so, as rows of
@@ -118,19 +119,22 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
       post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, last_row - first_row, g, columns);
       continue;
     }
-    if (!d->packed && (columns < 64 || d->b_column != 1)) {
+    // Narrow groups go in blocks of 6 or 12 rows, the last of which begins so that it is full: rows that it has in common with
+    // the one before are computed twice, with the same result.
+    const int block = d->narrow_id < 0 || columns > 32 || last_row - first_row < 6 ? 0
+                      : columns <= 16 && last_row - first_row >= 12               ? 12
+                                                                                  : 6;
+    const int block_id = d->narrow_id + (block == 12 ? 2 : 0), step = block == 12 ? 16 : block ? 32 : nb * 16;
+    if (!d->packed && (columns % step || d->b_column != 1)) {
       pack_columns(b, d->b_row, d->b_column, d->depth, columns, (__global float*)scratch);
       b = (__global const float*)scratch;
       b_row = 64;
     }
     __global const float* next = b + (d->fetched && g + 1 < d->groups ? d->b_group : 0);
-    // Narrow groups go in blocks of 6 rows, the last of which begins so that it is full: rows that it has in common with the
-    // one before are computed twice, with the same result.
-    const int narrow = d->narrow_id >= 0 && columns <= 32 && last_row - first_row >= 6, step = narrow ? 32 : nb * 16;
     for (int y = first_row; y < last_row;) {
-      if (narrow) y = min(y, last_row - 6);
+      if (block) y = min(y, last_row - block);
       const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest;
-      const int count = narrow ? 6 : (left + pieces - 1) / pieces, id = narrow ? d->narrow_id : d->first_id + count - 1;
+      const int count = block ? block : (left + pieces - 1) / pieces, id = block ? block_id : d->first_id + count - 1;
       __global float* to = c + (long)y * d->c_row + g * 64;
       for (int j = 0; j < columns; j += step, next += (long)d->fetched * d->depth)
         micro_matmul(id, a + (long)y * d->a_row, d->a_row, d->a_step, b + j, b_row, to + j, d->c_row,
