@@ -200,6 +200,16 @@ def test_many_rows_by_few_columns_agree_with_float64(engine, columns, constant):
 
 @pytest.mark.opencl
 @pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("columns", [1, 3, 4, 67, 68])
+def test_short_rows_by_few_columns_agree_with_float64(engine, columns, constant):
+    for rows, depth in ((1, 4), (6, 3), (21, 16)):
+        check_product(engine, (2, rows, depth), (depth, columns), constant=constant, words="row", seed=rows)
+        check_product(engine, (2, rows, depth), (columns, depth), False, True, (columns,), constant, seed=depth)
+        check_product(engine, (2, depth, rows), (2, depth, columns), transpose_a=True, constant=constant, seed=depth)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize(("rows", "depth", "columns"), [(1, 128, 2), (11, 131, 3), (8, 1031, 4), (40, 256, 1)])
 def test_few_long_columns_agree_with_float64(engine, rows, depth, columns, constant):
     left, right = (2, rows, depth), (2, depth, columns)
