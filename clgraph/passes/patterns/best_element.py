@@ -13,8 +13,8 @@ from clgraph.ops.top_k import TopK
 def spread_best(program: Program, node: Node) -> bool:
     """Compute the single best element as the index of an extremum, and the element there where it is read.
 
-    An index of the smallest is that of a NaN, which is no smallest element. No tile finds extrema of unsigned numbers of
-    64 bits.
+    An index of the smallest is that of a NaN, which is no smallest element. No tile finds extrema of unsigned
+    integers of 64 bits.
     """
     p, x = node.primitive, node.inputs[0]
     if not isinstance(p, TopK) or p.k != 1 or node.fused or x.constant is not None:
