@@ -27,7 +27,6 @@
   #define NUMBERS 0
 #endif
 
-
 #define LANES_16(T, LOAD, begin, e, folded) \
   { \
     T##16 all = (T##16)(begin); \
@@ -102,18 +101,6 @@ REDUCED_REALS(float, LOAD_LOOSE, FUSED)
 REALS(double)
 REDUCED_REALS(double, LOAD_DOUBLES, PLAIN)
 #endif
-
-static long begin_long(const int function) {
-  return function == REDUCE_MAX ? LONG_MIN : function == REDUCE_MIN ? LONG_MAX : function == REDUCE_PROD ? 1 : 0;
-}
-
-static long joined_long(const int function, const long a, const long b) {
-  if (function == REDUCE_MAX) return max(a, b);
-  if (function == REDUCE_MIN) return min(a, b);
-  return (long)(function == REDUCE_PROD ? (ulong)a * (ulong)b : (ulong)a + (ulong)b);
-}
-
-static long ended_long(const int function, const long v, const int count) { return v; }
 
 // A mean is that of the sums of both halves: neither wraps.
 #define REDUCE_LOW 10
@@ -236,15 +223,6 @@ NOINLINE static void combine_rows_float(const int function, __global const float
   for (int k = done; i < n && k < count; k++) combine_float(function, x + k * pitch + i, y + i, n - i);
 }
 #undef JOIN_ROWS
-
-// (high * 2^32 + low) / count towards zero, for count < 2^31.
-static long mean_of_halves(const long high, const long low, const int count) {
-  ulong h = (ulong)(high + (low >> 32)), l = (ulong)low & 0xfffffffful;
-  const int negative = (long)h < 0;
-  if (negative) h = (l ? ~h : 0 - h), l = l ? 0x100000000ul - l : 0;
-  const ulong q = (h / count << 32) + ((h % count << 32) + l) / count;
-  return (long)(negative ? 0 - q : q);
-}
 
 // Where a unit lies: first elements of x and y, results.
 typedef struct {
