@@ -1,7 +1,8 @@
 // Running sums or products of dense plain tensors of any element types, [images][count][inner], along count.
 //
-// Where inner is 1 a piece is a line; else it is a run of inner, a vector of sums, at all indices of count. A ticket is a run
-// of pieces. Elements are converted to the type that is computed with, and back.
+// Where inner is 1 a piece is a line, of which those of at most SHORT elements are summed up several at a time; else it is a run
+// of inner, a vector of sums, at all indices of count. A ticket is a run of pieces. Elements are converted to the type that is
+// computed with, and back.
 //
 // inp, out                    dense;  type: of their elements (element_types.clh);  itemsize: bytes of one
 // domain                      what is computed with: 0 float, 1 double, 2 int, 3 long
@@ -12,6 +13,8 @@
 // Error of k elements: k roundings of the domain, relative to the sum of |x| or to the product, then one of the type; none of
 // integers, which wrap.
 #include "element_types.clh"
+
+#define SHORT 64
 
 // OWN: the element type that is T; UNIT: the type in which results wrap.
 #define CUMULATE(T, OWN, UNIT, AS, BACK) \
@@ -26,6 +29,18 @@
       for (int i = 0; i < n; i++) made[i + 1] = (T)((UNIT)made[i] + (UNIT)x[i]); \
     } \
   } \
+  NOINLINE static void lines_##T(const int product, const int reverse, const int exclusive, __global const T* restrict x, \
+                                 __global T* restrict y, const int lines, const int count) { \
+    const int step = reverse ? -1 : 1; \
+    for (int l = 0; l < lines; l++) { \
+      UNIT total = (UNIT)product; \
+      for (int k = 0, i = l * count + (reverse ? count - 1 : 0); k < count; k++, i += step) { \
+        const UNIT next = product ? total * (UNIT)x[i] : total + (UNIT)x[i]; \
+        y[i] = (T)(exclusive ? total : next); \
+        total = next; \
+      } \
+    } \
+  } \
   NOINLINE static void extend_##T(const int product, __global const T* all, __global const T* x, __global T* to, const int n) { \
     if (product) \
       for (int i = 0; i < n; i++) to[i] = (T)((UNIT)all[i] * (UNIT)x[i]); \
@@ -38,6 +53,11 @@
     __global T* all = (__global T*)(scratch + RUN * 8); \
     const int type = d->type, count = d->count, reverse = d->reverse, product = d->product, exclusive = d->exclusive; \
     const long step = d->inner * (long)d->itemsize; \
+    if (d->inner == 1 && count <= SHORT) { \
+      lines_##T(product, reverse, exclusive, AS(type, in, room, n * count), all, n, count); \
+      BACK(type, all, out, n * count); \
+      return; \
+    } \
     if (d->inner == 1) { \
       T total = (T)product; \
       for (int done = 0; done < count; done += RUN) { \
@@ -80,8 +100,10 @@ CUMULATE(double, TYPE_F64, double, as_doubles, doubles_as)
 static void cumulate_elements(__global const cumulate_elements_desc* d, __global char** banks, __global char* scratch,
                               const int ticket, __global const post_step* post, const int posts) {
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces);
-  for (int p = ticket * d->ticket_pieces; p < last; p++) {
-    const int image = p / d->inner_runs, x = (p - image * d->inner_runs) * RUN, n = min(RUN, d->inner - x);
+  const int abreast = d->inner == 1 && d->count <= SHORT ? RUN / max(1, d->count) : 1;
+  for (int p = ticket * d->ticket_pieces; p < last; p += abreast) {
+    const int image = p / d->inner_runs, x = (p - image * d->inner_runs) * RUN;
+    const int n = abreast > 1 ? min(abreast, last - p) : min(RUN, d->inner - x);
     const long at = ((long)image * d->count * d->inner + x) * d->itemsize;
     __global const char* in = AT(const char, banks, d->inp) + at;
     __global char* out = AT(char, banks, d->out) + at;
@@ -93,3 +115,4 @@ static void cumulate_elements(__global const cumulate_elements_desc* d, __global
 #endif
   }
 }
+#undef SHORT

@@ -33,6 +33,14 @@ static void cumulative_sum_planes(__global const cumulative_sum_planes_desc* d, 
         a = p, b = q, c = r, e = s;
       }
       i += 4;
+    } else if (lanes == 16) {
+      float16 sum = 0.0f;
+      for (int k = 0; k < count; k++, in += step, out += step) {
+        const float16 next = sum + LOAD_LOOSE(in);
+        STORE_LOOSE(out, exclusive ? sum : next);
+        sum = next;
+      }
+      i++;
     } else {
       float16 sum = 0.0f;
       for (int k = 0; k < count; k++, in += step, out += step) {

@@ -2,9 +2,10 @@
 //
 // A ticket is a run of rows by a run of column groups, 64 columns each, of one batch element; tickets of the same part of
 // the rows are neighbours, and of these the ones of the same column groups. b is packed in groups, [n / 64][k][64] with
-// zeros behind the last column, or row-major: then full groups are read where they are, and the last one and a transposed b
-// are packed in scratch first. Up to four rows of one sum read a last group that is not transposed where it is; so does one
-// row full groups of which an instance computes fewer columns at once.
+// zeros behind the last column, or row-major: then groups that instances fill are read where they are, another last one and
+// a transposed b are packed in scratch first. Up to four rows of one sum read a last group that is not transposed where it is;
+// so does one row full groups of which an instance computes fewer columns at once. Rows of at most 16 floats by at most 4
+// columns are computed four a vector.
 //
 // a, a_batch, a_row, a_step    floats from one batch element, row, column to the next
 // b, b_batch                   b_group, b_row: from one group, row k to the next;  b_column: from one column to the next
@@ -16,7 +17,8 @@
 // parts, part_rows             of the rows, and rows of one
 // ticket_rows, spans           rows of a ticket, tickets of a part below one another
 // nb, widest, first_id         columns / 16 and rows of the widest instance; id of the one-row instance, neighbours follow
-// narrow_id                    instance of 6 rows and 32 columns, for groups that have no more; -1: none
+// narrow_id                    instance of 6 rows and 32 columns, for groups that have no more, the one after next of 12 rows
+//                              and 16 columns; -1: none
 // ahead                        floats that a product of one row fetches ahead of its walk through b; 0: none
 // fetched                      packed b that comes from memory: floats of the next group fetched with each k; 0: none
 // dots                         1: b is few columns, of which one lies in one piece or is copied to scratch to do so, as rows of
@@ -30,6 +32,7 @@
 #define FEW_ROWS 4
 #define FEW_NARROW_ROWS 12  // of less than a vector, which take less time than a group that is filled up
 #define DOT_ROWS 8  // that stay in the first-level cache for the next column
+#define SHORT_DEPTH 16
 #define ONE_SUM 1024  // products that micro_matmul.cl sums in order
 
 // c = a b for one row of a and at most 64 columns of b, which lie side by side: vectors that overlap so that each is in its
@@ -68,6 +71,41 @@ NOINLINE static void row_by_columns(__global const float* a, const int a_step, _
   STORE_LOOSE(c + j1, s1);
   STORE_LOOSE(c + j2, s2);
   STORE_LOOSE(c + last, s3);
+}
+
+// c = a b for rows of at most SHORT_DEPTH floats and at most 4 columns: four rows a vector.
+NOINLINE static void short_rows_by_columns(__global const float* a, const int a_row, const int a_step,
+                                           __global const float* b, const int b_row, const int b_column,
+                                           __global float* c, const int c_row, const int rows, const int columns,
+                                           const int depth) {
+  float16 w[SHORT_DEPTH];
+  for (int k = 0; k < depth; k++) {
+    float v[4];
+    for (int j = 0; j < 4; j++) v[j] = j < columns ? b[(long)k * b_row + (long)j * b_column] : 0.0f;
+    const float4 row = vload4(0, v);
+    w[k] = (float16)(row, row, row, row);
+  }
+  const int last = rows - 1;
+  for (int y = 0; y < rows; y += 4) {
+    __global const float* const r0 = a + (long)y * a_row;
+    __global const float* const r1 = a + (long)min(y + 1, last) * a_row;
+    __global const float* const r2 = a + (long)min(y + 2, last) * a_row;
+    __global const float* const r3 = a + (long)min(y + 3, last) * a_row;
+    float16 sum = 0.0f;
+    for (int k = 0; k < depth; k++) {
+      const long at = (long)k * a_step;
+      sum = fma((float16)((float4)(r0[at]), (float4)(r1[at]), (float4)(r2[at]), (float4)(r3[at])), w[k], sum);
+    }
+    __global float* to = c + (long)y * c_row;
+    if (c_row == 4 && y + 4 <= rows) {
+      STORE_LOOSE(to, sum);
+      continue;
+    }
+    float v[16];
+    vstore16(sum, 0, v);
+    for (int i = 0; i < min(4, rows - y); i++)
+      for (int j = 0; j < columns; j++) to[(long)i * c_row + j] = v[4 * i + j];
+  }
 }
 
 // Write columns of b one behind the other; return them.
@@ -109,6 +147,14 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
     __global const float* b =
         AT(const float, banks, d->b) + outer * d->b_outer + inner * d->b_batch + (long)g * d->b_group;
     int b_row = d->packed ? 64 : d->b_row;
+    if (columns <= 4 && d->depth <= SHORT_DEPTH) {
+      __global float* to = c + (long)first_row * d->c_row + g * 64;
+      const int count = last_row - first_row;
+      short_rows_by_columns(a + (long)first_row * d->a_row, d->a_row, d->a_step, b, b_row, d->packed ? 1 : d->b_column, to,
+                            d->c_row, count, columns, d->depth);
+      post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, count, g, columns);
+      continue;
+    }
     const int few = last_row - first_row <= (columns < 16 ? FEW_NARROW_ROWS : columns < 64 ? FEW_ROWS : nb < 4);
     if (!d->packed && d->b_column == 1 && few) {
       __global float* to = c + (long)first_row * d->c_row + g * 64;
@@ -118,19 +164,22 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
       post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, last_row - first_row, g, columns);
       continue;
     }
-    if (!d->packed && (columns < 64 || d->b_column != 1)) {
+    // Narrow groups go in blocks of 6 or 12 rows, the last of which begins so that it is full: rows that it has in common with
+    // the one before are computed twice, with the same result.
+    const int block = d->narrow_id < 0 || columns > 32 || last_row - first_row < 6 ? 0
+                      : columns <= 16 && last_row - first_row >= 12               ? 12
+                                                                                  : 6;
+    const int block_id = d->narrow_id + (block == 12 ? 2 : 0), step = block == 12 ? 16 : block ? 32 : nb * 16;
+    if (!d->packed && (columns % step || d->b_column != 1)) {
       pack_columns(b, d->b_row, d->b_column, d->depth, columns, (__global float*)scratch);
       b = (__global const float*)scratch;
       b_row = 64;
     }
     __global const float* next = b + (d->fetched && g + 1 < d->groups ? d->b_group : 0);
-    // Narrow groups go in blocks of 6 rows, the last of which begins so that it is full: rows that it has in common with the
-    // one before are computed twice, with the same result.
-    const int narrow = d->narrow_id >= 0 && columns <= 32 && last_row - first_row >= 6, step = narrow ? 32 : nb * 16;
     for (int y = first_row; y < last_row;) {
-      if (narrow) y = min(y, last_row - 6);
+      if (block) y = min(y, last_row - block);
       const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest;
-      const int count = narrow ? 6 : (left + pieces - 1) / pieces, id = narrow ? d->narrow_id : d->first_id + count - 1;
+      const int count = block ? block : (left + pieces - 1) / pieces, id = block ? block_id : d->first_id + count - 1;
       __global float* to = c + (long)y * d->c_row + g * 64;
       for (int j = 0; j < columns; j += step, next += (long)d->fetched * d->depth)
         micro_matmul(id, a + (long)y * d->a_row, d->a_row, d->a_step, b + j, b_row, to + j, d->c_row,
@@ -143,4 +192,5 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
 #undef FEW_ROWS
 #undef FEW_NARROW_ROWS
 #undef ONE_SUM
+#undef SHORT_DEPTH
 #undef DOT_ROWS

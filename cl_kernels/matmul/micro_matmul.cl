@@ -42,8 +42,23 @@ NOINLINE static void micro_matmul(__global const float* restrict a, const long a
       for (int i = 0; i < UR; i++) sum[j][i] = 0.0f;
     }
     const int count = min(depth - done, SUMMED);
+    int k = 0;
+#if NB == 1 && UR > 6
+    // Addresses of many rows are made one of another: four products with each are as many as the additions leave time for.
+    for (; a_step == 1 && k + 4 <= count; k += 4, a += 4, b += 4l * b_row, ahead += 4l * step) {
+      float16 w[4];
+      #pragma unroll
+      for (int u = 0; u < 4; u++) w[u] = LOAD_LOOSE(b + (long)u * b_row);
+      #pragma unroll
+      for (int i = 0; i < UR; i++) {
+        __global const float* row = a + i * a_row;
+        #pragma unroll
+        for (int u = 0; u < 4; u++) sum[0][i] = fma((float16)(row[u]), w[u], sum[0][i]);
+      }
+    }
+#endif
     #pragma unroll 1
-    for (int k = 0; k < count; k++, a += a_step, b += b_row, ahead += step) {
+    for (; k < count; k++, a += a_step, b += b_row, ahead += step) {
       #pragma unroll
       for (int l = 0; l < FETCHED; l++) FETCH(ahead + l * 16);
       float16 w[NB];

@@ -27,7 +27,6 @@
   #define NUMBERS 0
 #endif
 
-
 #define LANES_16(T, LOAD, begin, e, folded) \
   { \
     T##16 all = (T##16)(begin); \
@@ -102,18 +101,6 @@ REDUCED_REALS(float, LOAD_LOOSE, FUSED)
 REALS(double)
 REDUCED_REALS(double, LOAD_DOUBLES, PLAIN)
 #endif
-
-static long begin_long(const int function) {
-  return function == REDUCE_MAX ? LONG_MIN : function == REDUCE_MIN ? LONG_MAX : function == REDUCE_PROD ? 1 : 0;
-}
-
-static long joined_long(const int function, const long a, const long b) {
-  if (function == REDUCE_MAX) return max(a, b);
-  if (function == REDUCE_MIN) return min(a, b);
-  return (long)(function == REDUCE_PROD ? (ulong)a * (ulong)b : (ulong)a + (ulong)b);
-}
-
-static long ended_long(const int function, const long v, const int count) { return v; }
 
 // A mean is that of the sums of both halves: neither wraps.
 #define REDUCE_LOW 10
@@ -237,15 +224,6 @@ NOINLINE static void combine_rows_float(const int function, __global const float
 }
 #undef JOIN_ROWS
 
-// (high * 2^32 + low) / count towards zero, for count < 2^31.
-static long mean_of_halves(const long high, const long low, const int count) {
-  ulong h = (ulong)(high + (low >> 32)), l = (ulong)low & 0xfffffffful;
-  const int negative = (long)h < 0;
-  if (negative) h = (l ? ~h : 0 - h), l = l ? 0x100000000ul - l : 0;
-  const ulong q = (h / count << 32) + ((h % count << 32) + l) / count;
-  return (long)(negative ? 0 - q : q);
-}
-
 // Where a unit lies: first elements of x and y, results.
 typedef struct {
   long from, to;
@@ -259,6 +237,8 @@ static __global const char* side_by_side(__global const char* at, const long pit
   gather_run(at, pitch, size, to, n);
   return to;
 }
+
+#define ABREAST 16
 
 // reduce_T: results of a unit, made in the third room of the scratch, where they are left as numbers of type T.
 // Extrema of neighbours of type OWN need no conversion, and have no sums whose roundings would add up: they are one run.
@@ -278,6 +258,19 @@ static __global const char* side_by_side(__global const char* at, const long pit
           sum = joined_##T(function, sum, reduced_##T(function, as(d->in_type, at, room, run), run)); \
         } \
       all[0] = ended_##T(function, sum, d->count); \
+      return all; \
+    } \
+    if (d->in_type == OWN && d->in_inner == 1 && d->in_along == u.n && ABREAST * u.n <= RUN && \
+        (function == REDUCE_MAX || function == REDUCE_MIN)) { \
+      /* Rows that lie one behind the other: so many are one row of full vectors, which wait for none of the others. */ \
+      for (int i = 0; i < ABREAST * u.n; i++) all[i] = begin_##T(function); \
+      for (int a = 0; a < d->across; a++) { \
+        __global const T* rows = (__global const T*)(x + (u.from + a * d->in_across) * d->in_size); \
+        const int wide = d->along / ABREAST, left = d->along % ABREAST; \
+        combine_rows_##T(function, rows, ABREAST * u.n, wide, all, ABREAST * u.n); \
+        combine_rows_##T(function, rows + (long)wide * ABREAST * u.n, u.n, left, all, u.n); \
+      } \
+      for (int r = 1; r < ABREAST; r++) combine_##T(function, all + r * u.n, all, u.n); \
       return all; \
     } \
     const int joined = function == REDUCE_MEAN || function > REDUCE_PROD ? 0 : function; \
@@ -315,6 +308,16 @@ WALK(char, AS_SIGNED, d->in_type)
 // The sums of the low halves wait behind the scratch of a walk.
 static __global long* mean_long(__global const reduce_elements_desc* d, __global const char* x, const reduce_unit u,
                                 __global char* scratch) {
+#ifdef cl_khr_fp64
+  // Sums of up to 2^20 integers of 32 bits are exact doubles, and no quotient is rounded to an integer that it is not: it is at
+  // least 1 / count away, more than half an ulp of a number below 2^53 / count.
+  if (d->in_size <= 4 && d->count <= 1 << 20) {
+    __global long* made = reduce_long(d, x, u, REDUCE_SUM, scratch);
+    const double by = (double)d->count;
+    for (int i = 0; i < u.n; i++) made[i] = (long)((double)made[i] / by);
+    return made;
+  }
+#endif
   __global const long* sums = reduce_long(d, x, u, REDUCE_LOW, scratch);
   __global long* low = (__global long*)(scratch + 3 * RUN * 8);
   for (int i = 0; i < u.n; i++) low[i] = sums[i];
@@ -394,3 +397,4 @@ static void reduce_elements(__global const reduce_elements_desc* d, __global cha
     if (n % 16) post_row(post, posts, banks, made + n / 16 * 16, 0, 0, 0, (first + n) / 16, 1, n % 16, 0);
   }
 }
+#undef ABREAST

@@ -61,3 +61,29 @@ def cases_of_shapes(size: str) -> Cases:
             f"TopK f32 last {inner}",
             lambda s=shape: OperatorCase("TopK", (draw("f32", s),), (np.array([2]),), outputs=2),
         )
+    for width in (1, 4, 16):
+        lines = (tokens, width)
+        for dtype in ("f32", "i64"):
+            yield (
+                f"CumSum {dtype} last {width}",
+                lambda d=dtype, s=lines: OperatorCase("CumSum", (draw(d, s),), (np.array(1),)),
+            )
+        yield (
+            f"ReduceMean i32 last {width}",
+            lambda s=lines: OperatorCase("ReduceMean", (draw("i32", s),), (np.array([1]),)),
+        )
+    for shape, axis in (
+        ((tokens // 8, 16), 1),
+        ((tokens, 80), 1),
+        ((4, tokens // 8, 8), 1),
+        ((4, 64, tokens // 32), 1),
+    ):
+        yield (
+            f"TopK f32 best {'x'.join(map(str, shape[1:]))}",
+            lambda s=shape, a=axis: OperatorCase("TopK", (draw("f32", s),), (np.array([1]),), {"axis": a}, outputs=2),
+        )
+    yield (
+        "ReduceMean i32 middle",
+        lambda: OperatorCase("ReduceMean", (draw("i32", (tokens // 64, 3, 128)),), (np.array([1]),)),
+    )
+    yield "MatMul f32 points", lambda: OperatorCase("MatMul", (draw("f32", (tokens, 4)), draw("f32", (4, 4))))

@@ -19,6 +19,9 @@ ANY_NUMBERS = Serves(dtypes=(frozenset(TYPES) | {DType.U64}) - {DType.BOOL}, kin
 LINE = 12.0
 """What 16 elements of a line take, one after another, in the time that a vector of 16 floats takes to copy."""
 
+SHORT = 64
+"""Most elements of lines that are summed up several at a time."""
+
 
 @descriptor("cumulate_elements", library="rare", any_alignment=True)
 class CumulateElementsDesc(LineFields, Descriptor):
@@ -51,7 +54,10 @@ class CumulatedElements(AlongAxis[Any]):
     @classmethod
     def piece_seconds(cls, q: Query[Any], columns: Columns) -> float:
         passes = 2 + (q.inputs[0].dtype not in (DType.F32, DType.F64, DType.I32, DType.I64))
-        if columns.inner == 1:
+        vectors: float
+        if columns.inner == 1 and columns.count <= SHORT:
+            vectors = max(1, columns.count) / LANES * (LINE + passes)
+        elif columns.inner == 1:
             vectors = -(-columns.count // LANES) * (LINE + passes)
         else:
             vectors = columns.count * (-(-min(columns.inner, RUN) // LANES) + 2) * passes

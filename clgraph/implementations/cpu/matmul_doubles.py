@@ -8,7 +8,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.memo import remembered
 from clgraph.errors import UnsupportedError
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds, worker_flops
-from clgraph.implementations.cpu.strided_product import StridedProduct, nested_product
+from clgraph.implementations.cpu.strided_product import StridedProduct, is_dots, nested_product
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements
@@ -48,6 +48,7 @@ class MatMulDoublesDesc(Descriptor):
     rows: Int
     columns: Int
     depth: Int
+    dots: Int
     groups: Int
     spans: Int
     pieces: Int
@@ -59,10 +60,16 @@ def _pieces(p: StridedProduct) -> tuple[int, int]:
     return -(-p.columns // _COLUMNS), -(-p.rows.size // _ROWS)
 
 
+def _is_dots(q: Query[MatMul], p: StridedProduct) -> bool:
+    """Whether the kernel multiplies columns one by one; that of integers never does."""
+    return q.outputs[0].dtype == DType.F64 and is_dots(q, p)
+
+
 def _piece_seconds(q: Query[MatMul], p: StridedProduct) -> float:
     """Return one worker's time for a piece; of doubles a vector has half as many."""
     rows = max(3, min(p.rows.size, _ROWS))
-    return p.depth * rows * _COLUMNS * 4 / worker_flops(q.device)
+    columns = 2 * p.columns if _is_dots(q, p) else _COLUMNS
+    return p.depth * rows * columns * 4 / worker_flops(q.device)
 
 
 @remembered
@@ -130,6 +137,7 @@ class MatMulDoubles(Implementation[MatMul]):
             "rows": p.rows.size,
             "columns": p.columns,
             "depth": p.depth,
+            "dots": int(_is_dots(q, p)),
             "groups": groups,
             "spans": spans,
             "pieces": groups * spans * p.matrices,

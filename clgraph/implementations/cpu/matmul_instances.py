@@ -23,10 +23,16 @@ _NARROW = Micro.of(_FILE, NB=2, UR=NARROW_ROWS)
 _TALL = Micro.of(_FILE, NB=2, UR=2 * NARROW_ROWS)
 """The same, of twice the rows."""
 
+SLIM_ROWS = 2 * NARROW_ROWS
+"""Rows of the slim instance: fewer sums than these wait for each other."""
+
+_SLIM = Micro.of(_FILE, NB=1, UR=SLIM_ROWS)
+"""The slim instance: at most 16 columns."""
+
 MICROS = micro_family(
     "micro_matmul",
     {
-        simd: [Micro.of(_FILE, NB=nb, UR=ur) for ur in range(1, most + 1)] + [_NARROW, _TALL] * (nb > 2)
+        simd: [Micro.of(_FILE, NB=nb, UR=ur) for ur in range(1, most + 1)] + [_NARROW, _TALL, _SLIM] * (nb > 2)
         for simd, (nb, most) in SHAPES.items()
     },
 )
@@ -37,7 +43,8 @@ class Widest:
     """The largest instance of a device: vectors of 16 columns, rows; the id of the one with one row.
 
     Attributes:
-        narrow_id: Of the instance of 6 rows and 32 columns; -1 where the largest is no wider.
+        narrow_id: Of the instance of 6 rows and 32 columns, before those of 12 rows and 32 and 16 columns; -1 where the
+            largest is no wider.
     """
 
     nb: int

@@ -6,7 +6,13 @@ from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.cost import TicketRanges, split, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES
-from clgraph.implementations.cpu.matmul_instances import GROUP, NARROW_ROWS, register_block, widest_instance
+from clgraph.implementations.cpu.matmul_instances import (
+    GROUP,
+    NARROW_ROWS,
+    SLIM_ROWS,
+    register_block,
+    widest_instance,
+)
 from clgraph.implementations.cpu.strided_product import StridedProduct, is_dots
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.query import Query
@@ -38,10 +44,13 @@ def row_seconds(q: Query[MatMul], p: StridedProduct) -> float:
 
 
 def groups_computed(q: Query[MatMul], p: StridedProduct) -> float:
-    """Return how many groups of columns are computed: half of the last one where a narrow instance computes that."""
+    """Return how many groups of columns are computed: of the last one what an instance of fewer columns computes."""
     whole, rest = divmod(p.columns, GROUP)
-    narrow = rest <= GROUP // 2 and p.rows.size >= NARROW_ROWS and widest_instance(q.device).narrow_id >= 0
-    return whole + (0.5 if narrow else 1.0) * (rest > 0)
+    if widest_instance(q.device).narrow_id < 0:
+        return whole + (rest > 0)
+    if rest <= LANES and p.rows.size >= SLIM_ROWS:
+        return whole + 0.25 * (rest > 0)
+    return whole + (0.5 if rest <= GROUP // 2 and p.rows.size >= NARROW_ROWS else 1.0) * (rest > 0)
 
 
 def row_parts(q: Query[MatMul], p: StridedProduct) -> TicketRanges:

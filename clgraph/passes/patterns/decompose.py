@@ -23,7 +23,9 @@ from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.resize import Resize
 from clgraph.ops.space import Shuffle
+from clgraph.ops.top_k import TopK
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.patterns.best_element import spread_best
 from clgraph.passes.patterns.broadcast_product import join_batches
 from clgraph.passes.patterns.depth_windows import spread_depth
 from clgraph.passes.patterns.dot_product import spread_dots
@@ -58,6 +60,7 @@ _ON_CPUS: _Rules = {
     ConvTranspose: (spread_groups, spread_overlaps, spread_upsampling),
     Pooling: (spread_pooling,),
     Resize: (spread_resizing, resize_in_floats),
+    TopK: (spread_best,),
 }
 """By what they rewrite; each says whether it has."""
 
@@ -84,6 +87,7 @@ class Decompose(Pass):
     * On CPUs a transposed convolution with groups is a convolution for each phase, and a transpose
       (``grouped_upsampling``).
     * On CPUs a logarithm of a sum, of exponentials too, is its steps (``log_sum_exp``).
+    * On CPUs the single best element is the index of an extremum, and the element there (``best_element``).
     * On CPUs a root or a logarithm of a sum of integers, and their interpolation, is one of floats between conversions
       (``integers_in_floats``).
     * On CPUs a product of one long row and one column is a product of their elements and its sum (``dot_product``).
@@ -106,6 +110,7 @@ class Decompose(Pass):
         "conv_transpose": "with few outputs, a convolution and a transpose; with groups, a "
         "convolution for each phase; over three axes: one over two",
         "pooling": "over three axes: over two, and over slices",
+        "top_k": "of one element, the index of an extremum and the element there",
         "resize": "over three axes: over one, then two; integers are mixed in floats",
     }
 

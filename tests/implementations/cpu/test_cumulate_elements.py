@@ -14,7 +14,7 @@ from tests.support.features import needs
 
 pytestmark = pytest.mark.opencl
 
-SHAPES = (((2, 1100), 1), ((3, 7, 530), 1), ((5, 2, 3), 0), ((4,), 0))
+SHAPES = (((2, 1100), 1), ((3, 7, 530), 1), ((5, 2, 3), 0), ((4,), 0), ((700, 3), 1), ((9, 64), 1))
 WAYS = list(itertools.product((False, True), repeat=2))
 
 

@@ -11,7 +11,9 @@ from tests.support.run_tiles import check_tiles
 @pytest.mark.opencl
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize(("shape", "axis"), [((3, 5), 0), ((2, 9, 16), 1), ((2, 19, 3, 37), 1), ((3, 40, 200), 1)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 5), 0), ((2, 9, 16), 1), ((2, 19, 3, 37), 1), ((3, 40, 200), 1), ((3, 7, 55), 1)]
+)
 def test_running_sums_agree_with_float64(engine, shape, axis, exclusive, reverse):
     rng = np.random.default_rng(sum(shape))
     x = rng.standard_normal(shape).astype(np.float32)

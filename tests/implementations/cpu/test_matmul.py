@@ -148,7 +148,7 @@ def test_axes_merge_where_every_tensor_walks_them_as_one():
     assert merge([Axis(1, (5,))]) == []
 
 
-def test_at_most_32_columns_are_estimated_as_half_a_group():
+def test_at_most_32_columns_are_estimated_as_half_a_group_and_16_as_a_quarter():
     def seconds(rows, columns, simd=16):
         layouts = [Layout.of(np.zeros(s, np.float32)) for s in ((rows, 512), (512, columns))]
         return MatMulRows.cost(pose(DeviceInfo(simd=simd), MatMulRows, MatMul(), layouts, arity=2))
@@ -156,6 +156,7 @@ def test_at_most_32_columns_are_estimated_as_half_a_group():
     assert seconds(512, 32) < 0.6 * seconds(512, 64)
     assert seconds(512, 96) < 0.8 * seconds(512, 128)
     assert seconds(512, 33) > 0.9 * seconds(512, 64)
+    assert seconds(512, 16) < 0.55 * seconds(512, 32)
     assert seconds(512, 32, simd=8) > 0.9 * seconds(512, 64, simd=8)
 
 
@@ -186,6 +187,25 @@ def test_few_rows_by_less_than_a_group_of_columns_agree_with_float64(engine, row
         left, right = (3, rows, depth), (3, depth, columns)
         check_product(engine, left, right, bias=(columns,), constant=False, words=words, seed=columns)
         check_product(engine, left, right[1:], constant=False, words=words, seed=columns)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("columns", [3, 16, 17, 32, 80])
+def test_many_rows_by_few_columns_agree_with_float64(engine, columns, constant):
+    for rows, depth in ((12, 4), (13, 7), (30, 1031)):
+        check_product(engine, (2, rows, depth), (depth, columns), constant=constant, words="row", seed=rows)
+        check_product(engine, (2, depth, rows), (2, depth, columns), transpose_a=True, constant=constant, seed=depth)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("columns", [1, 3, 4, 67, 68])
+def test_short_rows_by_few_columns_agree_with_float64(engine, columns, constant):
+    for rows, depth in ((1, 4), (6, 3), (21, 16)):
+        check_product(engine, (2, rows, depth), (depth, columns), constant=constant, words="row", seed=rows)
+        check_product(engine, (2, rows, depth), (columns, depth), False, True, (columns,), constant, seed=depth)
+        check_product(engine, (2, depth, rows), (2, depth, columns), transpose_a=True, constant=constant, seed=depth)
 
 
 @pytest.mark.opencl

@@ -27,6 +27,8 @@ PROBLEMS = [
     ((45, 7), (1,)),
     ((2, 90, 20), (2,)),
     ((3, 19, 2, 5), (0, 3)),
+    ((3, 53, 8), (1,)),
+    ((2, 3, 35, 5), (0, 2)),
 ]
 
 
@@ -44,9 +46,12 @@ def test_integers_are_reduced_as_numpy_does(engine, shape, axes, keepdims):
 
 
 def test_means_of_integers_do_not_wrap(engine):
-    draw = {0: lambda rng, of: rng.choice([np.iinfo(np.int64).min, np.iinfo(np.int64).max, -3, 2, 2**32 + 1], of)}
-    for shape, axes in PROBLEMS:
-        check_op(engine, Reduce("mean", axes), shape, dtype=DType.I64, draw=draw, families=("normal",), only=ONLY)
+    for dtype, more in ((DType.I64, (-3, 2, 2**32 + 1)), (DType.I32, (-3, 2)), (DType.U32, (3, 2))):
+        limits = np.iinfo(dtype.numpy)
+        some = np.array([limits.min, limits.max, *more], dtype.numpy)
+        draw = {0: lambda rng, of, some=some: rng.choice(some, of)}
+        for shape, axes in PROBLEMS:
+            check_op(engine, Reduce("mean", axes), shape, dtype=dtype, draw=draw, families=("normal",), only=ONLY)
 
 
 def _size(function: str, axes: tuple[int, ...], x: np.ndarray) -> np.ndarray:
