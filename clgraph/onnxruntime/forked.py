@@ -64,7 +64,7 @@ def elsewhere(model: Model, recipe: Callable[[], Recipe]) -> Model:
 
 
 class _Elsewhere:
-    """A model of which another process makes the runs."""
+    """A model whose runs are executed by another process, because OpenCL's threads do not survive a fork."""
 
     _numbers = itertools.count()
 
