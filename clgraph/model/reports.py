@@ -37,7 +37,7 @@ class NodeReport:
 
     Attributes:
         primitive: Operator and attributes; ``fused`` the operations inside it, in order.
-        origin: The ONNX nodes it stems from; ``annotation`` the layering hint they carried.
+        origin: The ONNX nodes it stems from; ``annotation`` the layering annotation that they carried.
         inputs, outputs: (name, layout) pairs; a layout prints as type, memory format, shape and halo.
         implementation: What runs it, and ``because``: why that one.
         estimate: Seconds that it should take with the workers that there are; where it was tuned, those measured then.

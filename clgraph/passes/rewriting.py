@@ -1,4 +1,4 @@
-"""Helpers of rewriting passes: conditions for merging nodes, constant subgraphs, substitution."""
+"""What rewriting passes share: conditions for merging nodes, constant subgraphs, insertion, substitution."""
 
 from __future__ import annotations
 
