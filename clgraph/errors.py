@@ -111,6 +111,19 @@ class BindingError(ClgraphError):
     """
 
 
+class NoImageError(ClgraphError):
+    """A network has no image that runs it in another process; the text says why. Nobody outside sees it: programs run.
+
+    Attributes:
+        lasts: It will have none next time, either.
+    """
+
+    def __init__(self, message: str, *, lasts: bool = True) -> None:
+        """Say why."""
+        super().__init__(message)
+        self.lasts = lasts
+
+
 class InternalError(ClgraphError):
     """clgraph, or a plugin, did what nobody meant it to: the message names where; the cause is what was raised."""
 

@@ -1,5 +1,8 @@
+import copy
 import os
+import pickle
 import runpy
+from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -147,3 +150,18 @@ def test_the_cache_is_where_the_system_keeps_caches_of_users(named, monkeypatch)
 def test_an_argument_that_there_is_not_is_one_of_compile() -> None:
     with pytest.raises(TypeError, match=r"^compile\(\) got an unexpected keyword argument 'providers'"):
         clgraph.compile(clgraph.Topology(), providers=[])  # type: ignore[call-overload]  # there is none
+
+
+def test_options_are_what_the_standard_library_says_of_a_frozen_dataclass() -> None:
+    made, same = Settings(threads=2, weights="int8"), Settings(weights="int8", threads=2)
+    other = replace(made, threads=3)
+    assert (made == same, made == other, hash(made) == hash(same), made == "x") == (True, False, True, False)
+    assert list(vars(made)) == [f.name for f in fields(Settings)]
+    assert repr(made).startswith("Settings(device='auto'")
+    assert pickle.loads(pickle.dumps(made)) == copy.copy(made) == made
+    with pytest.raises(FrozenInstanceError, match="threads"):
+        made.threads = 4  # type: ignore[misc]  # that is refused
+    with pytest.raises(FrozenInstanceError, match="threads"):
+        del made.threads
+    with pytest.raises(TypeError, match="strange"):
+        Settings(strange=1)  # type: ignore[call-arg]  # that is refused

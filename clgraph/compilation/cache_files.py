@@ -1,9 +1,9 @@
 """The model cache on disk: digests of model files by their state, and saved models, within a size limit.
 
 Below the folder, ``stamps/<state of a file>`` names the state and the digest of the content that a file in that state
-has; ``<size>-<digest>.clg`` is a saved model without its topology's layers, which records what it was kept for, and the
-``.used`` beside it has the time of its last use. A state is inode, size and times; it identifies the content only if
-the file had not been changed just before, because times are coarse.
+has; ``<size>-<digest>.clg`` is a saved model without its topology's layers, which records what it was kept for, the
+``.used`` beside it has the time of its last use, and ``.image`` what runs it sooner. A state is inode, size and times;
+it identifies the content only if the file had not been changed just before, because times are coarse.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clgraph.core.frozen import frozen
 SETTLED_SECONDS = 2.0
 """How long a file must have been left alone: longer than the clock of any file system ticks."""
 MOST_STAMPS = 1000
-_ENTRY, _DIGITS = ".clg", 64
+_ENTRY, _USED, _IMAGE, _DIGITS = ".clg", ".used", ".image", 64
 _ABANDONED_SECONDS = 3600.0
 """Age from which a file that was being written belongs to no running process."""
 
@@ -115,22 +115,28 @@ class ModelCache:
     def drop(self, entry: Path) -> None:
         """Remove *entry*; raises ``OSError`` where that is not allowed."""
         entry.unlink(missing_ok=True)
-        _used(entry).unlink(missing_ok=True)
+        for path in _beside(entry):
+            path.unlink(missing_ok=True)
+
+    def image(self, entry: Path) -> Path:
+        """Return the path of what runs *entry* sooner (:mod:`clgraph.compilation.images`)."""
+        return entry.with_suffix(_IMAGE)
 
     def trim(self) -> None:
         """Remove what is beyond the limits, and what was left half written."""
         found = {p: s for p in self._files(self.folder) if (s := Stamp.of(p)) is not None}
         kept = {p: s for p, s in found.items() if p.suffix == _ENTRY}
-        markers = {_used(p) for p in kept}
+        beside = {path for p in kept for path in _beside(p)}
         for path, state in found.items():
-            if path not in kept.keys() | markers and time.time() - state.modified * 1e-9 > _ABANDONED_SECONDS:
+            if path not in kept.keys() | beside and time.time() - state.modified * 1e-9 > _ABANDONED_SECONDS:
                 path.unlink(missing_ok=True)
-        excess = sum(s.nbytes for s in kept.values()) - self.limit
+        sizes = {p: sum(found[each].nbytes for each in (p, *_beside(p)) if each in found) for p in kept}
+        excess = sum(sizes.values()) - self.limit
         for path in sorted(kept, key=lambda p: found.get(_used(p), kept[p]).modified):
             if excess <= 0:
                 break
             self.drop(path)
-            excess -= kept[path].nbytes
+            excess -= sizes[path]
         stamps = [(s.modified, p) for p in self._files(self.folder / "stamps") if (s := Stamp.of(p)) is not None]
         for _, path in sorted(stamps)[:-MOST_STAMPS]:
             path.unlink(missing_ok=True)
@@ -149,4 +155,9 @@ def kept_for(content: str, key: str) -> str:
 
 
 def _used(entry: Path) -> Path:
-    return entry.with_suffix(".used")
+    return entry.with_suffix(_USED)
+
+
+def _beside(entry: Path) -> tuple[Path, Path]:
+    """Return what lies beside *entry*, and goes with it."""
+    return _used(entry), entry.with_suffix(_IMAGE)

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from clgraph.core.collector import PAUSED, count_as_lasting
 from clgraph.engines.opening import callers_queue, load_extensions, loading_drivers, options_of
 from clgraph.errors import OptionError
-from clgraph.graph.signature import Dimension, by_name
+from clgraph.graph.shapes_by_name import by_name
 from clgraph.network.budget import MemoryBudget, with_one_budget
 from clgraph.saved.container import is_model, is_saved
 from clgraph.settings import Settings
 
 if TYPE_CHECKING:
+    from clgraph.compilation.model_cache import Cached
     from clgraph.frontend.files import Source
+    from clgraph.graph.signature import Dimension
     from clgraph.graph.topology import Topology
     from clgraph.model.model import Model
     from clgraph.ops.preprocess import Preprocess
@@ -220,6 +222,7 @@ def _compiled(
     preprocess: object,
 ) -> Model:
     """Return the model out of a file or the model cache, or compiled; what that takes is imported here."""
+    from clgraph.compilation.cached_models import cached_model
     from clgraph.compilation.model_cache import Cached
     from clgraph.compilation.sources import images_of
 
@@ -234,14 +237,26 @@ def _compiled(
         source = bytes(source)  # the caller may write to them while the model is in use
     load_extensions(options)
     cached = Cached.of(source, outputs, shapes, options, images)
-    if cached is not None and (model := cached.model()) is not None:
-        return model
+    anew = partial(_anew, source, outputs, shapes, options, images, cached)
+    return (None if cached is None else cached_model(cached, anew)) or anew()
+
+
+def _anew(
+    source: Source | Topology,
+    outputs: Sequence[str] | None,
+    shapes: Mapping[str, Sequence[Dimension]] | None,
+    options: Settings,
+    images: Mapping[str, Preprocess],
+    cached: Cached | None,
+) -> Model:
     # Imported only where something is to be compiled: it takes longer than all of a start out of the cache.
+    from clgraph.compilation.cache_entries import keep_later, stage_of
     from clgraph.compilation.models import compile_source
 
-    model = compile_source(source, outputs, shapes, options, None if cached is None else cached.stage, images)
+    stage = None if cached is None else partial(stage_of, cached)
+    model = compile_source(source, outputs, shapes, options, stage, images)
     if cached is not None:
-        cached.keep_later(model)
+        keep_later(cached, model)
     return model
 
 

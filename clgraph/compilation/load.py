@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from clgraph.compilation.saved_programs import SavedProgram, SavedPrograms
 from clgraph.core.layout import Shape
 from clgraph.core.log import INFO, WARNING, Log
+from clgraph.core.well_formed import well_formed
 from clgraph.engines.opening import device_infos, load_extensions, open_engines, placement_of
 from clgraph.engines.option_checks import ANNOTATIONS, note_idle, warn
 from clgraph.errors import ClgraphError, MemoryLimitError, ModelError, UnknownValueError
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
-from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import Key, Known
 from clgraph.model.model import Model

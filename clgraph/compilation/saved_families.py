@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from clgraph.compilation.context import context_of, for_families
 from clgraph.core.layout import Shape
+from clgraph.core.well_formed import well_formed
 from clgraph.errors import BindingError, UnknownValueError
 from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
-from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisation import Values
 from clgraph.saved.circumstances import differences

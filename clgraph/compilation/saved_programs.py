@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from clgraph.core.frozen import frozen
+from clgraph.core.well_formed import well_formed
 from clgraph.errors import ModelError
 from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
-from clgraph.graph.serial import well_formed
 from clgraph.model.keys import Key, Known
 from clgraph.model.specialisation import PassRecord
 from clgraph.saved.circumstances import differences

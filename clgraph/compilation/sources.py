@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from clgraph.core.cache_folder import cache_folder
 from clgraph.errors import ModelError, OptionError
-from clgraph.graph.signature import Dimension
-from clgraph.graph.topology import Topology
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
+    from clgraph.graph.signature import Dimension
+    from clgraph.graph.topology import Topology
     from clgraph.ops.preprocess import Preprocess
 
-OpenShapes = Mapping[str, Sequence[Dimension]]
+OpenShapes = Mapping[str, Sequence["Dimension"]]
 """Shapes of inputs by name, in which dimensions may stay open."""
 
 
@@ -34,6 +34,7 @@ def read_source(
         cache_dir: As the options have it; it keeps what onnx says of operators.
     """
     # Where a model comes out of the cache, nothing is read.
+    from clgraph.graph.topology import Topology
     from clgraph.graph.unrolling import unroll
 
     if not isinstance(source, Topology):

@@ -8,8 +8,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clgraph.compilation.cache_entries import keep_later
 from clgraph.compilation.cache_files import ModelCache
 from clgraph.compilation.cache_sources import CacheSource, Images, Read, source_of
+from clgraph.compilation.cached_models import cached_model
 from clgraph.compilation.load import Loader
 from clgraph.compilation.model_cache import Cached
 from clgraph.compilation.sources import OpenShapes, read_source
@@ -102,12 +104,14 @@ def load_apart(
     options = with_recorded(options, apart.contents.header.get("options", {}), given)
     load_extensions(options)
     cached = None if apart.known is None else Cached.of(apart, None, None, options)
-    if cached is not None and (model := cached.model()) is not None:
+
+    def anew() -> Model:
+        model = Loader(apart.contents, options).model(apart.topology())
+        if cached is not None:
+            keep_later(cached, model)
         return model
-    model = Loader(apart.contents, options).model(apart.topology())
-    if cached is not None:
-        cached.keep_later(model)
-    return model
+
+    return (None if cached is None else cached_model(cached, anew)) or anew()
 
 
 @faults("loading the model")

@@ -194,9 +194,10 @@ def keep(path: Path, content: bytes) -> None:
 
 def link(path: Path, target: Path) -> None:
     """Put a link to *target* at *path* below the cache folder, where it is not yet; raises ``OSError``."""
+    with contextlib.suppress(OSError):  # it is not there, or no link
+        if os.readlink(path) == os.fspath(target):
+            return
     make_folder(path.parent)
-    if path.is_symlink() and path.readlink() == target:
-        return
     temporary = partial(path)
     temporary.symlink_to(target)
     temporary.replace(path)

@@ -106,6 +106,24 @@ def _made(
     return made
 
 
+def fields_of(made: type[Any]) -> Mapping[str, Field[Any]]:
+    """Return the fields of a class of ours by name, which the standard library needs 0.3 ms to be ready to return."""
+    return _by_name(made)  # type: ignore[arg-type]  # classes are hashable
+
+
+@functools.cache
+def _by_name(made: type[Any]) -> Mapping[str, Field[Any]]:
+    return {one.name: one for one in _fields(made)}
+
+
+def changed(value: T, /, **changes: Any) -> T:
+    """Return *value*, of a class of ours, with *changes*: what the standard library's ``replace`` does, as soon."""
+    for name, one in fields_of(type(value)).items():
+        if one.init:
+            changes.setdefault(name, getattr(value, name))
+    return type(value)(**changes)
+
+
 def _is_of_class(hint: object) -> bool:
     """Whether an annotation is that of a variable of the class."""
     text = hint if isinstance(hint, str) else repr(hint)

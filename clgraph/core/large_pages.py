@@ -27,7 +27,7 @@ _FAILED = ctypes.c_void_p(-1).value
 def has_large_pages() -> bool:
     """Whether the system gives large pages to memory that asks for them."""
     try:
-        return hasattr(mmap, "MADV_HUGEPAGE") and "[never]" not in _ASKED.read_text("ascii")
+        return hasattr(mmap, "MADV_HUGEPAGE") and b"[never]" not in _ASKED.read_bytes()
     except OSError:
         return False
 

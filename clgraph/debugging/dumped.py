@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from clgraph.compilation.compiler import Compiler
+from clgraph.core.well_formed import well_formed
 from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import InternalError, ModelError, ProgramError
 from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.check import check
 from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
-from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.specialisation import PassRecord, Shapes, Specialisation, Values

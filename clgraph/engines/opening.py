@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -19,7 +20,6 @@ from clgraph.engines.option_checks import LOGGING, check_options
 from clgraph.engines.records import is_dry, recorded
 from clgraph.errors import DeviceError, OptionError
 from clgraph.extensions.plugins import load_module, load_plugins
-from clgraph.passes.targets.target import with_profiles
 from clgraph.runtime.device import HOST, Device, find_device, with_class
 from clgraph.runtime.driver import choose_options, loading
 from clgraph.runtime.engine import Engine
@@ -31,6 +31,10 @@ from clgraph.settings import Settings, bytes_of, settings
 
 if TYPE_CHECKING:
     from clgraph.runtime.callers_queue import CallersQueue
+
+
+_TARGETS = "clgraph.passes.targets.target"
+"""Where targets register themselves: there are none before somebody has imported it."""
 
 
 def load_extensions(options: Settings) -> None:
@@ -126,6 +130,10 @@ def device_infos(engines: Mapping[str, Engine | HostEngine], options: Settings) 
         elif isinstance(engine, Engine):
             tuning = tuning_of(engine.device, options)
             found[name] = info if tuning is None else with_tuning(info, tuning)
+    if _TARGETS not in sys.modules:
+        return found
+    from clgraph.passes.targets.target import with_profiles
+
     return with_profiles(found)
 
 

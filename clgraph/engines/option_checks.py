@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from clgraph.core.log import Log
 from clgraph.engines.contradictions import OF_KERNELS, InUse, contradictions, given, in_use_of, spell
 from clgraph.errors import OptionError
-from clgraph.graph.program import Program
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
-from clgraph.selector.choose import Choice
-from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import BFLOATS, DeviceInfo
 from clgraph.settings import PRODUCT_PRECISIONS, Settings, settings, variable_of
+
+if TYPE_CHECKING:
+    from clgraph.graph.program import Program
+    from clgraph.selector.choose import Choice
 
 NOTE = "options"
 """The note of a program that says which options did nothing."""
@@ -132,15 +133,19 @@ def log_level_note(options: Settings) -> tuple[str, ...]:
 
 
 Engines = Mapping[str, Engine | HostEngine]
-Idle = Callable[[Settings, Program, Engines], list[tuple[str, str]]]
+Idle = Callable[[Settings, "Program", Engines], list[tuple[str, str]]]
 """Returns what of an option that was given has done nothing to a program, each with the reason."""
 
 
 def _choices(program: Program) -> list[Choice]:
+    from clgraph.selector.choose import Choice
+
     return [node.choice for node in program if isinstance(node.choice, Choice)]
 
 
 def _idle_denials(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
+    from clgraph.selector.implementation import IMPLEMENTATIONS
+
     kinds = {node.primitive.kind for node in program}
     known = {name: IMPLEMENTATIONS[name].primitive.kind for name in options.deny_kernels if name in IMPLEMENTATIONS}
     return [(name, f"no node is a {kind}") for name, kind in sorted(known.items()) if kind not in kinds]

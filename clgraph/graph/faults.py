@@ -9,12 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import ParamSpec, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeGuard, TypeVar
 
 from clgraph.core.registry import third_party
 from clgraph.errors import ClgraphError, DeviceMemoryError, InternalError
-from clgraph.graph.node import Node
 from clgraph.graph.refusals import one_line
+
+if TYPE_CHECKING:
+    from clgraph.graph.node import Node
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,6 +99,8 @@ def innermost(error: BaseException, fits: Callable[[object], TypeGuard[T]]) -> T
 
 
 def _is_node(found: object) -> TypeGuard[Node]:
+    from clgraph.graph.node import Node
+
     return isinstance(found, Node)
 
 

@@ -6,14 +6,16 @@ Kernels clamp an index that lies outside; one that is fed is refused before the 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import InputError
-from clgraph.graph.layer import Layer
-from clgraph.graph.primitive import Array
+
+if TYPE_CHECKING:
+    from clgraph.graph.layer import Layer
+    from clgraph.graph.primitive import Array
 
 _KEEPING = frozenset({"reorder", "reshape", "squeeze", "unsqueeze", "flatten", "transpose", "expand", "tile"})
 """Layers whose results are elements of their first input, of whatever integer type."""

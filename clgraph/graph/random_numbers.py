@@ -7,11 +7,14 @@ its numbers for constants, and the same key gives the same numbers again.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clgraph.graph.primitive import Array
+if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
+
 
 RANDOM_KEY = "clgraph.random_key"
 """The input that the key of a run is fed by: ``uint32[2]``. Who feeds it gets the same numbers again."""
@@ -43,6 +46,11 @@ def philox(counter: Sequence[Array | int], key: Sequence[int]) -> Array:
 def fresh_key() -> Array:
     """Return the key of a run, out of the system's entropy."""
     return np.frombuffer(os.urandom(4 * KEY_WORDS), np.uint32)
+
+
+def with_key(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return *feeds* with a key, where they have none."""
+    return feeds if RANDOM_KEY in feeds else {**feeds, RANDOM_KEY: fresh_key()}
 
 
 def folded(key: Array, number: int) -> Array:

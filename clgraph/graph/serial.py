@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import fields
 from itertools import chain
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -17,6 +14,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.layout import Layout
+from clgraph.core.well_formed import well_formed
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Primitive
@@ -102,45 +100,6 @@ def decode_text(text: str, primitive_of: PrimitiveOf, hint: Any) -> Any:
         if not fits(found, hint):
             raise ModelError(f"a saved value is {found!r:.60}, and should be {hint}")
     return found
-
-
-_ILL_FORMED = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-    struct.error,
-)
-
-
-def well_formed(what: object, data: object = None) -> AbstractContextManager[None]:
-    """Make ``ModelError`` of what Python raises where JSON does not have the form that is read, and where it lies.
-
-    The error says *what* is read, and how *data* begins.
-    """
-    return _WellFormed(what, data)
-
-
-class _WellFormed(AbstractContextManager[None]):
-    """No generator, and no text before there is an error: it is entered for every value and array of a file."""
-
-    __slots__ = ("_data", "_what")
-
-    def __init__(self, what: object, data: object) -> None:
-        self._what, self._data = what, data
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None or isinstance(error, ModelError) or not isinstance(error, _ILL_FORMED):
-            return
-        what = f"{self._what}" if self._data is None else f"{self._what}, {str(self._data)[:80]},"
-        raise ModelError(f"{what} is damaged: it is not well-formed: {error!r}") from error
 
 
 def _format(layout: Layout) -> tuple[Json, Json]:

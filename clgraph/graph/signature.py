@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import TypeVar
@@ -124,17 +124,6 @@ class Signature:
 def is_absurd(shape: Shape) -> bool:
     """Whether a tensor has more than ``MOST_ELEMENTS``."""
     return max(shape, default=0) > MOST_ELEMENTS or prod(shape) > MOST_ELEMENTS
-
-
-def by_name(shapes: Mapping[str, S] | None) -> dict[str, S]:
-    """Return *shapes* as a dictionary; raises ``InputError`` where they are none, or a shape is a text."""
-    if shapes is not None and not isinstance(shapes, Mapping):
-        kind = type(shapes).__name__
-        raise InputError(f"shapes go by the inputs' names, as {{'x': (1, 3, 224, 224)}}, not as {kind}")
-    for name, shape in (shapes or {}).items():
-        if isinstance(shape, str):
-            raise InputError(f"input {name!r}: a shape is sizes, names and None, not {shape!r}")
-    return dict(shapes or {})
 
 
 def _spell(shape: tuple[Dimension, ...] | None) -> str:

@@ -20,7 +20,8 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import EVALUATED_ELEMENTS, Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.graph.random_numbers import RANDOM_KEY
-from clgraph.graph.signature import Dimension, Signature, by_name
+from clgraph.graph.shapes_by_name import by_name
+from clgraph.graph.signature import Dimension, Signature
 
 
 @dataclass(eq=False)

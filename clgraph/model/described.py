@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from clgraph.graph.about import About
-from clgraph.graph.signature import Dimension, Signature
-from clgraph.graph.topology import Topology
+if TYPE_CHECKING:
+    from clgraph.graph.about import About
+    from clgraph.graph.signature import Dimension, Signature
+    from clgraph.graph.topology import Topology
 
 
 class Described:

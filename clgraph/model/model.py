@@ -10,25 +10,24 @@ from typing import TYPE_CHECKING
 from clgraph.core.log import Log
 from clgraph.engines.option_checks import idle_notes
 from clgraph.errors import UnknownValueError
-from clgraph.graph.batch_slices import whole_shape
-from clgraph.graph.primitive import Array
-from clgraph.graph.program import Program
-from clgraph.graph.signature import Dimension, Signature
-from clgraph.graph.topology import Topology
-from clgraph.model.keys import Key
-from clgraph.model.ranges import Ranges, asked
 from clgraph.model.running import Running
-from clgraph.model.specialisation import PassRecord, Specialisation, Specialise, Told, Values
-from clgraph.model.specialisations import Specialisations
-from clgraph.selector.query import DeviceInfo
 
 if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
+    from clgraph.graph.program import Program
+    from clgraph.graph.signature import Dimension, Signature
+    from clgraph.graph.topology import Topology
     from clgraph.model.explanation import Explanation
+    from clgraph.model.keys import Key
+    from clgraph.model.ranges import Ranges
+    from clgraph.model.specialisation import PassRecord, Specialisation, Specialise, Told, Values
+    from clgraph.model.specialisations import Specialisations
+    from clgraph.selector.query import DeviceInfo
 
 
 _log = Log(__name__)
 
-MakeStaged = Callable[[Topology], "Model | None"]
+MakeStaged = Callable[["Topology"], "Model | None"]
 """Returns the model of a topology that needs stages; ``None`` for another topology."""
 
 
@@ -56,12 +55,17 @@ class Model(Running):
         Args:
             staged: Makes the model of the same layers with constants as inputs, where that has to run in stages.
         """
+        from clgraph.model.specialisations import Specialisations
+
         super().__init__(topology, device, Specialisations(topology, specialise, family=family, beside=beside))
         self._make_staged = staged
 
     @property
     def outputs(self) -> tuple[Signature, ...]:
         """Name, element type and shape of every output: as compiled where inputs fix it, else as declared."""
+        from clgraph.graph.batch_slices import whole_shape
+        from clgraph.graph.signature import Signature
+
         overridden = self.topology.overridable and self.about.ir_version > 3  # before, every initialiser was an input
         if self.is_static and not self._specialisations.deciding and not overridden:
             program = self._current().program
@@ -198,6 +202,8 @@ class Model(Running):
             UnknownValueError: A value decides sizes and is not given.
             ClgraphError: The model cannot be compiled for them; the model stays usable for others.
         """
+        from clgraph.model.ranges import asked
+
         self._check_open()
         known, wanted = asked(self.topology, shapes, values)
         for bound in wanted:

@@ -13,7 +13,8 @@ import numpy as np
 from clgraph.core.layout import Shape
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
-from clgraph.graph.signature import Signature, by_name
+from clgraph.graph.shapes_by_name import by_name
+from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 
 Range = tuple[int, int]

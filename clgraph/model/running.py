@@ -10,29 +10,26 @@ import numpy as np
 
 from clgraph.errors import ClosedError, InputError
 from clgraph.graph.fed_indices import check_indices
-from clgraph.graph.primitive import Array
-from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
-from clgraph.graph.topology import Topology
-from clgraph.model.delivery import Outputs, as_arrays, enqueue_network, run_network, wanted_types
-from clgraph.model.feeds import arranged, as_given, foreign_places, shared_places
-from clgraph.model.specialisation import Specialisation
-from clgraph.model.specialisations import Specialisations
 from clgraph.model.state.remembering import Remembering
-from clgraph.network.cancelling import Cancellation, ending
 from clgraph.runtime.at_exit import GATE
-from clgraph.runtime.callers_buffer import wait
 from clgraph.runtime.process import check_process
-from clgraph.selector.query import DeviceInfo
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from clgraph.graph.primitive import Array
+    from clgraph.graph.topology import Topology
+    from clgraph.model.delivery import Outputs
     from clgraph.model.run_queue import RunQueue
+    from clgraph.model.specialisation import Specialisation
+    from clgraph.model.specialisations import Specialisations
     from clgraph.model.tensor import Tensor
+    from clgraph.network.cancelling import Cancellation
     from clgraph.network.network import Network
     from clgraph.network.profile import Profile
     from clgraph.network.quick import QuickRun
     from clgraph.network.watch import Watcher
+    from clgraph.selector.query import DeviceInfo
 
 _QUEUE = "clgraph-run"
 """What the thread of asynchronous runs is called; it and its queue come with the first of them."""
@@ -48,6 +45,9 @@ class Running(Remembering):
 
     def __init__(self, topology: Topology, device: DeviceInfo, specialisations: Specialisations) -> None:
         """Take what the programs come from."""
+        from clgraph.graph.random_numbers import RANDOM_KEY
+        from clgraph.model.delivery import wanted_types
+
         self.topology, self.device = topology, device
         self._specialisations, self._lock = specialisations, specialisations.lock
         self._queues: dict[str, RunQueue] = {}
@@ -119,7 +119,12 @@ class Running(Remembering):
             unlimited = timeout is None and cancellation is None
             if unlimited and outputs is None and (results := self.run_quickly(given[0])) is not None:
                 return results
+        from clgraph.model.feeds import arranged, foreign_places, shared_places
+        from clgraph.network.cancelling import ending
+
         if wait_for:
+            from clgraph.runtime.callers_buffer import wait
+
             wait(wait_for)
         if given and isinstance(given[0], dict | Mapping):
             given, (outputs,) = given[:1], (*given[1:], outputs)[:1]
@@ -173,6 +178,8 @@ class Running(Remembering):
         tensors: bool,
         cancellation: Cancellation | None,
     ) -> dict[str, Any]:
+        from clgraph.model.delivery import run_network
+
         with self._lock if cancellation is None else cancellation.holding(self._lock):
             if not tensors and (found := self._run_fed_back(arrays, outputs, cancellation)) is not None:
                 return found
@@ -188,6 +195,11 @@ class Running(Remembering):
         if latest is None or network.quick is None or self._specialisations.deciding or self._is_over_caches:
             return None
         return latest, network.quick
+
+    @property
+    def runs_alike(self) -> bool:
+        """Whether runs with feeds of the same shapes do the same, whatever is in them and was run before."""
+        return not (self._random or self._specialisations.deciding or self._may_keep)
 
     @property
     def _is_over_caches(self) -> bool:
@@ -226,6 +238,9 @@ class Running(Remembering):
             DeviceError: The driver refuses it.
             ClosedError: The model was closed.
         """
+        from clgraph.model.delivery import enqueue_network
+        from clgraph.model.feeds import arranged
+
         feeds = arranged(given, named, self._fed)
         if (other := self._taking(feeds)) is not self:
             return other.enqueue(feeds, outputs=outputs, wait_for=wait_for)
@@ -255,6 +270,8 @@ class Running(Remembering):
 
         Where all feeds are tensors of torch, so are the outputs. Raises as :meth:`run`.
         """
+        from clgraph.model.feeds import arranged, as_given
+
         feeds = arranged(given, named, self._fed)
         results = tuple(self.run(feeds).values())
         return as_given(results[0] if len(results) == 1 else results, feeds)
@@ -310,9 +327,12 @@ class Running(Remembering):
         return network
 
     def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array | Tensor]:
+        from clgraph.graph.random_numbers import with_key
+        from clgraph.model.delivery import as_arrays
+
         self._check_open()
-        if self._random and isinstance(feeds, Mapping) and RANDOM_KEY not in feeds:
-            feeds = {**feeds, RANDOM_KEY: fresh_key()}
+        if self._random and isinstance(feeds, Mapping):
+            feeds = with_key(feeds)
         arrays = as_arrays(feeds, self._wanted)
         check_indices(arrays, self._indices)
         return arrays

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from clgraph.core.aligned import ALIGNMENT
-from clgraph.graph.node import Value
-from clgraph.graph.primitive import Array
-from clgraph.network.borrowing import address_of
-from clgraph.network.buffer_table import BufferTable
-from clgraph.network.kept_memory import is_updated
-from clgraph.network.tiles import TileExecutor
-from clgraph.runtime.memory import Memory
+from clgraph.core.frozen import frozen
+from clgraph.network.addresses import address_of
+
+if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
+    from clgraph.network.tile_kernels import Banks, TileKernels
+    from clgraph.runtime.memory import Memory
 
 KNOWN = 4
 """Addresses at which the driver knows a caller's memory: results take turns in two, feeds often come from one."""
+
+
+@frozen
+class BorrowedSpot:
+    """Where such an input or result is.
+
+    Attributes:
+        bank: Of *places*; stands for the caller's array.
+        view: The memory of its own that it has for arrays that cannot be used.
+        writes: It is a result; ``writes_callers``: that may lie in arrays of the caller's, not only in new ones.
+    """
+
+    places: Banks
+    bank: int
+    view: Array | None
+    nbytes: int
+    writes: bool
+    writes_callers: bool
 
 
 class BorrowedBuffer:
@@ -24,13 +43,10 @@ class BorrowedBuffer:
     nothing is launched before the next run has taken its own.
     """
 
-    def __init__(self, value: Value, places: BufferTable, executors: Iterable[TileExecutor]) -> None:
-        """Take a value of ``places.borrowed`` and what runs the steps that use it."""
-        self._places, self._bank, self._executors = places, places.borrowed[value], tuple(executors)
-        self._own = places.banks[self._bank]
-        self._view = places.view(value)
-        self._nbytes, self._writes = value.layout.nbytes, value.producer is not None
-        self._writes_callers = value in places.writes_callers
+    def __init__(self, spot: BorrowedSpot, executors: Iterable[TileKernels]) -> None:
+        """Take where it is, and what runs the steps that use it."""
+        self._spot, self._executors, self._banks = spot, tuple(executors), spot.places.banks
+        self._own = self._banks[spot.bank]
         self._known: dict[int, Memory] = {}
 
     def take(self, array: Array, *, new: bool = False) -> bool:
@@ -43,16 +59,18 @@ class BorrowedBuffer:
             new: It is an array of :class:`~clgraph.network.result_memory.ResultMemory`, with room behind it.
         """
         flags, address = array.flags, address_of(array)
-        if self._writes and not (flags.c_contiguous and address % ALIGNMENT == 0 and (new or self._writes_callers)):
+        if self._spot.writes and not (
+            flags.c_contiguous and address % ALIGNMENT == 0 and (new or self._spot.writes_callers)
+        ):
             return False
         if not flags.aligned:
-            assert self._view is not None
-            self._view[...] = array
+            assert self._spot.view is not None
+            self._spot.view[...] = array
             self._use(self._own)
             return False
         memory = self._known.get(address)
         if memory is None:
-            memory = self._places.engine.lend_at(address, self._nbytes)
+            memory = self._spot.places.engine.lend_at(address, self._spot.nbytes)
             if len(self._known) == KNOWN:
                 del self._known[next(iter(self._known))]
             self._known[address] = memory
@@ -64,18 +82,9 @@ class BorrowedBuffer:
         self._use(self._own)
 
     def _use(self, memory: Memory) -> None:
-        if memory is self._places.banks[self._bank]:
+        bank = self._spot.bank
+        if memory is self._banks[bank]:
             return
-        self._places.banks[self._bank] = memory
+        self._banks[bank] = memory
         for executor in self._executors:
-            executor.use_bank(self._bank, memory)
-
-
-def borrowed_buffer(
-    value: Value, places: Mapping[str, BufferTable], executors: Iterable[TileExecutor]
-) -> BorrowedBuffer | None:
-    """Return what stands for an input or result that its program uses where the caller has it; ``None`` for others."""
-    for there in places.values():
-        if value in there.borrowed and not is_updated(value):
-            return BorrowedBuffer(value, there, [e for e in executors if e.engine is there.engine])
-    return None
+            executor.use_bank(bank, memory)

@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-import numpy as np
-
 from clgraph.core.aligned import ALIGNMENT
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
+from clgraph.network.addresses import LEAST_BORROWED
 from clgraph.passes.chosen import choice_of
-from clgraph.runtime.instruction_sets import machine
 from clgraph.selector.plan import Tile
 from clgraph.selector.query import DeviceInfo
-
-LEAST_BYTES = 1 << 15
-"""Smaller constants are copied sooner than the driver is told where they are."""
-ANY_BYTE = ("x86_64", "aarch64")
-"""Machines whose vectors may start at any byte: in a file of ONNX, weights lie behind names of any length."""
-LEAST_BORROWED = 3 << 15
-"""The same for inputs and results: to copy 96 KB takes 2 us, to tell the driver 1.4 for an input, 3-5 for a result."""
 
 
 def readable_in_place(program: Program, placement: str, info: DeviceInfo) -> list[Value]:
@@ -128,37 +118,6 @@ def _reads_in_place(node: Node) -> bool:
     return all(isinstance(s, Tile) and s.descriptor.reads_in_place for s in choice_of(node).plan().steps)
 
 
-def left_at(array: Array) -> int | None:
-    """Return the address of a constant that kernels may read in place: a large one that nobody writes.
-
-    It has to suit them in address and end (:func:`suits_all`), or all that read it (:func:`suits_readers`).
-    """
-    if array.nbytes < LEAST_BYTES:
-        return None
-    flags = array.flags
-    suits = flags.c_contiguous and (flags.aligned or machine() in ANY_BYTE)
-    return address_of(array) if suits and not flags.writeable else None
-
-
-def suits_all(array: Array, address: int) -> bool:
-    """Whether any kernel can read *array* at its *address*, and as many bytes behind it as a vector may have."""
-    return address % ALIGNMENT == 0 and _bytes_behind(array, address) >= ALIGNMENT
-
-
 def suits_readers(value: Value) -> bool:
     """Whether the kernels that read the constant *value* take any address."""
     return value.layout.is_dense_plain and all(s == 0 and _reads_in_place(n) for n, s in value.uses)
-
-
-def _bytes_behind(array: Array, address: int) -> int:
-    """Return how many bytes behind *array*, at *address*, belong to the array that it is a view of."""
-    root = array
-    while isinstance(root.base, np.ndarray):
-        root = root.base
-    return address_of(root) + root.nbytes - address - array.nbytes if root.flags.c_contiguous else 0
-
-
-def address_of(array: Array) -> int:
-    """Return where the first element of *array* lies; in half of the time that ``ctypes.data`` takes."""
-    address: int = array.__array_interface__["data"][0]
-    return address

@@ -13,9 +13,9 @@ from clgraph.errors import InputError, ProgramError
 from clgraph.graph.node import Node
 from clgraph.graph.program import Milestone, Program
 from clgraph.graph.subgraph import Subgraph
-from clgraph.network.borrowed_buffers import borrowed_buffer
 from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.buffer_table import BufferTable
+from clgraph.network.callers_arrays import borrowed_buffer
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.commands import Command
 from clgraph.network.ending import give_up

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from clgraph.errors import DeviceError, RunCancelledError
 from clgraph.graph.node import Node
 from clgraph.graph.subgraph import Subgraph
 from clgraph.network.binding import commands
@@ -15,7 +14,7 @@ from clgraph.network.commands import Command, Segment, ordered_steps, recorded_s
 from clgraph.network.host import Host
 from clgraph.network.joining import Joining
 from clgraph.network.node_steps import StepsInLibraries
-from clgraph.network.tiles import INTERRUPTED, TileExecutor
+from clgraph.network.tiles import TileExecutor
 from clgraph.runtime.stream import Step
 from clgraph.selector.library import Library
 
@@ -107,11 +106,4 @@ class BoundSubgraph:
             RunCancelledError: They were interrupted.
         """
         for segment in self._joined:
-            if step := segment.executor.check():
-                if step == INTERRUPTED:
-                    raise RunCancelledError("the run was interrupted; the model can be used again")
-                table = segment.executor.table
-                raise DeviceError(
-                    f"the workers of {table.library.name!r} waited in vain for {table.what(step - 1)}; the network can "
-                    "be run again, with executor=stream if it happens again"
-                )
+            segment.executor.check_waits()

@@ -23,7 +23,7 @@ from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import BoundKernel, Engine
 from clgraph.runtime.memory import Memory
 from clgraph.selector.descriptor import NULL, Places
-from clgraph.selector.library import BANKS
+from clgraph.selector.executor_kernel import BANKS
 
 BANK_SHIFT = 56
 """A pointer in a descriptor is bank << 56 | byte offset."""
@@ -50,7 +50,7 @@ class BufferTable:
     Attributes:
         workspace: Memory shared with other programs.
         banks: What a bank number means.
-        fixed: (bank, offset) of constants.
+        fixed: (bank, offset) of constants; ``laid``: what they lie in.
         borrowed: Inputs that are read or updated where the caller has them, with their views, and results that are
             written where they are returned, with what shares their memory; and the bank that stands for it.
         writes_callers: Such results that may lie in arrays of the caller's, not only in new ones.
@@ -66,7 +66,7 @@ class BufferTable:
     borrowed: dict[Value, int] = field(default_factory=dict)
     writes_callers: set[Value] = field(default_factory=set)
     kernels: dict[int, list[tuple[BoundKernel, int]]] = field(default_factory=dict)
-    _laid: list[LaidConstants] = field(default_factory=list)
+    laid: list[LaidConstants] = field(default_factory=list)
 
     @staticmethod
     def of(
@@ -109,12 +109,12 @@ class BufferTable:
         if constants:
             shared = self.workspace.constants
             laid = LaidConstants.of(constants, self.placement, self.engine, shared, len(self.banks), self.arena_bank)
-            if not self._laid:
+            if not self.laid:
                 known.add(laid)
             self._take(laid, dict(zip(constants, laid.places, strict=True)))
 
     def _take(self, laid: LaidConstants, places: dict[Value, tuple[int, int]]) -> None:
-        self._laid.append(laid)
+        self.laid.append(laid)
         self.banks += laid.banks
         self.fixed |= places
         self.workspace.constants.use(self, laid.copies)
@@ -143,7 +143,7 @@ class BufferTable:
     def nbytes(self) -> int:
         """Bytes of constants that were copied for it and that no other program uses."""
         alone = self.workspace.constants.alone
-        return sum(m.nbytes for laid in self._laid for m in laid.copies if alone(m))
+        return sum(m.nbytes for laid in self.laid for m in laid.copies if alone(m))
 
     def lighten(self) -> None:
         """Forget where constants lie: the kernels that read them are bound."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 import numpy as np
 
-from clgraph.graph.node import Value
-from clgraph.graph.primitive import Array
 from clgraph.network.near_constants import NearConstants
-from clgraph.runtime.engine import Engine
-from clgraph.runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from clgraph.graph.node import Value
+    from clgraph.graph.primitive import Array
+    from clgraph.runtime.engine import Engine
+    from clgraph.runtime.memory import Memory
 
 UNIT = 64
 """Tensors start at multiples of this many bytes."""
@@ -21,7 +24,7 @@ SLACK = 64
 SHARED = 2
 """A network takes the constants that it reads out of at most so many banks that others have packed."""
 
-Copy = tuple[Memory, int]
+Copy = tuple["Memory", int]
 """Where a constant was copied to: memory, and the byte that it starts at."""
 
 

@@ -24,6 +24,8 @@ class Feed:
 
     Attributes:
         how: What became of it in the latest run.
+        value: What it is in the program; ``unread``: nothing is made of it.
+        borrowed: What stands for it where it is read in place.
         view: The memory that it is copied to, ``None`` where it is not, or not by the host.
         passes: Nothing is made of it but results that have just its bytes.
         given: What these are copied from in this run; ``None`` where they are copied from the program's memory.
@@ -50,17 +52,17 @@ class Feed:
         self.given: Array | None = None
         self.name, self.shape, self.dtype = value.name, value.layout.shape, value.layout.dtype.numpy
         self.how = "not read"
-        self._value, self._host, self._borrowed = value, host, borrowed
-        self._unread = value.buffer is None or not read
+        self.value, self._host, self.borrowed = value, host, borrowed
+        self.unread = value.buffer is None or not read
         self._updated = is_updated(value)
         self._places = None if value.buffer is None else places.get(value.buffer.placement)
-        view = None if self._unread or self._places is None else self._places.view(value)
+        view = None if self.unread or self._places is None else self._places.view(value)
         self.view = None if borrowed is not None else view
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing but an array is fed, which is copied by the host or read in place."""
-        return not self._updated and (self._unread or self.view is not None or self._borrowed is not None)
+        return not self._updated and (self.unread or self.view is not None or self.borrowed is not None)
 
     def checked(self, given: object) -> Held:
         """Return *given* C-contiguous; raises ``InputError`` where it is not what the program reads."""
@@ -88,7 +90,7 @@ class Feed:
             passing: Every result is left in a new array, so that one that has just these bytes is copied from *held*.
         """
         self.given = None
-        if self._unread:
+        if self.unread:
             return
         if self.kept is not None and isinstance(held, Memory):
             self.how = "updated where it lies"
@@ -97,31 +99,31 @@ class Feed:
             self._copy_on_device(held)
         elif passing and self.passes:
             self.how, self.given = "passed on", held
-        elif self._borrowed is not None:
-            self.how = "read in place" if self._borrowed.take(held) else "copied: its address is not a multiple of 4"
+        elif self.borrowed is not None:
+            self.how = "read in place" if self.borrowed.take(held) else "copied: its address is not a multiple of 4"
         elif self.view is not None:
             self.how = "copied"
             self.view[...] = held
         elif self._places is not None:
             self.how = "copied to the device"
-            self._places.write(self._value, held)
+            self._places.write(self.value, held)
         else:
             self.how = "read in place"
-            self._host.put(self._value, held)
+            self._host.put(self.value, held)
 
     def _copy_on_device(self, held: Memory) -> None:
-        if self._borrowed is not None:
-            self._borrowed.give_back()
+        if self.borrowed is not None:
+            self.borrowed.give_back()
         if self._places is None:
             array = np.empty(self.shape, self.dtype)
             held_by = next(iter(self._host.places.values()))
             held_by.engine.stream.read(held, held.start, array)
             self.how = "copied from the device"
-            self._host.put(self._value, array)
+            self._host.put(self.value, array)
             return
         self.how = "copied on the device"
-        bank, offset = self._places.at(self._value)
-        nbytes = self._value.layout.nbytes
+        bank, offset = self._places.at(self.value)
+        nbytes = self.value.layout.nbytes
         self._places.engine.stream.copy(held, self._places.banks[bank], offset, nbytes, held.start)
 
 

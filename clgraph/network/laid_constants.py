@@ -9,12 +9,13 @@ from weakref import ReferenceType, ref
 from clgraph.core.frozen import mutable
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
-from clgraph.network.borrowing import LEAST_BYTES, left_at, suits_all, suits_readers
+from clgraph.network.addresses import LEAST_BYTES, left_at, suits_all
+from clgraph.network.borrowing import suits_readers
 from clgraph.network.constants import Constants
 from clgraph.network.near_constants import NearConstants
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
-from clgraph.selector.library import BANKS
+from clgraph.selector.executor_kernel import BANKS
 
 MOST_KNOWN = 4
 """Of how many programs a placement knows where their constants lie. Members of a family alternate between a few ways

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from clgraph.core.large_pages import chunks, has_large_pages, replace
 from clgraph.core.log import Log
 from clgraph.core.mapped import MappedFile, files_of, place_in
-from clgraph.graph.primitive import Array
 from clgraph.runtime.at_exit import GATE
+
+if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
 
 LEAST_BYTES = 1 << 22
 """What is worth it: two large pages of most processors."""
@@ -32,6 +34,7 @@ class NearConstants:
     """
 
     def __init__(self) -> None:
+        self._new: list[Sequence[_Part]] = []
         self._asked: set[_Part] = set()
         self._waiting: list[_Part] = []
         self._taken, self._runs = 0, 0
@@ -40,8 +43,20 @@ class NearConstants:
 
     def ask(self, arrays: Iterable[Array]) -> None:
         """Have *arrays* that lie in mapped files copied, where they are many and the system has large pages."""
-        parts = [(file, *place_in(file, array)) for array in arrays for file in files_of([array])]
-        with self._lock:
+        self.ask_places([(file, *place_in(file, array)) for array in arrays for file in files_of([array])])
+
+    def ask_places(self, parts: Sequence[_Part]) -> None:
+        """Have *parts* of files copied, as :meth:`ask`; whether that is worth it is looked at before the second run."""
+        if parts:
+            with self._lock:
+                self._new.append(parts)
+
+    def _look(self) -> None:
+        """Take of what was asked for what is worth it; with the lock."""
+        from clgraph.core.large_pages import has_large_pages
+
+        asked, self._new = self._new, []
+        for parts in asked:
             new = [part for part in dict.fromkeys(parts) if part not in self._asked]
             size = sum(end - begin for _, begin, end in new)
             if LEAST_BYTES <= size <= MOST_BYTES - self._taken and has_large_pages():
@@ -49,11 +64,20 @@ class NearConstants:
                 self._waiting += new
                 self._taken += size
 
+    def places_in(self, file: MappedFile) -> list[tuple[int, int]]:
+        """Return where in *file* what was asked for begins and ends."""
+        with self._lock:
+            self._look()
+            return sorted((begin, end) for asked, begin, end in self._asked if asked is file)
+
     def begin(self) -> None:
         """Take note of a run, and begin to copy when it is not the first."""
         self._runs += 1
-        if self._waiting and self._runs > 1:
+        if self._runs > 1 and (self._new or self._waiting):
             with self._lock:
+                self._look()
+                if not self._waiting:
+                    return
                 parts, self._waiting = self._waiting, []
                 before = self._thread
                 self._thread = threading.Thread(target=_replace, args=(parts, before), name="clgraph-near", daemon=True)
@@ -66,6 +90,8 @@ class NearConstants:
 
 
 def _replace(parts: Iterable[_Part], before: threading.Thread | None) -> None:
+    from clgraph.core.large_pages import chunks, replace
+
     if before is not None:
         before.join()
     asked: dict[MappedFile, list[tuple[int, int]]] = {}

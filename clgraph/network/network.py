@@ -201,6 +201,16 @@ class Network:
         return results
 
     @property
+    def has_nodes(self) -> bool:
+        """Whether it keeps the nodes of its program."""
+        return self._again is None
+
+    @property
+    def records(self) -> bool:
+        """Whether launches that follow each other are recorded where they can be."""
+        return self._binding.command_buffers
+
+    @property
     def runs(self) -> int:
         """How many runs are over."""
         return self.bound.runs + (0 if self.quick is None else self.quick.runs)

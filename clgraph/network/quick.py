@@ -7,19 +7,22 @@ feeds have to be, where they are copied, the launches, and where results are cop
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clgraph.core.mapped import MappedFile
 from clgraph.graph.faults import faults
-from clgraph.graph.primitive import Array
-from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.ending import give_up
-from clgraph.network.feed import Feed
-from clgraph.network.result import Result
-from clgraph.network.workspace import Workspace
-from clgraph.runtime.engine import Engine
+
+if TYPE_CHECKING:
+    from clgraph.core.mapped import MappedFile
+    from clgraph.graph.primitive import Array
+    from clgraph.network.bound_subgraph import BoundSubgraph
+    from clgraph.network.feed import Feed
+    from clgraph.network.image_parts import ImagedFeed, ImagedLaunches, ImagedResult
+    from clgraph.network.result import Result
+    from clgraph.network.workspace import Workspace
+    from clgraph.runtime.engine import Engine
 
 
 class QuickRun:
@@ -48,9 +51,9 @@ class QuickRun:
     def __init__(
         self,
         engine: Engine,
-        bound: Sequence[BoundSubgraph],
-        feeds: Sequence[Feed],
-        results: Sequence[Result],
+        bound: Sequence[BoundSubgraph | ImagedLaunches],
+        feeds: Sequence[Feed | ImagedFeed],
+        results: Sequence[Result | ImagedResult],
         workspace: Workspace,
         files: Sequence[MappedFile],
     ) -> None:
@@ -65,6 +68,11 @@ class QuickRun:
         self._passing = tuple(feed for feed in feeds if feed.passes)
         self._results = tuple((result, result.name, result.small_view) for result in results)
         self._large = tuple(result for result in results if result.small_view is None)
+
+    @property
+    def results(self) -> tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]:
+        """Name, element type and shape of each result."""
+        return tuple((name, result.dtype, result.shape) for result, name, _ in self._results)
 
     def __call__(self, feeds: Mapping[str, Any]) -> dict[str, Array] | None:
         """Return new arrays of all results; ``None``, and nothing is done, where *feeds* are anything else.

@@ -22,6 +22,8 @@ class Result:
 
     Attributes:
         how: What became of it in the latest run.
+        value: What it is in the program; ``constant``: what that always is, ``source``: the input that it passes on.
+        borrowed: What stands for it where kernels write it to the caller's array.
         small_view: The memory that it is copied from into a new array, ``None`` where it is large or no memory of the
             host's.
     """
@@ -44,40 +46,40 @@ class Result:
         """
         self.name, self.shape, self.dtype = name, value.layout.shape, value.layout.dtype.numpy
         self.how = "not asked for"
-        self._value, self._host, self._borrowed, self._memory = value, host, borrowed, memory
+        self.value, self._host, self.borrowed, self._memory = value, host, borrowed, memory
         self._nbytes = value.layout.nbytes
         on_host = value.buffer is None or value.constant is not None
         self._places = None if on_host or value.buffer is None else places.get(value.buffer.placement)
         self._view = None if self._places is None else self._places.view(value)
-        self._constant = None if value.constant is None else constant_array(value)
-        self._source = source
-        small = self._borrowed is None and source is None and self._nbytes < LEAST_BYTES
-        self.small_view = (self._view if self._constant is None else self._constant) if small else None
+        self.constant = None if value.constant is None else constant_array(value)
+        self.source = source
+        small = self.borrowed is None and source is None and self._nbytes < LEAST_BYTES
+        self.small_view = (self._view if self.constant is None else self.constant) if small else None
         self._target: Held | None = None
         self._lent = False
 
     @property
     def is_plain(self) -> bool:
         """Whether the host copies it from the device's memory, or kernels write it to a new array."""
-        return self._view is not None or self._constant is not None
+        return self._view is not None or self.constant is not None
 
     def begin(self, target: Held | None, read: Iterable[Held]) -> None:
         """Prepare for a run that leaves the result in *target*, in a new array for ``None``, and reads *read*."""
         self._target = target
-        if self._borrowed is None:
+        if self.borrowed is None:
             return
         if target is None:
             self._target = self._new()
         array = self._target
         apart = isinstance(array, np.ndarray) and (target is None or not _touches(array, read))
-        self._lent = apart and isinstance(array, np.ndarray) and self._borrowed.take(array, new=target is None)
+        self._lent = apart and isinstance(array, np.ndarray) and self.borrowed.take(array, new=target is None)
         if not self._lent:
-            self._borrowed.give_back()
+            self.borrowed.give_back()
 
     def skip(self) -> None:
         """Prepare for a run that computes the result for nobody."""
-        if self._borrowed is not None:
-            self._borrowed.give_back()
+        if self.borrowed is not None:
+            self.borrowed.give_back()
 
     def end(self) -> Held:
         """Return the target, filled; every command of the run is over."""
@@ -89,7 +91,7 @@ class Result:
         if isinstance(target, Memory):
             self.leave(target).engine.stream.finish()
             return target
-        held = None if self._source is None else self._source.given
+        held = None if self.source is None else self.source.given
         view = self._view if held is None else held.reshape(self.shape)
         if view is not None:
             self.how = "copied"
@@ -102,7 +104,7 @@ class Result:
         if self._places is not None:
             self.how = "copied from the device"
             array = target if target.flags.c_contiguous else np.empty(self.shape, self.dtype)
-            self._places.read_into(self._value, array)
+            self._places.read_into(self.value, array)
             if array is not target:
                 target[...] = array
         else:
@@ -127,7 +129,7 @@ class Result:
         self._target, self._lent = None, False
 
     def _on_host(self) -> Array:
-        return self._constant if self._constant is not None else self._host.get(self._value)
+        return self.constant if self.constant is not None else self._host.get(self.value)
 
     def leave(self, target: Memory) -> BufferTable:
         """Enqueue the copy of the result to *target*; return where that was done."""
@@ -138,8 +140,8 @@ class Result:
             places.engine.stream.write(target, target.start, np.ascontiguousarray(self._on_host()))
             places.engine.stream.finish()
         else:
-            bank, offset = places.at(self._value)
-            nbytes = self._value.layout.nbytes
+            bank, offset = places.at(self.value)
+            nbytes = self.value.layout.nbytes
             places.engine.stream.copy(places.banks[bank], target, target.start, nbytes, offset)
         return places
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clgraph.core.aligned import aligned
-from clgraph.graph.primitive import Array
-from clgraph.network.borrowing import LEAST_BORROWED
+from clgraph.network.addresses import LEAST_BORROWED
 from clgraph.network.tensors import empty
 
-NewArray = Callable[[tuple[int, ...], np.dtype[Any], int], Array]
+if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
+
+NewArray = Callable[[tuple[int, ...], np.dtype[Any], int], "Array"]
 
 LEAST_BYTES = LEAST_BORROWED
 """Smaller arrays come from the heap, which has them at hand; no kernel writes to them."""

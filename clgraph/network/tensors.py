@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clgraph.core.aligned import aligned
-from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, ProgramError
-from clgraph.graph.node import Value
-from clgraph.graph.primitive import Array
+
+if TYPE_CHECKING:
+    from clgraph.core.layout import Layout
+    from clgraph.graph.node import Value
+    from clgraph.graph.primitive import Array
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import numpy as np
 
 from clgraph.network.budget import Account
 from clgraph.network.constants import Constants
-from clgraph.network.laid_constants import KnownPlaces
 from clgraph.network.result_memory import ResultMemory
-from clgraph.runtime.engine import Engine
-from clgraph.runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from clgraph.network.laid_constants import KnownPlaces
+    from clgraph.runtime.engine import Engine
+    from clgraph.runtime.memory import Memory
 
 LARGEST = 4
 """Memory is shared by what needs at least one part in so many of it: a large shape met once does not stay."""
@@ -49,6 +52,8 @@ class Workspace:
 
     def laid(self, placement: str) -> KnownPlaces:
         """Return where on *placement* constants lie that the next network may read, too; shared with clones."""
+        from clgraph.network.laid_constants import KnownPlaces
+
         return self._laid.setdefault(placement, KnownPlaces())
 
     def arenas(self, placement: str, engine: Engine, sizes: Sequence[int]) -> list[Memory]:

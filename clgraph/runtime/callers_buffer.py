@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clgraph.errors import DeviceError, InputError
-from clgraph.graph.primitive import Array
 from clgraph.runtime import driver
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
 
 
 def is_buffer(given: Any) -> bool:

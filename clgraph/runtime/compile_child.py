@@ -20,7 +20,8 @@ from clgraph.runtime.device import Device, find_device
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.executor import run_probe
 from clgraph.runtime.instruction_sets import InstructionSet
-from clgraph.selector.library import ENTRY, Library
+from clgraph.selector.executor_kernel import ENTRY
+from clgraph.selector.library import Library
 
 
 def compile_library(work: dict[str, Any]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import changed, frozen
 from clgraph.errors import DeviceError
 from clgraph.runtime import handles
 from clgraph.runtime.device_profile import profile_of
@@ -136,10 +136,10 @@ def _as_adopted(callers: CallersQueue) -> Device:
     """Return the device of a caller's queue: all of one, or the part that the caller has made of it."""
     device = find_device(callers.device)
     units = callers.handle.max_compute_units
-    found = replace(device, handle=callers.handle, callers=callers)
+    found = changed(device, handle=callers.handle, callers=callers)
     if device.info.kind != "cpu" or units >= device.info.workers:
         return found
-    return with_workers(replace(found, info=replace(found.info, compute_units=units)), units)
+    return with_workers(changed(found, info=changed(found.info, compute_units=units)), units)
 
 
 @functools.cache
@@ -160,7 +160,7 @@ def part_of(device: Device, part: str) -> Device:
         raise DeviceError(f"{have} and cannot be divided into {parts} parts")
     workers = max(1, min(units, device.info.workers // parts))
     share, rates = workers / device.info.workers, device.info.rates
-    info = replace(
+    info = changed(
         device.info,
         name=f"{device.info.name}/{part}",
         compute_units=units,
@@ -168,7 +168,7 @@ def part_of(device: Device, part: str) -> Device:
         flops=device.info.flops * share,
         bytes_per_second=device.info.bytes_per_second if rates is None else rates.bandwidth(workers),
     )
-    return replace(device, info=info, handle=cut[number - 1])
+    return changed(device, info=info, handle=cut[number - 1])
 
 
 def _describe(handle: Any, name: str) -> Device:
@@ -185,10 +185,10 @@ def with_class(device: Device, wanted: str) -> Device:
     if wanted == "auto" or wanted == device.info.kind or device.info.kind == "host":
         return device
     if wanted == "cpu":
-        return replace(device, info=replace(device.info, kind="cpu", simd=4, workers=device.info.compute_units))
+        return changed(device, info=changed(device.info, kind="cpu", simd=4, workers=device.info.compute_units))
     features = device.info.features - {"acq_rel", "host_memory", "yield", "prefetch", "fetch_ahead", "cycle_counter"}
-    info = replace(device.info, kind="gpu", simd=1, features=features, workers=device.info.compute_units)
-    return replace(device, info=info, notes=(*device.notes, "treated as a GPU"))
+    info = changed(device.info, kind="gpu", simd=1, features=features, workers=device.info.compute_units)
+    return changed(device, info=info, notes=(*device.notes, "treated as a GPU"))
 
 
 def with_workers(device: Device, threads: int | None) -> Device:
@@ -199,5 +199,5 @@ def with_workers(device: Device, threads: int | None) -> Device:
     flops = device.info.flops * min(threads, cores) / min(device.info.workers, cores)
     rates = device.info.rates
     bandwidth = device.info.bytes_per_second if rates is None else rates.bandwidth(threads)
-    info = replace(device.info, workers=threads, cores=cores, flops=flops, bytes_per_second=bandwidth)
-    return replace(device, info=info)
+    info = changed(device.info, workers=threads, cores=cores, flops=flops, bytes_per_second=bandwidth)
+    return changed(device, info=info)

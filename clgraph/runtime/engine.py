@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from clgraph.errors import DeviceError
-from clgraph.graph.primitive import Array
 from clgraph.runtime import calling_thread, driver, handles, memory, pocl_binary, process
 from clgraph.runtime.device import Device, with_workers
 from clgraph.runtime.memory import Memory
-from clgraph.runtime.programs import Programs
+from clgraph.runtime.programs import KeptBinary, Programs
 from clgraph.runtime.stream import Stream
 
 if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
     from clgraph.runtime.callers_queue import CallersQueue
 
 Scalar = np.int32 | np.int64 | np.float32
@@ -185,15 +185,24 @@ class Engine:
         return self.programs.build(text, what, library=library)
 
     def kernel(
-        self, text: str, entry: str, args: list[KernelArgument], *, library: bool = False, what: str = ""
+        self,
+        text: str | KeptBinary,
+        entry: str,
+        args: list[KernelArgument],
+        *,
+        library: bool = False,
+        what: str = "",
     ) -> BoundKernel:
-        """Return kernel *entry* of *text* with its arguments bound, for good.
+        """Return kernel *entry* of *text*, or of what that was built to, with its arguments bound, for good.
 
         Raises:
             KernelBuildError: The text does not compile, has no such kernel, or the kernel takes other arguments.
         """
         given = [a.handle if isinstance(a, Memory) else a for a in args]
-        kernel = self.programs.kernel(text, entry, given, what or entry, library=library)
+        if isinstance(text, str):
+            kernel = self.programs.kernel(text, entry, given, what or entry, library=library)
+        else:
+            kernel = self.programs.kernel_of_binary(text, entry, given, what or entry)
         return BoundKernel(kernel, [a for a in args if isinstance(a, Memory)])
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from clgraph.errors import DeviceError
-from clgraph.runtime.engine import Engine, KernelArgument
-from clgraph.runtime.memory import Memory
-from clgraph.selector.library import BANKS, ENTRY, Library
+from clgraph.selector.executor_kernel import BANKS, ENTRY
+
+if TYPE_CHECKING:
+    from clgraph.runtime.engine import Engine, KernelArgument
+    from clgraph.runtime.memory import Memory
+    from clgraph.selector.library import Library
 
 RECORD = "<qqiiii"
 """A step: descriptor and post-operations (byte offsets in the table), function, tickets, post-operations, reserved."""

@@ -6,13 +6,13 @@ import contextlib
 import ctypes
 import functools
 import os
-import re
 from pathlib import Path
 from typing import Any
 
 from clgraph.core import cache_folder
 from clgraph.core.digests import blake2
 
+_DIGITS, _HEXADECIMAL = 64, frozenset("0123456789abcdef")
 _ENTRIES = 16
 """Functions of a dispatch table that are looked at: a driver may leave some out."""
 
@@ -69,8 +69,9 @@ def sha256_of(library: Path, stamps: Path) -> str:
     stamp = stamps / f"{blake2(os.fsencode(told)).hexdigest()[:32]}.sha256"
     with contextlib.suppress(OSError):
         text = cache_folder.read(stamp).decode("ascii", "replace")
-        if found := re.fullmatch(rf"{stamp.stem} ([0-9a-f]{{64}})", text):
-            return found[1]
+        name, _, known = text.partition(" ")
+        if name == stamp.stem and len(known) == _DIGITS and set(known) <= _HEXADECIMAL:
+            return known
     import hashlib  # loads OpenSSL, which takes longer than all that a start does here
 
     with library.open("rb") as file:

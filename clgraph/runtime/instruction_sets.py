@@ -12,11 +12,10 @@ import functools
 import json
 import platform
 import re
-from dataclasses import replace
 from pathlib import Path
 
 from clgraph.core.digests import blake2
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import changed, frozen
 
 _DATA = Path(__file__).parents[1] / "data" / "instruction_sets.json"
 CPUINFO = Path("/proc/cpuinfo")
@@ -93,7 +92,7 @@ class InstructionSet:
     @property
     def attempts(self) -> tuple[InstructionSet, ...]:
         """The record, and the same without each of its optional features."""
-        return (self, *(replace(self, features=self.features - {name}) for name in self._further))
+        return (self, *(changed(self, features=self.features - {name}) for name in self._further))
 
     @property
     def _further(self) -> list[str]:
@@ -102,7 +101,7 @@ class InstructionSet:
     def on(self, flags: frozenset[str]) -> InstructionSet:
         """Return the record with the optional features of a CPU with *flags*."""
         there = {name for name, flag in self.optional if flag in flags}
-        return replace(self, features=self.features | there) if there else self
+        return changed(self, features=self.features | there) if there else self
 
 
 def _texts(value: object) -> list[str]:

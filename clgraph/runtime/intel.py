@@ -19,8 +19,16 @@ SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 
 def runtime_libraries(prefixes: Iterable[Path]) -> list[Path]:
     """Return the runtime's library (``libintelocl.so*``) below the ``lib`` folders of *prefixes*; usually none."""
-    found = (p for prefix in prefixes for p in sorted((prefix / "lib").glob("libintelocl.so*")))
+    found = [prefix / "lib" / name for prefix in prefixes for name in _names_in(prefix / "lib")]
     return list(dict.fromkeys(p.resolve() for p in found if re.fullmatch(r"libintelocl\.so[.\d]*", p.name)))
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Return the names of what may be the runtime's library in *folder*, in order; most folders have none."""
+    try:
+        return sorted(name for name in os.listdir(folder) if name.startswith("libintelocl.so"))
+    except OSError:
+        return []
 
 
 def make_visible(folder: Path) -> None:

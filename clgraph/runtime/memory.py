@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clgraph.core.aligned import aligned
 from clgraph.errors import DeviceMemoryError
-from clgraph.graph.primitive import Array
 from clgraph.runtime import driver
 from clgraph.selector.query import DeviceInfo
+
+if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
 
 
 class Memory:

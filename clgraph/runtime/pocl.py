@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import struct
 from pathlib import Path
 from typing import Protocol
@@ -154,7 +153,10 @@ def _pointer(memory: AddressSpace, address: int) -> int:
 def wheel_library() -> Path | None:
     """Return the libpocl that pyopencl's wheel loads, without importing pyopencl."""
     home = folder_of("pyopencl")
-    return None if home is None else next(iter(sorted((home / ".libs").glob("libpocl-*.so"))), None)
+    if home is None or not (folder := home / ".libs").is_dir():
+        return None
+    found = [name for name in os.listdir(folder) if name.startswith("libpocl-") and name.endswith(".so")]
+    return folder / min(found) if found else None
 
 
 def natural_library(flags: frozenset[str]) -> str:
@@ -184,15 +186,16 @@ def overlay(folder: Path, library: Path, built_in: str, *, anew: bool = False) -
     data = package.parent / "pocl_binary_distribution" / ".libs"
     home = folder / "pyopencl"
     links = {home / ".libs" / library.name: library}
-    links |= {folder / data.parent.name / ".libs" / p.name: p for p in data.glob("libhwloc*")}
+    kept = [name for name in os.listdir(data) if name.startswith("libhwloc")]
+    links |= {folder / data.parent.name / ".libs" / name: data / name for name in kept}
     share = data / "share" / "pocl"
-    for path in share.iterdir():
-        if path.name == "include":
+    shared = folder / data.parent.name / ".libs" / "share" / "pocl"
+    for name in os.listdir(share):
+        if name == "include":
             continue
-        target = path
-        if match := re.fullmatch(r"(kernel-.*)-[a-z0-9_]+\.bc", path.name):
-            target = share / f"{match.group(1)}-{built_in}.bc"
-        links[folder / data.parent.name / ".libs" / "share" / "pocl" / path.name] = target
+        stem, dash, last = name.rpartition("-")
+        is_library = name.startswith("kernel-") and bool(dash) and last.endswith(".bc")
+        links[shared / name] = share / (f"{stem}-{built_in}.bc" if is_library else name)
     pocl_headers.make(*headers(home, library), anew=anew)
     for link, target in links.items():
         cache_folder.link(link, target)

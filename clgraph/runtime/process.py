@@ -19,7 +19,8 @@ SERVED: list[InstructionSet] = []
 def chosen_options() -> Settings:
     """Return the options that the drivers are loaded with; their cache folder is the one to use."""
     options = CHOSEN[0] if CHOSEN else settings()
-    return replace(options, cache_dir=cache_folder(options.cache_dir))
+    folder = cache_folder(options.cache_dir)
+    return options if folder == options.cache_dir else replace(options, cache_dir=folder)
 
 
 def serve(record: InstructionSet) -> None:

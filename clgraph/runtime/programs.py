@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from clgraph.core.frozen import frozen
 from clgraph.core.log import Log
 from clgraph.errors import KernelBuildError
 from clgraph.runtime import binaries, driver, pocl_binary, process
@@ -20,6 +21,14 @@ from clgraph.runtime.wheel import is_wheel, pocl_folder
 _log = Log(__name__)
 
 
+@frozen
+class KeptBinary:
+    """What stands for a text: the key of its binary in the cache on disk, and the options that it was built with."""
+
+    key: str
+    options: str
+
+
 class Programs:
     """Programs for one device, by their text. Each is built once; safe to share between threads."""
 
@@ -28,6 +37,7 @@ class Programs:
         self._cl = driver.load()
         self._device, self._info, self._context, self._handle, self._flags = device, device.info, context, handle, flags
         self._built: dict[tuple[str, bool], Any] = {}
+        self._of_binary: dict[str, Any] = {}
         self._remembered: set[tuple[str, str]] = set()
         self._of_text: dict[str, tuple[str, Any]] = {}
         self._keeps_itself = self._info.name.startswith("pocl")
@@ -39,7 +49,7 @@ class Programs:
     def on(self, handle: Any) -> Programs:
         """Return the programs for another handle of the same context, out of the same cache."""
         twin = copy.copy(self)
-        twin._handle, twin._built, twin._lock = handle, {}, threading.Lock()
+        twin._handle, twin._built, twin._of_binary, twin._lock = handle, {}, {}, threading.Lock()
         return twin
 
     def build(self, text: str, what: str, *, library: bool = False) -> bool:
@@ -63,6 +73,30 @@ class Programs:
                     _log.info("compiling %s for %s, once on this machine", what, self._info.name)
                 self._built[text, library] = self._load(text, key, what, cached)
             return cached is None
+
+    def kept_binary(self, text: str, *, library: bool) -> KeptBinary | None:
+        """Return what stands for *text*, ``None`` where the cache has no binary of it, or the driver has its own."""
+        key = self._key(text, library)
+        return KeptBinary(key, self.options(library=library, text=text)) if self._cache.read(key) else None
+
+    def kernel_of_binary(self, kept: KeptBinary, entry: str, given: list[Any], what: str) -> Kernel:
+        """Return kernel *entry* of a binary with the arguments *given*; what it was built of is not there.
+
+        Raises:
+            KernelBuildError: The binary is gone, the driver does not take it, or the kernel takes other arguments.
+        """
+        process.check_process()
+        with self._lock:
+            if kept.key not in self._of_binary:
+                binary = self._cache.read(kept.key)
+                made = binaries.from_binary(self._context, self._handle, binary, kept.options) if binary else None
+                if made is None:
+                    raise KernelBuildError(f"kernel {what}: its binary is gone from the cache")
+                self._of_binary[kept.key] = made
+        try:
+            return Kernel(self._cl, self._of_binary[kept.key], entry, given)
+        except (self._cl.Error, TypeError) as error:
+            raise KernelBuildError(f"kernel {what}: {entry} does not take {len(given)} arguments: {error}") from error
 
     def build_side_by_side(self, libraries: Mapping[str, str]) -> int:
         """Build those of *libraries*, what each is by its text, that have to be compiled, if several; return how many.

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from clgraph.errors import DeviceError, DeviceMemoryError
-from clgraph.graph.primitive import Array
 from clgraph.runtime import driver
 from clgraph.runtime.kernels import Kernel
 from clgraph.runtime.memory import Memory
 
 if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
     from clgraph.runtime.command_buffers import Launched
 
 P = ParamSpec("P")

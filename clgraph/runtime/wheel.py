@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from clgraph.core.cache_folder import make_folder, not_writable, temporary_folder
 from clgraph.core.digests import blake2
+from clgraph.core.frozen import changed
 from clgraph.errors import DeviceError
 from clgraph.runtime import pocl, pocl_cache
 from clgraph.runtime.canary import FORMAT, Decision, Subject, decide
@@ -48,7 +48,7 @@ def wheel_decision() -> Decision:
     subject = Subject(NAME, pocl.LIBRARY_SHA256, usable_cores())
     found = decide(subject, forced or there, chosen_options().cache_dir / "canary")
     told = () if cpu_flags() else (f"{CPUINFO} does not say what the CPU has: {found.record.name} is taken",)
-    return replace(found, notes=(*found.notes, *told))
+    return changed(found, notes=(*found.notes, *told))
 
 
 def is_wheel(platform: Any) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clgraph.core.cache_folder import cache_folder
 from clgraph.core.digests import blake2
 from clgraph.core.version import __version__
 from clgraph.errors import ModelError
-from clgraph.graph.serial import Json
 from clgraph.saved.source_digests import digest_of
-from clgraph.selector.query import DeviceInfo
 from clgraph.selector.sources import KERNEL_TEXTS, kernel_directories
 from clgraph.settings import Settings
+
+if TYPE_CHECKING:
+    from clgraph.graph.serial import Json
+    from clgraph.selector.query import DeviceInfo
 
 _PARTS = (
     *("core", "data", "graph", "selector", "ops", "implementations", "passes"),

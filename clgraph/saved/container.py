@@ -22,18 +22,20 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clgraph.core.cache_folder import make_folder
 from clgraph.core.digests import blake2
-from clgraph.core.dtype import DType
 from clgraph.core.files import output, replacing
 from clgraph.core.mapped import MappedFile, files_of
+from clgraph.core.well_formed import well_formed
 from clgraph.errors import ModelError
-from clgraph.graph.primitive import Array
-from clgraph.graph.serial import Json, well_formed
+
+if TYPE_CHECKING:
+    from clgraph.graph.primitive import Array
+    from clgraph.graph.serial import Json
 
 MAGIC = b"clgraph\x01"
 VERSION = 3
@@ -61,6 +63,8 @@ class Blobs:
 
     def add(self, array: Array) -> Json:
         """Return what stands for *array* in the header: its blob, element type and shape."""
+        from clgraph.core.dtype import DType
+
         if id(array) not in self._seen:
             self._seen[id(array)] = (self._blob(array), array)
         return [self._seen[id(array)][0], DType.of(array.dtype).name, list(array.shape)]
@@ -79,11 +83,14 @@ class Blobs:
             self._end += data.nbytes + _padding(data.nbytes)
         return self._known[digest]
 
-    def write(self, path: Path, header: Mapping[str, Json], *, in_cache: bool = False) -> None:
+    def write(
+        self, path: Path, header: Mapping[str, Json], *, in_cache: bool = False, all_checked: bool = False
+    ) -> None:
         """Write the file at once or not at all.
 
         Args:
             in_cache: It is not a file that the user named, but one below the cache folder.
+            all_checked: Who reads it checks every byte, so that it need not wait for the disk.
 
         Raises:
             ModelError: It cannot be written.
@@ -101,7 +108,7 @@ class Blobs:
                     file.write(data)
                     file.write(bytes(_padding(data.nbytes)))
                 file.flush()
-                if file.seekable():
+                if file.seekable() and not all_checked:
                     os.fsync(file.fileno())
         except OSError as error:
             raise ModelError(f"the model cannot be saved to {path}: {error.strerror or error}") from error
@@ -139,18 +146,28 @@ def is_dump(path: Path) -> bool:
 class Contents:
     """A saved model's file: its header, and its arrays on demand."""
 
-    def __init__(self, path: Path) -> None:
-        """Map the file and check its header.
+    def __init__(self, path: Path, file: MappedFile | None = None) -> None:
+        """Map the file, unless it is mapped as *file*, and check its header.
 
         Raises:
             ModelError: It is missing, cut, damaged, of a newer version, or no saved model.
         """
         self.path = path
-        self._file = _map(path)
+        self._file = file or map_file(path)
         self._bytes = np.frombuffer(self._file, np.uint8)
         self.header, self._start = _header(self._bytes, path)
         self._blobs: Sequence[Any] = self.header.get("blobs", ())
         self._checked: set[int] = set()
+
+    @property
+    def file(self) -> MappedFile:
+        """The file, mapped."""
+        return self._file
+
+    @property
+    def identity(self) -> str:
+        """What tells the file from others: how it begins, with its size and the digest of its header."""
+        return self._file[: _HEAD.size].hex()
 
     def check(self) -> None:
         """Raise ``ModelError`` where the file was cut or written to since it was mapped."""
@@ -168,24 +185,42 @@ class Contents:
         Raises:
             ModelError: It does not lie in the file, or is damaged; or the file was cut since.
         """
-        if self._file.size() < len(self._file):
-            self._file.check()
+        from clgraph.core.dtype import DType
+
         with well_formed(self.path, reference):
             number, name, shape = reference
-            offset, nbytes, crc = self._blobs[number]
             dtype = DType[name]
-            begin = self._start + offset
-            if offset < 0 or nbytes < 0 or begin + nbytes + ALIGNMENT > self._bytes.nbytes:
-                raise ModelError(f"{self.path} is damaged: blob {number} lies outside of the file")
-            data = self._bytes[begin : begin + nbytes]
-            if (nbytes <= CHECKED_BYTES or not dtype.floating) and number not in self._checked:
-                if zlib.crc32(data.data) != crc:
-                    raise ModelError(f"{self.path} is damaged: blob {number} does not have the checksum in the header")
-                self._checked.add(number)
-            return data.view(dtype.numpy).reshape(shape)
+            return self._blob(number, whole=not dtype.floating).view(dtype.numpy).reshape(shape)
+
+    def raw(self, reference: Json) -> Array:
+        """Return the bytes of an array, all of which are checked; raises as :meth:`array`."""
+        with well_formed(self.path, reference):
+            return self._blob(reference[0], whole=True)
+
+    def _blob(self, number: int, *, whole: bool) -> Array:
+        """Return a blob that is checked where it is small, or else *whole*."""
+        if self._file.size() < len(self._file):
+            self._file.check()
+        offset, nbytes, crc = self._blobs[number]
+        begin = self._start + offset
+        if offset < 0 or nbytes < 0 or begin + nbytes + ALIGNMENT > self._bytes.nbytes:
+            raise ModelError(f"{self.path} is damaged: blob {number} lies outside of the file")
+        data = self._bytes[begin : begin + nbytes]
+        if (nbytes <= CHECKED_BYTES or whole) and number not in self._checked:
+            if zlib.crc32(data.data) != crc:
+                raise ModelError(f"{self.path} is damaged: blob {number} does not have the checksum in the header")
+            self._checked.add(number)
+        return data
 
 
-def _map(path: Path) -> MappedFile:
+def identity_of(file: MappedFile) -> str:
+    """Return :attr:`Contents.identity` of a file whose header is not read; ``ModelError`` where that is damaged."""
+    _header_text(np.frombuffer(file, np.uint8), file.path)
+    return file[: _HEAD.size].hex()
+
+
+def map_file(path: Path) -> MappedFile:
+    """Map the file of a saved model; raises ``ModelError`` where it cannot be read, or is cut off."""
     try:
         file = MappedFile(path) if path.stat().st_size else b""
     except (OSError, ValueError) as error:
@@ -196,6 +231,18 @@ def _map(path: Path) -> MappedFile:
 
 
 def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
+    text = _header_text(data, path)
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is damaged: its header is not JSON: {error}") from error
+    if not isinstance(header, dict):
+        raise ModelError(f"{path} is damaged: its header is not an object")
+    return header, _HEAD.size + len(text) + -len(text) % ALIGNMENT
+
+
+def _header_text(data: Array, path: Path) -> bytes:
+    """Return the header of a file, which has the checksum that it should have."""
     magic, version, _, nbytes, total, digest = _HEAD.unpack(data[: _HEAD.size].tobytes())
     if magic != MAGIC:
         raise ModelError(f"{path} is not a saved model (in Python, clgraph.compile reads ONNX files)")
@@ -208,13 +255,7 @@ def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
     text = data[_HEAD.size : _HEAD.size + nbytes].tobytes()
     if _checksum(version, text) != digest:
         raise ModelError(f"{path} is damaged: its header has another checksum")
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is damaged: its header is not JSON: {error}") from error
-    if not isinstance(header, dict):
-        raise ModelError(f"{path} is damaged: its header is not an object")
-    return header, _HEAD.size + nbytes + -nbytes % ALIGNMENT
+    return text
 
 
 def _checksum(version: int, text: bytes) -> bytes:

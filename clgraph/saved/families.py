@@ -13,6 +13,7 @@ from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.core.well_formed import well_formed
 from clgraph.errors import ModelError
 from clgraph.families.binding import Packings
 from clgraph.families.cone import Expansion
@@ -25,7 +26,7 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_primitive, encode, text_of, well_formed
+from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_primitive, encode, text_of
 from clgraph.graph.typed import check_fields, fits
 from clgraph.passes.base import Context
 from clgraph.saved.programs import Add, Find, decode_program, encode_program

@@ -12,9 +12,10 @@ import weakref
 from collections import defaultdict
 from typing import Any, ClassVar
 
+from clgraph.core.well_formed import well_formed
 from clgraph.errors import ModelError
 from clgraph.graph.node import Node
-from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, text_of, well_formed
+from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, text_of
 from clgraph.passes.chosen import InPlace
 from clgraph.selector.choose import Choice, HostReference
 from clgraph.selector.descriptor import NULL, Descriptor, Places, PostStep, Ref

@@ -11,12 +11,13 @@ from dataclasses import astuple
 from typing import Any
 
 from clgraph.core.layout import Layout
+from clgraph.core.well_formed import well_formed
 from clgraph.errors import ModelError, ProgramError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.node import Fused, Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Milestone, Program
-from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_text, encode, text_of, well_formed
+from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_text, encode, text_of
 from clgraph.graph.typed import fits
 from clgraph.saved.plans import decode_choice, encode_choice
 from clgraph.selector.choose import Choice

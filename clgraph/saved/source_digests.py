@@ -10,7 +10,7 @@ import functools
 import marshal
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from clgraph.core.cache_folder import read, write
@@ -75,14 +75,19 @@ def _state(folder: str) -> str:
 
 @functools.cache
 def _states(folder: str) -> tuple[_State, ...]:
-    return tuple(sorted(_files(folder, "")))
+    return tuple(sorted(_files(folder)))
 
 
-def _files(folder: str, prefix: str) -> Iterator[_State]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(_SUFFIXES):
-                s = entry.stat()
-                yield prefix + entry.name, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns
-            elif entry.name != "__pycache__" and entry.is_dir():
-                yield from _files(entry.path, f"{prefix}{entry.name}/")
+def _files(folder: str) -> list[_State]:
+    found, folders = [], [""]
+    while folders:
+        prefix = folders.pop()
+        with os.scandir(f"{folder}/{prefix}") as entries:
+            for entry in entries:
+                name = entry.name
+                if name.endswith(_SUFFIXES):
+                    s = entry.stat()
+                    found.append((prefix + name, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns))
+                elif name != "__pycache__" and entry.is_dir():
+                    folders.append(f"{prefix}{name}/")
+    return found

@@ -10,13 +10,14 @@ import numpy as np
 
 from clgraph.core.digests import blake2
 from clgraph.core.dtype import DType
+from clgraph.core.well_formed import well_formed
 from clgraph.errors import ModelError
 from clgraph.graph.about import About
 from clgraph.graph.fed_indices import FedIndices
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_primitive, encode, make_primitive, well_formed
+from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_primitive, encode, make_primitive
 from clgraph.graph.signature import Dimension, Signature
 from clgraph.graph.topology import Topology
 from clgraph.graph.typed import fits

@@ -10,11 +10,12 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.mapped import files_of
+from clgraph.core.well_formed import well_formed
 from clgraph.errors import ModelError
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.primitive import Array
-from clgraph.graph.serial import Json, well_formed
+from clgraph.graph.serial import Json
 from clgraph.graph.topology import Topology
 from clgraph.graph.typed import fits
 from clgraph.saved.programs import Find

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, field, fields, replace
+from dataclasses import MISSING, field
 from pathlib import Path
 from typing import Any
 
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import changed, fields_of, frozen
 from clgraph.core.nearest import meant
 from clgraph.errors import OptionError, RegistrationError
 
@@ -111,7 +111,7 @@ class CostModel:
 
     def __post_init__(self) -> None:
         """Compute the hash once: queries are hashed all the time, and the model is part of them."""
-        values = (getattr(self, f.name) for f in fields(self) if f.compare)
+        values = (getattr(self, f.name) for f in fields_of(type(self)).values() if f.compare)
         found = hash(tuple(tuple(sorted(v.items())) if isinstance(v, Mapping) else v for v in values))
         object.__setattr__(self, "_hash", found)
 
@@ -158,11 +158,11 @@ class CostModel:
             changes["byte_products"] = rates.byte_products
         if rates.cached is not None:
             changes["shared_bytes_per_second"] = rates.cached
-        return replace(self, origin="shipped, rates measured", flops_a_cycle=None, bytes_a_flop=None, **changes)
+        return changed(self, origin="shipped, rates measured", flops_a_cycle=None, bytes_a_flop=None, **changes)
 
     def to_data(self) -> dict[str, Any]:
         """Return what a file says of it."""
-        data = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "origin"}
+        data = {f.name: getattr(self, f.name) for f in fields_of(type(self)).values() if f.init and f.name != "origin"}
         data = {name: value for name, value in data.items() if value is not None}
         return data | {"units": dict(sorted(self.units.items())), "scales": dict(sorted(self.scales.items()))}
 
@@ -179,7 +179,7 @@ class CostModel:
         """
         if not isinstance(data, dict):
             raise OptionError("a cost model is an object of fields")
-        wanted = {f.name: f for f in fields(CostModel) if f.init and f.name != "origin"}
+        wanted = {f.name: f for f in fields_of(CostModel).values() if f.init and f.name != "origin"}
         needed = {n for n, f in wanted.items() if f.default is MISSING and f.default_factory is MISSING}
         if wrong := sorted(data.keys() - wanted.keys() | needed - data.keys()):
             raise OptionError(f"the field {wrong[0]!r} of the cost model is missing or unknown")

@@ -18,16 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from clgraph.core.frozen import frozen
 from clgraph.errors import RegistrationError
 from clgraph.selector.descriptor import DESCRIPTORS, Descriptor
+from clgraph.selector.executor_kernel import EXECUTOR
 from clgraph.selector.libraries import holds
 from clgraph.selector.micro_kernels import FAMILIES, Micro, MicroFamily
 from clgraph.selector.sources import expand, includes, kernel_files_called
-
-EXECUTOR = "executor/executor_tiles.cl"
-ENTRY = "executor_tiles"
-"""File of the executor, and its ``__kernel``."""
-
-BANKS = 8
-"""Buffers that a library's kernel can address."""
 
 _Instances = tuple[str, "tuple[Micro, ...]"]
 """A family as compiled for one device: its name and its instances."""

@@ -6,20 +6,21 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Layout
 from clgraph.core.memo import Remembering, remembered
 from clgraph.core.registry import Registry
-from clgraph.graph.node import Fused, Node
-from clgraph.graph.primitive import Primitive
-from clgraph.graph.serial import encode
 from clgraph.selector.costs import CostModel, Rates, class_of, rated, shipped
 from clgraph.selector.tuning import Tuning
 
-P = TypeVar("P", bound=Primitive)
+if TYPE_CHECKING:
+    from clgraph.core.dtype import DType
+    from clgraph.core.layout import Layout
+    from clgraph.graph.node import Fused, Node
+    from clgraph.graph.primitive import Primitive
+
+P = TypeVar("P", bound="Primitive")
 
 
 @frozen
@@ -224,6 +225,8 @@ def problem_key(q: Query[Any]) -> str:
 
     Not the number of workers: it must change no choice, and with it no bit of a result.
     """
+    from clgraph.graph.serial import encode
+
     layouts = [[str(x.dtype), list(x.shape), str(x.format)] for x in (*q.inputs, *q.outputs)]
     parts = [encode(q.primitive), encode(q.fused), layouts, q.arity, sorted(q.constant)]
     return json.dumps(parts, separators=(",", ":"))

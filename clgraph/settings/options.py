@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from clgraph.errors import OptionError
+from clgraph.settings.declaring import options
 from clgraph.settings.user_folder import user_cache_dir
 from clgraph.settings.values import (
     EXECUTORS,
@@ -33,7 +34,7 @@ def _about(read: Callable[[str], Any], doc: str) -> dict[str, Any]:
     return {"read": read, "doc": doc}
 
 
-@dataclass(frozen=True, kw_only=True)
+@options
 class Settings:
     """The options in force. The docs of the fields are in their metadata: ``option_table()``."""
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 import clgraph.core.frozen as frozen_module
-from clgraph.core.frozen import frozen, mutable
+from clgraph.core.frozen import changed, fields_of, frozen, mutable
 
 
 def _standard(cls: type[Any]) -> type[Any]:
@@ -273,3 +273,17 @@ def test_a_field_without_a_default_behind_one_with_it_is_a_type_error() -> None:
 
     with pytest.raises(TypeError, match=r"'name' of .*Wrong has no default"):
         Wrong(1)
+
+
+@pytest.mark.parametrize("make", [frozen, mutable])
+def test_fields_and_changed_values_are_those_of_the_standard_library_without_it(make: Any) -> None:
+    point = _declare(make)
+    made = point(-3, note="m")
+    names = list(fields_of(point))
+    again = changed(made, y=(5,))
+    assert isinstance(vars(point)["__dataclass_fields__"], frozen_module._Asked), "nobody asked for what it lacks"
+    assert (again.x, again.y, again.note, again.norm, again.kept) == (-3, (5,), "m", 3, 4)
+    assert names == [f.name for f in fields(point)]
+    assert changed(Triple(1), second="c") == replace(Triple(1), second="c")
+    with pytest.raises(TypeError, match="strange"):
+        changed(made, strange=1)

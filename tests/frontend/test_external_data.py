@@ -14,7 +14,7 @@ from onnx.external_data_helper import convert_model_to_external_data
 from clgraph.core.mapped import files_of
 from clgraph.errors import ModelError
 from clgraph.frontend.onnx_loader import load_onnx
-from clgraph.network.borrowing import left_at, suits_all
+from clgraph.network.addresses import left_at, suits_all
 
 
 def _external(tmp_path: Path) -> Path:

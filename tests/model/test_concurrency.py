@@ -202,7 +202,7 @@ class TestClones:
         model = clgraph.compile(small_model(size=40, channels=32), device=device)
         clone = model.clone()
         first, second = (next(iter(m._current().network.bound.places.values())) for m in (model, clone))
-        copies, others = ([m for laid in places._laid for m in laid.copies] for places in (first, second))
+        copies, others = ([m for laid in places.laid for m in laid.copies] for places in (first, second))
         assert copies
         assert copies == others
         assert first.banks[0] is not second.banks[0]

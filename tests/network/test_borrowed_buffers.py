@@ -14,8 +14,9 @@ from clgraph.core.layout import Layout
 from clgraph.errors import InputError
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
+from clgraph.network.addresses import LEAST_BORROWED
 from clgraph.network.borrowed_buffers import KNOWN
-from clgraph.network.borrowing import LEAST_BORROWED, writable_in_place
+from clgraph.network.borrowing import writable_in_place
 from clgraph.network.network import Network
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat

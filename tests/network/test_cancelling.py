@@ -12,7 +12,8 @@ from onnx import TensorProto, helper
 import clgraph
 from clgraph.errors import InputError, RunCancelledError, RunTimeoutError
 from clgraph.network.bound_program import BoundProgram
-from clgraph.network.tiles import INTERRUPTED, TileExecutor
+from clgraph.network.tile_kernels import INTERRUPTED
+from clgraph.network.tiles import TileExecutor
 from tests.support.models import image, small_model
 from tests.support.ort_models import model_of
 

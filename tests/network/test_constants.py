@@ -18,7 +18,7 @@ from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.network import constants, laid_constants
-from clgraph.network.borrowing import ANY_BYTE, LEAST_BYTES
+from clgraph.network.addresses import ANY_BYTE, LEAST_BYTES
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.constants import SHARED, Constants
 from clgraph.network.network import Network
@@ -26,7 +26,7 @@ from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.instruction_sets import machine
 from clgraph.runtime.memory import Memory
-from clgraph.selector.library import BANKS
+from clgraph.selector.executor_kernel import BANKS
 from tests.support.graphs import FLOAT, INT, graph, model
 from tests.support.tiny import Scale, ScaleTile, linked, planned
 
@@ -143,7 +143,7 @@ def test_programs_that_read_the_same_arrays_in_order_have_them_in_the_same_place
     workspace, read = Workspace(), arrays(12)
     orders = [read, read, [*read[:3], *arrays(1), *read[4:]], [*arrays(9), *read[9:]], read[:4]]
     made = [network(engine, w, order) for w, order in zip([workspace, Workspace(workspace)] * 3, orders, strict=False)]
-    first, again, *others = (next(iter(n.bound.places.values()))._laid for n in made)
+    first, again, *others = (next(iter(n.bound.places.values())).laid for n in made)
     assert again == first
     assert [[one is first[0] for one in laid] for laid in others] == [[True, False], [False], [False]]
     for one in made:
@@ -165,7 +165,7 @@ def test_a_constant_is_left_where_it_is_only_for_readers_that_take_its_address(
         places.append(BufferTable.of(Program([], [], []), engine.info.name, engine, workspace=workspace))
         places[-1]._place([value(large)])
     assert [p.banks[1].array is None for p in places] == taken
-    assert [one._laid == other._laid for one, other in pairwise(places)] == [True, False, True, False]
+    assert [one.laid == other.laid for one, other in pairwise(places)] == [True, False, True, False]
 
 
 def test_a_copy_goes_with_the_last_network_that_uses_it_and_no_id_is_taken_for_an_array(engine: Engine) -> None:
@@ -174,7 +174,7 @@ def test_a_copy_goes_with_the_last_network_that_uses_it_and_no_id_is_taken_for_a
     try:
         first = network(engine, workspace, read)
         second = network(engine, workspace, read)
-        copy = weak = first.bound.places[engine.info.name]._laid[0].copies[0]
+        copy = weak = first.bound.places[engine.info.name].laid[0].copies[0]
         assert workspace.constants.alone(copy) is False
         del first
         assert workspace.constants.alone(copy)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import clgraph
+from clgraph.core import large_pages
 from clgraph.core.aligned import aligned
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
@@ -16,7 +17,7 @@ from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.network import near_constants
-from clgraph.network.borrowing import LEAST_BYTES
+from clgraph.network.addresses import LEAST_BYTES
 from clgraph.network.near_constants import NearConstants
 from clgraph.network.network import Network
 from clgraph.network.workspace import Workspace
@@ -33,15 +34,15 @@ COUNT = LEAST_BYTES // 4
 def replaced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[MappedFile, int, int]]:
     """Return what is replaced in this test, of few weights."""
     found: list[tuple[MappedFile, int, int]] = []
-    replace = near_constants.replace
+    replace = large_pages.replace
 
     def noted(file: MappedFile, begin: int, end: int) -> bool:
         found.append((file, begin, end))
         return replace(file, begin, end)
 
     monkeypatch.setattr(near_constants, "LEAST_BYTES", 2 * 4 * COUNT)
-    monkeypatch.setattr(near_constants, "has_large_pages", lambda: True)
-    monkeypatch.setattr(near_constants, "replace", noted)
+    monkeypatch.setattr(large_pages, "has_large_pages", lambda: True)
+    monkeypatch.setattr(large_pages, "replace", noted)
     return found
 
 
@@ -83,7 +84,7 @@ def test_few_weights_and_too_many_stay_in_their_file(
     if why == "many":
         monkeypatch.setattr(near_constants, "MOST_BYTES", 3 * 4 * COUNT)
     if why == "small pages":
-        monkeypatch.setattr(near_constants, "has_large_pages", lambda: False)
+        monkeypatch.setattr(large_pages, "has_large_pages", lambda: False)
     near.ask(arrays[:1] if why == "few" else arrays)
     _run_twice(near)
     assert not replaced

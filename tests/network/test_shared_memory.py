@@ -12,7 +12,7 @@ import pytest
 
 import clgraph
 from clgraph.graph.primitive import Array
-from clgraph.network.borrowing import LEAST_BYTES
+from clgraph.network.addresses import LEAST_BYTES
 from clgraph.passes.packed_weights import PackedWeights, Recipe
 from clgraph.runtime import memory
 from clgraph.runtime.memory import Memory

@@ -6,7 +6,8 @@ import pytest
 from clgraph.runtime import pocl_binary
 from clgraph.runtime.device import find_device
 from clgraph.runtime.engine import Engine
-from clgraph.selector.library import ENTRY, compose
+from clgraph.selector.executor_kernel import ENTRY
+from clgraph.selector.library import compose
 
 ABOUT = b"name, parameters"
 HEAD = struct.pack("<8sQIIQ41s", b"poclbin\0", 77, 8, 1, 5, b"AB/CD")

@@ -8,7 +8,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from clgraph.selector.descriptor import DESCRIPTORS
-from clgraph.selector.library import EXECUTOR, tile_text
+from clgraph.selector.executor_kernel import EXECUTOR
+from clgraph.selector.library import tile_text
 from clgraph.selector.micro_kernels import FAMILIES
 from clgraph.selector.sources import includes, kernel_files, kernel_text
 from tests.support.ptx.compiler import to_amdgcn, to_ptx, why_not

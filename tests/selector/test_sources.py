@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clgraph.compilation import model_cache
+from clgraph.compilation import cache_keys
 from clgraph.errors import RegistrationError
 from clgraph.ops.activation import FUNCTIONS, Activation
 from clgraph.saved import circumstances
@@ -39,7 +39,7 @@ def test_a_folder_of_kernels_that_is_added_later_changes_the_digests_of_what_is_
     (tmp_path / "more.cl").write_text("// one more\n")
 
     def digest() -> tuple[str, str]:
-        return circumstances.sources_digest(tmp_path), model_cache._code(sources.kernel_directories(), tmp_path)
+        return circumstances.sources_digest(tmp_path), cache_keys.code_of(sources.kernel_directories(), tmp_path)
 
     digests = [digest()]
     saved = sources.KERNEL_DIRECTORIES.snapshot()

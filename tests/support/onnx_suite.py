@@ -99,7 +99,7 @@ def suite(device: str) -> Mapping[str, unittest.TestCase]:
 
 def outcome(test: unittest.TestCase) -> str:
     """Run *test*; return ``PASSED``, or the exception that it ends with. Random numbers are those of one key."""
-    with warnings.catch_warnings(), unittest.mock.patch("clgraph.model.running.fresh_key", return_value=KEY):
+    with warnings.catch_warnings(), unittest.mock.patch("clgraph.graph.random_numbers.fresh_key", return_value=KEY):
         warnings.simplefilter("ignore")
         try:
             test.debug()

@@ -176,6 +176,21 @@ def _cache(files: Files, random: Random) -> Outcome:
     return Outcome("other weights" if taken else "differs", "of a damaged entry of the model cache")
 
 
+def _image(files: Files, random: Random) -> Outcome:
+    """Change bytes of the image of an entry: it is found out, and made anew."""
+    files.entry.unlink(missing_ok=True)
+    files.entry.write_bytes(files.kept)
+    image = files.entry.with_suffix(".image")
+    if not image.exists():
+        files.compile(model_cache=64).close()
+    before = image.read_bytes()
+    image.unlink()
+    image.write_bytes(damaged(before, random))
+    with files.compile(model_cache=64) as model:
+        results = model.run(files.feeds)
+    return Outcome("equal" if files.equal(results) else "differs", "of a damaged image")
+
+
 def _tuning(files: Files, random: Random) -> Outcome:
     """Change bytes or values of a tuning file."""
     data = files.tuning
@@ -197,6 +212,7 @@ KINDS: dict[str, Callable[[Files, Random], Outcome]] = {
     "dump": _dump,
     "constants": _constants,
     "cache": _cache,
+    "image": _image,
     "tuning": _tuning,
 }
 

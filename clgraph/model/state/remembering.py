@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from clgraph.errors import InputError, UnsupportedError
-from clgraph.graph.fed_indices import FedIndices
-from clgraph.model.delivery import Outputs
 from clgraph.model.described import Described
-from clgraph.model.specialisation import Specialisation
-from clgraph.model.specialisations import Specialisations
-from clgraph.network.cancelling import Cancellation
 
 if TYPE_CHECKING:
+    from clgraph.graph.fed_indices import FedIndices
     from clgraph.graph.topology import Topology
+    from clgraph.model.delivery import Outputs
+    from clgraph.model.specialisation import Specialisation
+    from clgraph.model.specialisations import Specialisations
     from clgraph.model.state.branches import Branch
     from clgraph.model.state.keeper import Keeper
     from clgraph.model.state.pairs import StatePair
     from clgraph.model.state.session import Session
+    from clgraph.network.cancelling import Cancellation
 
 
 class Remembering(Described):

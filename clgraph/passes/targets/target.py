@@ -7,13 +7,13 @@ from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.registry import Registry
 from clgraph.errors import RegistrationError
 from clgraph.selector.query import VIRTUAL_DEVICES, DeviceInfo
 
 if TYPE_CHECKING:
+    from clgraph.core.format import Format
     from clgraph.passes.base import Pass
 
 
@@ -44,7 +44,7 @@ class TargetPass:
     after: str | None = None
 
 
-Desired = Callable[[int], Format]
+Desired = Callable[[int], "Format"]
 """The memory format that a target would like for tensors of a rank."""
 
 

@@ -9,7 +9,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.block_matmul import BlockMatMulRows
 from clgraph.implementations.cpu.block_matmul_digits import BlockMatMulDigits, BlockMatMulPairs
-from clgraph.network.borrowing import LEAST_BYTES, left_at, suits_all
+from clgraph.network.addresses import LEAST_BYTES, left_at, suits_all
 from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.block_records import Records, unpacked
 from clgraph.selector.costs import Rates

@@ -7,7 +7,8 @@ import pytest
 
 from clgraph.errors import UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
-from clgraph.network.borrowing import left_at, suits_all, suits_readers
+from clgraph.network.addresses import left_at, suits_all
+from clgraph.network.borrowing import suits_readers
 from tests.support.onnx_case import agree, one_node
 
 F = np.float32

@@ -1,0 +1,133 @@
+"""Images of cached models: beside an entry of the model cache, what a fresh process binds in place of its program.
+
+The file has the format of saved models (:mod:`clgraph.saved.container`). Its header says what the entry was kept for
+and how that begins, the circumstances of its program, and either ``none``, why there is no image, or the image of its
+network. Constants lie in the entry, which stays mapped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clgraph.core.digests import blake2
+from clgraph.core.log import Log
+from clgraph.core.well_formed import well_formed
+from clgraph.engines.option_checks import ANNOTATIONS
+from clgraph.errors import ClgraphError, ModelError, NoImageError
+from clgraph.graph.fed_indices import FedIndices
+from clgraph.network.image import run_of
+from clgraph.runtime.engine import Engine
+from clgraph.saved.circumstances import circumstances
+from clgraph.saved.container import Contents, identity_of, map_file
+
+if TYPE_CHECKING:
+    from clgraph.core.mapped import MappedFile
+    from clgraph.model.model import Model
+    from clgraph.network.network import Network
+    from clgraph.network.quick import QuickRun
+    from clgraph.runtime.host import HostEngine
+    from clgraph.selector.query import DeviceInfo
+    from clgraph.settings import Settings
+
+_log = Log(__name__)
+
+Engines = Mapping[str, "Engine | HostEngine"]
+
+
+class Image:
+    """What the image of an entry runs, and what a model tells without its program.
+
+    Attributes:
+        file: The entry, mapped.
+        device: What it runs on.
+        inputs: The names of the model's inputs, in order; ``indices`` those whose elements pick from constants.
+    """
+
+    def __init__(self, contents: Contents, file: MappedFile, engine: Engine, device: DeviceInfo) -> None:
+        """Bind what *contents* hold; raises as :func:`clgraph.network.image.run_of`, ``ModelError`` if damaged."""
+        self.file, self.device = file, device
+        with well_formed(contents.path):
+            header = contents.header
+            self.inputs = tuple(header["inputs"])
+            self.indices = tuple(FedIndices(*row) for row in header["indices"])
+            self.quick: QuickRun = run_of(header["image"], contents.raw, file, engine)
+
+
+def read_image(
+    path: Path,
+    entry: Path,
+    kept_for: str,
+    engines: Engines,
+    devices: Mapping[str, DeviceInfo],
+    options: Settings,
+) -> Image | None:
+    """Return the image at *path* of *entry*, ``None`` where it does not fit or is damaged: it will be made anew."""
+    if not path.is_file():
+        return None
+    try:
+        contents, file = Contents(path), map_file(entry)
+        header = contents.header
+        found = [header.get(name) for name in ("kept_for", "entry", "circumstances")]
+        if found != [kept_for, identity_of(file), told(engines, devices, options)] or "none" in header:
+            return None
+        engine, device = engines[header["image"]["placement"]], next(iter(devices.values()))
+        return Image(contents, file, engine, device) if isinstance(engine, Engine) else None
+    except (ClgraphError, LookupError) as error:
+        _log.info("%s is not used: %s", path, error)
+        return None
+
+
+def has_answer(path: Path, contents: Contents, kept_for: str, here: str) -> bool:
+    """Whether the file at *path* says why there is no image of the entry with *contents* under circumstances *here*."""
+    try:
+        header = Contents(path).header if path.is_file() else {}
+    except ModelError:
+        return False
+    found = [header.get(name) for name in ("kept_for", "entry", "circumstances")]
+    return "none" in header and found == [kept_for, contents.identity, here]
+
+
+def keep_image(path: Path, contents: Contents, kept_for: str, here: str, model: Model) -> None:
+    """Keep the image of *model*, just loaded out of an entry with *contents*; else why there is none.
+
+    Raises:
+        ModelError: It cannot be written.
+    """
+    from clgraph.network.imaging import image_of
+    from clgraph.saved.container import Blobs
+
+    blobs = Blobs()
+    header: dict[str, Any] = {"kept_for": kept_for, "entry": contents.identity, "circumstances": here}
+    try:
+        network = _only_network(model)
+        header["image"] = image_of(network, contents.file, blobs.add)
+        header["inputs"] = list(model.input_names)
+        header["indices"] = [[i.name, i.size, i.layer] for i in model.topology.indices]
+    except NoImageError as error:
+        if not error.lasts:
+            return
+        header["none"] = str(error)
+        _log.info("%s has no image: %s", contents.path, error)
+    blobs.write(path, header, in_cache=True, all_checked=True)
+
+
+def _only_network(model: Model) -> Network:
+    """Return what runs *model*, which answers every run with feeds of its only shapes alike."""
+    made = list(model.compiled.values())
+    if len(made) != 1 or (network := made[0].network) is None:
+        raise NoImageError("it is not one program")
+    if ANNOTATIONS in made[0].notes:
+        raise NoImageError("annotations of it did nothing, of which every load warns")
+    if not model.runs_alike:
+        raise NoImageError("a run depends on more than the shapes of what is fed")
+    return network
+
+
+def told(engines: Engines, devices: Mapping[str, DeviceInfo], options: Settings) -> str:
+    """Return what stands for the circumstances of a program and of the binaries that it runs."""
+    found = [circumstances(devices, options), *sorted([*sorted(info.features)] for info in devices.values())]
+    labels = [engine.device.label for engine in engines.values() if isinstance(engine, Engine)]
+    return blake2(json.dumps([found, labels], sort_keys=True).encode()).hexdigest()
