@@ -4,8 +4,7 @@
 // row of the result lie side by side. A ticket is a run of pieces, a piece at most `run` elements of a row, or `fold` whole rows.
 // They are converted to the type that is computed with (where they are of another one), computed and converted to the result's.
 //
-// a, b, c, out               c is the condition of a choice, or the zero points of a quantization, in the result's type;
-//                            inputs that the function has not are CLGRAPH_NULL
+// a, b, c, out               c: a choice's condition, or a quantization's zero points in the result's type; absent: CLGRAPH_NULL
 // a_n, a_c, a_y, a_x, ...    elements from one image, plane, row, element to the next
 // a_type, b_type, out_type   element types (element_types.clh);  a_size, b_size, out_size: bytes of an element
 // domain                     what is computed with: 0 float, 2 int, 4 bytes, 5 bits of halves, 6 16-bit integers (of bytes,
@@ -16,16 +15,13 @@
 //                            post-operation of that code, of floats or doubles
 // first, second              its parameters, or the bounds of a clip or a quantization: the bits of numbers that are computed
 //                            with; a mask, and what the bits under it are compared with; two floats each of bytes with scales
-// planes, rows, width        of the result;  run: elements of a piece;  row_pieces: pieces of a row;  pieces, ticket_pieces: in
-//                            all, of a ticket
-// fold, folds                rows of a piece, of rows that lie one behind the other in the result, with one piece and no list;
-//                            runs of so many in a plane
+// planes, rows, width        of the result;  run: elements of a piece;  row_pieces, pieces, ticket_pieces: of a row, all, a ticket
+// fold, folds                rows of a piece, one behind the other in the result (one piece, no list); such runs in a plane
 //
-// Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
-// once by the conversion; arc cosines as in float_angles.clh, powers of floats as in post_apply.clh, functions of doubles as in double_runs.clh, double_angles.clh and
-// double_power.clh. A shift by all bits, more, or a negative number of them leaves 0, to the right of what is negative -1. The
-// list follows where the result is float; n is the image, c the plane, y the row, x the 16-float vector.
-//
+// Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and once
+// by the conversion; of arc cosines as in float_angles.clh, of powers of floats as in post_apply.clh, of functions of doubles as
+// in double_runs.clh, double_angles.clh, double_power.clh. A shift by all bits, more, or a negative number of them leaves 0, to
+// the right of what is negative -1. The list follows where the result is float; n: image, c: plane, y: row, x: 16-float vector.
 // NUMBERS (0): of the domains, those that few networks need, as tile function number_elements.
 #include "element_types.clh"
 #include "integer_quotients.clh"
