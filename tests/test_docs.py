@@ -174,8 +174,8 @@ def test_the_architecture_lists_the_layers_that_are_checked() -> None:
     (layers,) = [c["layers"] for c in project["tool"]["importlinter"]["contracts"] if c["name"] == "layers"]
     page = (DOCS / "architecture.md").read_text(encoding="utf-8").partition("## Layers")[2]
     rows = re.findall(r"^\| `(\w+)`(.*?)\|", page, re.MULTILINE)
-    shown = [name for first, others in rows for name in (first, *re.findall(r"`(\w+)`", others))]
-    assert shown == [name for layer in layers for name in re.findall(r"\w+", layer)]
+    shown = [[first, *re.findall(r"`(\w+)`", others)] for first, others in rows]
+    assert shown == [re.findall(r"\w+", layer) for layer in layers]
 
 
 def test_bounds_that_the_page_on_limits_gives_are_those_of_the_code() -> None:

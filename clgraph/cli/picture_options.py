@@ -41,7 +41,7 @@ class PictureOptions:
 
 
 def picture_options(arguments: dict[str, Any], some: bool) -> PictureOptions:
-    """Take what ``PICTURE_OPTIONS`` were given out of *arguments*; where there are not *some* pictures, refuse them."""
+    """Remove the options of ``PICTURE_OPTIONS`` from *arguments* and return them; without *some* pictures, refuse."""
     layout, channels = arguments.pop("layout"), arguments.pop("channels")
     mean, scale = (_numbers(f"--{name}", arguments.pop(name)) for name in ("mean", "scale"))
     if not some:

@@ -38,7 +38,7 @@ def verbosity_options() -> list[click.Option]:
 
 
 class _Shown(logging.StreamHandler[TextIO]):
-    """Writes to what is the error stream when a message comes: where commands run in a process, it may be exchanged."""
+    """Writes to ``sys.stderr`` as it is at each message: tests, which run commands in their process, exchange it."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)

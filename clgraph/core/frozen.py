@@ -46,7 +46,7 @@ def frozen(*, kw_only: bool = False, eq: bool = True) -> Callable[[type[T]], typ
 def frozen(
     cls: type[T] | None = None, *, kw_only: bool = False, eq: bool = True
 ) -> type[T] | Callable[[type[T]], type[T]]:
-    """Class decorator: what ``dataclass(frozen=True, slots=True)`` is, in a tenth of its time.
+    """Class decorator: the same as ``dataclass(frozen=True, slots=True)``, in a tenth of its time.
 
     Either may inherit from the other.
 
@@ -69,7 +69,7 @@ def mutable(*, weak: bool) -> Callable[[type[T]], type[T]]: ...
 
 
 def mutable(cls: type[T] | None = None, *, weak: bool = False) -> type[T] | Callable[[type[T]], type[T]]:
-    """Class decorator: what ``dataclass(eq=False, slots=True)`` is, in a tenth of its time.
+    """Class decorator: the same as ``dataclass(eq=False, slots=True)``, in a tenth of its time.
 
     Args:
         weak: There may be weak references to instances.
@@ -131,7 +131,7 @@ def _is_of_class(hint: object) -> bool:
 
 
 class _Asked:
-    """Stands for what the standard library asks a dataclass for, until it does."""
+    """Descriptor for an attribute by which the standard library knows a dataclass: computed when it is first read."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -143,7 +143,7 @@ class _Asked:
 
 
 class _Declared:
-    """What a class says of its own fields, by name: a default, what ``field`` returns, or ``MISSING``; and types."""
+    """The fields that a class itself declares: types, and a default, what ``field`` returned, or ``MISSING``."""
 
     __slots__ = ("frozen", "hints", "kw_only", "values")
 
@@ -176,7 +176,7 @@ def _fields(made: type[Any]) -> list[Field[Any]]:
 
 
 def _complete(made: type[Any]) -> None:
-    """Give *made* what the standard library knows a dataclass by: its fields and those of its bases."""
+    """Give *made* the attributes by which the standard library knows a dataclass, inherited fields included."""
     own = vars(made)[_DECLARED]
     declared = {"__annotations__": made.__annotations__, "__module__": made.__module__, "__doc__": made.__name__}
     given = {name: value for name, value in own.values.items() if value is not MISSING}
@@ -193,7 +193,7 @@ def _complete(made: type[Any]) -> None:
 
 
 def _pending(made: Callable[[], type[Any]], name: str) -> Callable[..., Any]:
-    """Return a method that puts in its place the one that fits the fields of what *made* returns."""
+    """Return a stand-in for method *name* of the class that *made* returns: its first call compiles the method."""
 
     def method(self: Any, /, *args: Any, **named: Any) -> Any:
         return _compile(made(), name)(self, *args, **named)
@@ -202,7 +202,7 @@ def _pending(made: Callable[[], type[Any]], name: str) -> Callable[..., Any]:
 
 
 class _Signature:
-    """What a class takes, for whoever inspects it before its first instance is made."""
+    """Descriptor of ``__signature__``: compiles ``__init__`` if the class is inspected before it has an instance."""
 
     def __init__(self, made: Callable[[], type[Any]]) -> None:
         self._made = made
@@ -265,7 +265,7 @@ def _init(made: Any, found: Sequence[Field[Any]]) -> FunctionType:
 
 
 def _function(text: str, fields: Sequence[str], names: dict[str, Any]) -> FunctionType:
-    """Return the function of a *text* that calls the first of *fields* ``_0``; *names* are what is global to it."""
+    """Return the function in *text*, where ``_0`` stands for the first of *fields*; *names* are its globals."""
     code, own = _code(text), {f"_{i}": name for i, name in enumerate(fields)}
     attributes, variables = (tuple([own.get(name, name) for name in of]) for of in (code.co_names, code.co_varnames))
     return FunctionType(code.replace(co_names=attributes, co_varnames=variables), names)

@@ -41,7 +41,7 @@ class MappedFile(mmap.mmap):
 
     @property
     def version(self) -> Hashable:
-        """What tells it from other files, and from others that were there before or after."""
+        """Identity of the file and its content: path, file number, size, times; it changes when the file does."""
         was = self._was
         return self.path, was.st_dev, was.st_ino, was.st_size, was.st_mtime_ns, was.st_ctime_ns
 

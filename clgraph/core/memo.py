@@ -63,7 +63,7 @@ def remembered_with(function: Callable[[V, A], R]) -> Callable[[V, A], R]:
 
 
 def remembered_by(key: Callable[[A], Hashable], most: int = 1024) -> Callable[[Callable[[A], R]], Callable[[A], R]]:
-    """Decorator of a pure function of no more of a value than *key* returns: computed once a key. It returns no None.
+    """Decorator of a pure function of what *key* returns of a value: computed once a key. It never returns ``None``.
 
     Args:
         most: Results that are kept; then all are forgotten.
@@ -88,7 +88,7 @@ def remembered_by(key: Callable[[A], Hashable], most: int = 1024) -> Callable[[C
 
 
 def _lasts(array: Any) -> bool:
-    """Whether it stays as it is."""
+    """Whether nobody can change the array, so that what was made of it stays right."""
     return array is None or not array.flags.writeable
 
 

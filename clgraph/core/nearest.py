@@ -1,4 +1,4 @@
-"""What somebody may have meant by a name that there is not."""
+"""Suggestions for a name that does not exist: the names most like it."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Registry(Generic[K, V]):
         return self._with(key).get(key)
 
     def at(self, key: K, part: str) -> V:
-        """Return the entry of *key*, for which no more is imported than has to be: first the module called like it."""
+        """Return the entry of *key*, after importing as few modules as possible, the one named after the key first."""
         if key not in self._entries and self._is_found:
             called = str(key).replace(".", "_")
             with Registry._importing:
@@ -148,7 +148,7 @@ class Registry(Generic[K, V]):
 
     @property
     def _is_found(self) -> bool:
-        """Whether modules register its entries on use."""
+        """Whether modules are imported to register entries when the table is asked for them."""
         return self._modules is not None or bool(self._package)
 
     def _names(self, group: str | None, part: str | None) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Doing a thing once on a machine, while other processes wait for what it makes."""
+"""A lock among processes: one does the work, such as compiling a library, while the others wait for the result."""
 
 from __future__ import annotations
 

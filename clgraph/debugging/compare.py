@@ -177,7 +177,7 @@ class _Watcher:
         self._read = inputs
 
     def after(self, node: Node, outputs: tuple[Array, ...]) -> None:
-        """Compare what it made."""
+        """Compare the results of the node with its reference's."""
         pairs = list(zip(node.inputs, self._read, strict=True))
         stale = tuple(v.name for v, a in pairs if v in self._seen and not _same_bits(a, self._seen[v]))
         own = compute(node, self._read, exact=True)

@@ -29,7 +29,7 @@ class NodeError:
     overwritten: tuple[str, ...] = ()
 
     def differs(self, tolerance: float) -> bool:
-        """Whether the node itself, or memory under it, is wrong."""
+        """Whether the node computes a wrong result, or an input of it was overwritten before it was read."""
         return bool(self.overwritten) or not self.own <= tolerance * _SINGLE
 
 
@@ -74,17 +74,17 @@ class Comparison:
 
     @property
     def changed(self) -> bool:
-        """Whether the passes made another function of the model."""
+        """Whether the passes changed what the model computes: the references differ before and after them."""
         return any(not o.passes <= self.tolerance for o in self.outputs)
 
     @property
     def torn(self) -> bool:
-        """Whether a plain run gives something else than the nodes run one by one: the executor's fault."""
+        """Whether a normal run differs from a run node by node, which is a fault of the executor."""
         return any(not o.together <= self.tolerance * _SINGLE for o in self.outputs)
 
     @property
     def mixed(self) -> bool:
-        """Whether the batch computed in slices gives something else than the whole batch."""
+        """Whether the results of the batch slices differ from those of the whole batch."""
         return any(not o.sliced <= self.tolerance for o in self.outputs)
 
     @property

@@ -54,7 +54,7 @@ def contradictions(options: Settings, in_use: InUse) -> dict[str, str]:
 
 
 def given(options: Settings, names: Iterable[str]) -> list[str]:
-    """Return which of the options called *names* are not as they are where nobody says anything."""
+    """Return which of the options *names* differ from their defaults."""
     return [name for name in names if getattr(options, name) != getattr(Settings, name)]  # the class has the defaults
 
 

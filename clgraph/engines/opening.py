@@ -66,7 +66,7 @@ def options_of(
 
 
 def callers_queue(device: str | int, context: Any, queue: Any) -> CallersQueue | None:
-    """Return what stands for a caller's *context* or *queue*, ``None`` without either; its name is a device's.
+    """Return the device of a caller's *context* or *queue*, with a name to open it by; ``None`` without either.
 
     Whoever opens the device must hold it until then.
 

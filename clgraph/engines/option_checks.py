@@ -38,7 +38,7 @@ LOGGING = "it is the command line's; in Python, logging.basicConfig(level='{leve
 
 
 class Compiled(Protocol):
-    """What was compiled under options."""
+    """A compiled program or model with its options and notes."""
 
     @property
     def notes(self) -> Mapping[str, str]:
@@ -84,7 +84,7 @@ def note_idle(
 
 
 def note(program: Program, name: str, lines: Iterable[str]) -> None:
-    """Let *lines* be the note *name* of a program, which has none where there are no lines."""
+    """Set the note *name* of a program to *lines*; without lines, remove it."""
     program.notes.pop(name, None)
     if text := "\n".join(lines):
         program.notes[name] = text
@@ -108,7 +108,7 @@ def warn(lines: Iterable[str]) -> None:
 
 
 def idle_notes(made: Iterable[Compiled]) -> tuple[str, ...]:
-    """Return what did nothing to the programs of a model: options to none of them, annotations to any."""
+    """Return the lines about options that affected none of a model's programs, and annotations that placed nothing."""
     made = list(made)
     if not made:
         return ()

@@ -10,7 +10,8 @@ from typing import Any
 from clgraph.core.frozen import frozen
 from clgraph.core.version import __version__
 from clgraph.explorer.history import History, changed
-from clgraph.model.explanation import Explanation, NodeReport
+from clgraph.model.explanation import Explanation
+from clgraph.model.reports import NodeReport
 from clgraph.network.profile import Profile
 from clgraph.selector.query import DeviceInfo
 

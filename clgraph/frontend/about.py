@@ -24,5 +24,5 @@ def about_of(model: onnx.ModelProto) -> About:
 
 
 def _text(said: str | bytes) -> str:
-    """Return what the file says as text: what is not UTF-8 comes as bytes, and nothing but reports needs it."""
+    """Return a text of the file, with replacements if it is not UTF-8: only reports show it."""
     return said.decode("utf-8", "replace") if isinstance(said, bytes) else said

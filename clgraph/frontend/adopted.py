@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime's that ONNX has taken over since: files that have the former are read as the latter."""
+"""Operators of ONNX Runtime that ONNX has adopted: nodes of ONNX Runtime's are read as ONNX's."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from clgraph.core import cache_folder
 from clgraph.core.digests import blake2
 from clgraph.core.part import folder_of
 from clgraph.frontend import protobuf
-from clgraph.frontend.signatures import Signature
+from clgraph.frontend.signatures import OperatorSignature
 
 FORMAT = 1
 """Raised whenever what is kept of a schema changes."""
@@ -52,7 +52,7 @@ class Schemas:
             self._learn(_NEWEST, protobuf.newest_opset())
         return int(self._known[_NEWEST])
 
-    def find(self, op_type: str, opset: int, domain: str) -> tuple[int, Signature] | None:
+    def find(self, op_type: str, opset: int, domain: str) -> tuple[int, OperatorSignature] | None:
         """Return the version of an operator in force and what its nodes look like; ``None`` where onnx has none."""
         key = f"{domain} {op_type} {opset}"
         if key not in self._known:
@@ -61,11 +61,11 @@ class Schemas:
             except protobuf.defs.SchemaError:
                 self._learn(key, None)
             else:
-                self._learn(key, [int(schema.since_version), Signature.of(schema).to_json()])
+                self._learn(key, [int(schema.since_version), OperatorSignature.of(schema).to_json()])
         if (found := self._known[key]) is None:
             return None
         since, signature = found
-        return since, Signature.of_json(signature)
+        return since, OperatorSignature.of_json(signature)
 
     def keep(self) -> None:
         """Keep what onnx was asked for, where that is more than was kept."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clgraph.frontend.protobuf import AttributeProto, TensorProto
-from clgraph.frontend.signatures import NO_LIMIT, Place, Signature
+from clgraph.frontend.signatures import NO_LIMIT, OperatorSignature, Place
 from clgraph.frontend.value_types import tensor_of
 from clgraph.graph.importing import MICROSOFT
 
@@ -150,7 +150,7 @@ def is_foreign(op_type: str, domain: str) -> bool:
     return not domain and op_type in _FOREIGN
 
 
-def microsoft_signature(op_type: str, domain: str) -> Signature | None:
+def microsoft_signature(op_type: str, domain: str) -> OperatorSignature | None:
     """Return the signature of an operator of ONNX Runtime's own, ``None`` where it is none that clgraph reads."""
     table = {"": _FOREIGN, MICROSOFT: _MICROSOFT}.get(domain, {})
     return _signature(op_type, table[op_type]) if op_type in table else None
@@ -166,13 +166,13 @@ def advice(domain: str) -> str | None:
     return None
 
 
-def _signature(op_type: str, text: str) -> Signature:
+def _signature(op_type: str, text: str) -> OperatorSignature:
     places, _, attributes = text.partition(" | ")
     inputs, outputs = (
         tuple(map(_place, letters.split())) if letters else () for letters in places.split(" -> ", maxsplit=1)
     )
     names = [a.partition(":") for a in attributes.split()]
-    return Signature(
+    return OperatorSignature(
         op_type,
         inputs,
         outputs,

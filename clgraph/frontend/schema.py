@@ -11,7 +11,7 @@ from clgraph.frontend.functions import has_function
 from clgraph.frontend.kept_schemas import Schemas
 from clgraph.frontend.microsoft import advice, is_foreign, microsoft_signature
 from clgraph.frontend.opsets import domain_of
-from clgraph.frontend.signatures import Signature
+from clgraph.frontend.signatures import OperatorSignature
 from clgraph.graph.importing import IMPORTERS, MICROSOFT, QONNX, Importer
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Importers:
         self._opsets, self._schemas = opsets, schemas or Schemas()
         self._versions: dict[tuple[str, str], int | None] = {}
         self._importers: dict[tuple[str, str], Importer | None] = {}
-        self._signatures: dict[tuple[str, str], Signature] = {}
+        self._signatures: dict[tuple[str, str], OperatorSignature] = {}
         self._others: dict[tuple[tuple[str, int], ...], Importers] = {}
 
     def version(self, op_type: str, domain: str) -> int | None:
@@ -44,7 +44,7 @@ class Importers:
             self._importers[key] = None if version is None else IMPORTERS.get((domain_of(domain), op_type, version))
         return self._importers[key]
 
-    def signature(self, op_type: str, domain: str) -> Signature | None:
+    def signature(self, op_type: str, domain: str) -> OperatorSignature | None:
         """Return what onnx says of the operator in the version in force, ``None`` where it does not know it."""
         self.version(op_type, domain)
         return self._signatures.get((domain_of(domain), op_type))

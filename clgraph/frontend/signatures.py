@@ -47,7 +47,7 @@ Types = tuple[str | None, ...]
 
 
 @frozen
-class Signature(Remembering):
+class OperatorSignature(Remembering):
     """What ONNX says a node of one operator and version looks like.
 
     Attributes:
@@ -66,7 +66,7 @@ class Signature(Remembering):
     required: frozenset[str]
 
     @classmethod
-    def of(cls, schema: defs.OpSchema) -> Signature:
+    def of(cls, schema: defs.OpSchema) -> OperatorSignature:
         """Return the signature of *schema*."""
         return cls(
             schema.name,
@@ -85,7 +85,7 @@ class Signature(Remembering):
         return [self.op_type, *places, *counts, dict(self.attributes), sorted(self.required)]
 
     @classmethod
-    def of_json(cls, data: list[Any]) -> Signature:
+    def of_json(cls, data: list[Any]) -> OperatorSignature:
         """Return what :meth:`to_json` wrote."""
         op_type, *places, inputs, outputs, attributes, required = data
         read, made = (tuple([Place(letter, frozenset(types), *rest) for letter, types, *rest in of]) for of in places)

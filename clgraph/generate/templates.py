@@ -18,7 +18,7 @@ class _Generation(Extension):
     tags = {"generation"}  # of instances, jinja2 declares
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """Return what the block holds."""
+        """Return what stands between ``generation`` and ``endgeneration``; the tags themselves render nothing."""
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 

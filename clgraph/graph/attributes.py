@@ -1,4 +1,4 @@
-"""Helpers of ``bind`` and ``infer`` shared by primitives: known value inputs, axes, sliding windows."""
+"""What ``bind`` and ``infer`` of primitives share: known value inputs, axes, sliding windows."""
 
 from __future__ import annotations
 

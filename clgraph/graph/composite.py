@@ -1,4 +1,4 @@
-"""Operators that are nothing but others, once the shapes of their inputs are known."""
+"""Composite operators, which are replaced by layers of other operators once the shapes of their inputs are known."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Composite(Inlinable):
         """
 
     def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology:
-        """Return what stands for the primitive."""
+        """Return the layers that replace the primitive."""
         c = Composition(inputs, values)
         return c.finish(*self.compose(c))
 

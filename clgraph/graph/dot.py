@@ -15,7 +15,7 @@ _WIDTH = 56
 
 
 def print_dot(program: Program) -> str:
-    """Return the program as a ``digraph``: nodes with layout, hint, placement and implementation, edges with shapes.
+    """Return the program as a ``digraph``: its nodes with all that is decided, its edges with shapes.
 
     The colours of the operators are told by a legend. Where a planned program has several subgraphs, each is a cluster.
     """

@@ -1,4 +1,4 @@
-"""The bound of what the host gathers tensor by tensor: the scanned results of a loop, a sequence."""
+"""A limit on tensors that the host collects one by one, the scanned results of a loop or a sequence."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def interpret(
 
 
 def _refuse(layer: Layer) -> None:
-    """Raise what the error that is being handled, of *layer*, is to the caller; the message names the layer."""
+    """Convert the exception being handled, raised by *layer*, to an error that names the layer."""
     try:
         with faults(f"the reference of {layer.primitive.kind}", layer.name, layer.origin), refusals():
             raise
@@ -101,11 +101,11 @@ def check_kinds(layer: Layer, arguments: Sequence[Any]) -> None:
 
 
 class Known(ABC):
-    """What is known of the inputs of control flow before a run."""
+    """What compilation knows of the inputs of a control-flow operator: what is the same in every run."""
 
     @abstractmethod
     def values(self, slots: Collection[int]) -> Mapping[int, Array]:
-        """Return the elements of those inputs in *slots* that have the same in every run."""
+        """Return the elements of the inputs in *slots*, by slot, as far as they are the same in every run."""
 
     @abstractmethod
     def size(self, slot: int, axis: int) -> int | None:
@@ -113,10 +113,10 @@ class Known(ABC):
 
 
 class Blocks(ABC):
-    """Control flow of which a run does several trips at once.
+    """A loop rewritten so that one execution of a body computes several of its trips.
 
     Attributes:
-        bodies: The topologies that do so, by their number of trips.
+        bodies: The rewritten bodies, by the number of trips that each computes.
     """
 
     bodies: dict[int, Topology]
@@ -143,13 +143,13 @@ class ControlFlow(DataDependent):
         """Compute the outputs, the bodies with *run*."""
 
     def unrolled(self, known: Known) -> Topology | None:
-        """Return the layers that stand for it whatever is fed, ``None``: itself. They take its last inputs."""
+        """Return layers that compute the same for all feeds and read its last inputs; ``None`` if it stays as it is."""
         return None
 
     def blocks(self) -> Blocks | str:
-        """Return what does several trips at once, and keeps what it has found; where nothing can, the reason.
+        """Return the operator with several trips in one execution, or the reason why that is impossible.
 
-        What makes no trips needs none.
+        The default, an empty reason, is that of operators without trips. The result is computed once and kept.
         """
         return ""
 

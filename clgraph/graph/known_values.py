@@ -1,4 +1,4 @@
-"""Values that constants alone decide, computed on the host while shapes are bound because something there needs them.
+"""Values that depend on constants alone and that shape inference needs: computed on the host when shapes are bound.
 
 What is small is computed in any case (``Primitive.evaluate``); this is for what depends on large constants.
 """

@@ -1,4 +1,4 @@
-"""A layer of a topology: what is made of it when its inputs are known, and what its refusal says."""
+"""A layer of a topology: how it becomes a node once its inputs are known, and the error if its rules refuse them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def enter(layer: Layer, bound: Bound, values: dict[str, Value], nodes: list[Node
 
 
 def refuse(layer: Layer, values: Mapping[str, Value], nodes: Sequence[Node]) -> NoReturn:
-    """Raise what a build ends with where a rule of *layer* has raised what is being handled."""
+    """Convert the exception being handled, raised by a rule of *layer*, to an error that names the layer."""
     try:
         with faults(f"a rule of {layer.primitive.kind}", layer.name, layer.origin), refusals():
             raise  # by no name: an error and the frame that knows it would keep all that was built

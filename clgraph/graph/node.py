@@ -130,7 +130,7 @@ class Fused(Remembering):
 
 
 class Chosen(Protocol):
-    """What the graph knows of a chosen implementation: it prints, and all else is the selector's to interpret."""
+    """The little that the graph needs of a chosen implementation; the rest is for the selector."""
 
     @property
     def in_place(self) -> bool:
@@ -184,7 +184,7 @@ class Node:
         return choice is not None and choice.in_place
 
     def join(self) -> None:
-        """Let its values know it."""
+        """Enter the node in its values: as a reader of its inputs and as the producer of its outputs."""
         known = ref(self)
         for slot, value in enumerate(self.inputs):
             value._uses[known, slot] = None

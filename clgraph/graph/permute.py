@@ -31,7 +31,7 @@ def identity(rank: int) -> Axes:
 
 
 def held(per_axis: Sequence[T], axes: Axes) -> tuple[T, ...]:
-    """Return what is said of each axis of v, a size or a pad, in the order in which v is held."""
+    """Return sizes, pads or the like of each axis of a tensor in the order *axes*, in which its axes are stored."""
     return tuple(per_axis[axis] for axis in inverse(axes))
 
 
@@ -47,7 +47,7 @@ def moves_data(shape: Sequence[int], axes: Axes) -> bool:
 
 
 def without(axes: Axes, dropped: Sequence[int]) -> Axes:
-    """Return the order of what is left when the axes *dropped* of v, of size 1 or reduced, are gone."""
+    """Return the order of the remaining axes after the axes *dropped*, of size 1 or reduced, are removed."""
     left = [axes[a] for a in range(len(axes)) if a not in dropped]
     rank = sorted(left)
     return tuple(rank.index(axis) for axis in left)

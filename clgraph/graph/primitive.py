@@ -45,10 +45,10 @@ class PostOperation:
 
 @frozen
 class Permuted:
-    """How an operator computes the same on tensors that are held in other orders.
+    """An operator rewritten for tensors whose axes are stored in another order, so that transposes can be removed.
 
     Attributes:
-        primitive: What it is then.
+        primitive: The operator with its attributes adapted.
         inputs: The order each input must be held in; ``None`` for its own, one of more axes than the input has for an
             input that broadcasts: it gets axes of size 1 in front first.
         outputs: The order that each result is then held in.
@@ -111,7 +111,7 @@ class Primitive:
 
     @property
     def picks(self) -> tuple[tuple[int, int, int], ...]:
-        """Slots of data and of the indices that pick from it, negative ones from the back, and along which axis."""
+        """Triples (slot of the data, slot of the indices into it, axis); negative indices count from the end."""
         return ()
 
     @abstractmethod
@@ -167,7 +167,7 @@ class Primitive:
         return [i for i in self.value_slots() if i < len(inputs)]
 
     def takes_sizes(self) -> bool:
-        """Whether what ``bind`` makes of it depends on the sizes of its inputs, as pads of ``SAME_UPPER`` do."""
+        """Whether the attributes that ``bind`` computes depend on the sizes of inputs, as pads of ``SAME_UPPER`` do."""
         return self.holds_sizes
 
     def value_slots(self) -> tuple[int, ...]:
@@ -198,7 +198,7 @@ class Primitive:
         return None
 
     def resized(self, shape: Shape, other: Shape) -> Primitive | None:
-        """Return what a bound primitive on a first input of *shape* is on one of the shape *other*.
+        """Return the bound primitive for a first input of shape *other*, given that this one is bound for *shape*.
 
         ``None``, the default, where its attributes do not tell.
         """
@@ -209,7 +209,7 @@ class Primitive:
         return float(sum(out.count for out in outputs))
 
     def demands(self) -> frozenset[str]:
-        """Return what an implementation of it must say that it meets (``Serves.meets``), in words; mostly nothing."""
+        """Return requirements that an implementation must declare in ``Serves.meets`` to be considered; mostly none."""
         return frozenset()
 
     def print_below(self, indent: str) -> Sequence[str]:
@@ -261,9 +261,9 @@ class DataDependent(Primitive):
 
 
 class OfHostValues(DataDependent):
-    """Base of what takes or makes values that are no tensors of numbers (:mod:`clgraph.graph.host_types`).
+    """Base of operators on host values: strings, sequences, optionals, maps (:mod:`clgraph.graph.host_types`).
 
-    Shapes and compiled programs have no place for them.
+    They run in the interpreter, because layouts and compiled programs describe tensors of numbers only.
 
     Attributes:
         sequences, maps: The slots of inputs that are sequences or maps.
@@ -282,7 +282,7 @@ class OfHostValues(DataDependent):
         return ()
 
     def kind_at(self, slot: int) -> str:
-        """Return what input *slot* is to be, as :func:`~clgraph.graph.host_types.kind_of` says it."""
+        """Return the kind of value that input *slot* takes, spelled as by :func:`~clgraph.graph.host_types.kind_of`."""
         return "a sequence" if slot in self.sequences else "a map" if slot in self.maps else "a tensor"
 
 

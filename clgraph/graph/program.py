@@ -129,7 +129,7 @@ class Program:
         return value in self._returned
 
     def without_nodes(self) -> Program:
-        """Return what is around the nodes of a planned program: inputs, outputs, arenas, and the same notes."""
+        """Return a planned program without its nodes: the same inputs, outputs, arenas and notes, for reports."""
         made = Program(self.inputs, self.outputs, ())
         made.milestone, made.batch_slices = self.milestone, self.batch_slices
         made.arenas, made.notes = self.arenas, self.notes
@@ -317,7 +317,7 @@ class Program:
 
 
 def _part(node: Node) -> None:
-    """Make the values of *node* forget it."""
+    """Remove *node* from its values: as a reader of its inputs and as the producer of its outputs."""
     for slot, value in enumerate(node.inputs):
         value.unlink(node, slot)
     for value in node.outputs:

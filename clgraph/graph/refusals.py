@@ -16,7 +16,7 @@ class refusals:  # noqa: N801  # it is used like a function
     __slots__ = ("_what",)
 
     def __init__(self, what: str | Callable[[], str] = "the operator") -> None:
-        """Take what begins the message, or what returns it: a primitive takes as long to print as to compute."""
+        """Take the message's begin, or a function that returns it and is called for errors only: printing is slow."""
         self._what = what
 
     def __enter__(self) -> None:

@@ -76,7 +76,7 @@ class Topology:
 
     @property
     def fed(self) -> dict[str, Signature]:
-        """The inputs that who runs it feeds: all but the key that random numbers come from."""
+        """The inputs that a caller feeds: all except the key of random numbers, which every run draws itself."""
         return {name: signature for name, signature in self.inputs.items() if name != RANDOM_KEY}
 
     @property
@@ -148,7 +148,7 @@ class Topology:
         return replace(self.plain(), layers=self.needed())
 
     def plain(self) -> Topology:
-        """Return it as one of this class: a class derived from it may be made of other arguments."""
+        """Return the topology as a :class:`Topology`, for ``replace``: subclasses may take other arguments."""
         if type(self).__init__ is Topology.__init__:
             return self
         return Topology(**{x.name: getattr(self, x.name) for x in fields(Topology) if x.init})
@@ -245,25 +245,25 @@ class Topology:
 
 
 class Inlinable(Primitive):
-    """Base of primitives that layers may stand for once layouts and some values are known."""
+    """Base of primitives that may be replaced by layers once layouts and some values are known."""
 
     __slots__ = ()
 
     @property
     def keeps_keys_inside(self) -> bool:
-        """Whether layers that may stand for it keep keys."""
+        """Whether the layers that may replace the primitive keep keys (``keeps_keys``)."""
         return False
 
     @abstractmethod
     def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:
-        """Return the layers that stand for the primitive now; ``None``: itself.
+        """Return the layers that replace the primitive on these inputs; ``None`` if it stays as it is.
 
         The inputs of the topology are the primitive's last ones, its outputs the primitive's. Raises as ``bind``.
         """
 
 
 def inlined(primitive: Primitive, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:
-    """Return the layers that stand for *primitive* on these inputs; ``None``: itself."""
+    """Return the layers that replace *primitive* on these inputs; ``None`` if it stays as it is."""
     return primitive.inline(inputs, values) if isinstance(primitive, Inlinable) else None
 
 

@@ -27,7 +27,7 @@ Outputs = Mapping[str, "Array | Tensor | None"] | Sequence[str] | None
 
 
 def wanted_types(inputs: Iterable[Signature]) -> tuple[tuple[str, np.dtype[Any] | str | None], ...]:
-    """Return what :func:`as_arrays` makes feeds be: by name the element type, or the type of what is not a tensor."""
+    """Return the types that :func:`as_arrays` converts feeds to: (name, NumPy type, or ONNX's type of a host value)."""
     return tuple((s.name, s.host_type or (None if s.dtype is None else s.dtype.numpy)) for s in inputs)
 
 
@@ -130,7 +130,7 @@ def _device_memory(given: Array | Tensor | None, network: Network, what: str) ->
 def deliver(
     results: Mapping[str, Array], outputs: Outputs, *, tensors: bool = False, device: str | int = "host"
 ) -> dict[str, Any]:
-    """Return *results* that are there as *outputs* says: copied into what it gives, as tensors of *device* or as is.
+    """Hand out *results* as *outputs* asks: copied into its arrays and tensors, as tensors of *device*, or as they are.
 
     Raises as :func:`run_network`.
     """
@@ -230,7 +230,7 @@ def _target(place: Array | Tensor | None, network: Network) -> Held | None:
 
 
 def _lying(tensor: Tensor, network: Network) -> Held:
-    """Return where *tensor* lies: for a network that copies through a queue, its buffer where it has one."""
+    """Return the memory of *tensor* for *network*: its buffer if the network copies through a queue, else its array."""
     memory, engine = tensor.memory, network.engine
     through_queue = engine is not None and "host_memory" not in engine.info.features
     return memory if memory is not None and through_queue else tensor.held

@@ -8,7 +8,8 @@ from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
-from clgraph.model.explanation import BufferUse, Explanation, NodeReport, SubgraphReport
+from clgraph.model.explanation import Explanation
+from clgraph.model.reports import BufferUse, NodeReport, SubgraphReport
 from clgraph.selector.choose import Choice
 
 

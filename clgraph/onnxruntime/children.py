@@ -31,7 +31,7 @@ class _Installed:
 
 
 def reach() -> None:
-    """Let processes be told that are started by modules that are there already."""
+    """Patch the modules that start processes and are imported already, so that theirs find clgraph, too."""
     for name in SPAWNERS:
         if name in sys.modules:
             _wrap(sys.modules[name])

@@ -6,7 +6,7 @@ from enum import Enum, IntEnum
 
 
 class _Named(IntEnum):
-    """Numbers that are written by their names."""
+    """Base of enumerations whose members print by their names, as ONNX Runtime's do."""
 
     __str__ = Enum.__str__
     __format__ = Enum.__format__

@@ -21,7 +21,7 @@ from typing import Any, Protocol, cast
 from clgraph.errors import ClgraphError, DeviceError
 from clgraph.model.model import Model
 from clgraph.network.cancelling import Cancellation
-from clgraph.onnxruntime.loading import Recipe
+from clgraph.onnxruntime.loading import Compilation
 from clgraph.onnxruntime.notes import log
 from clgraph.onnxruntime.statuses import StatusError
 from clgraph.runtime.process import is_left
@@ -50,26 +50,26 @@ def _leave() -> None:
 os.register_at_fork(after_in_child=_leave)
 
 
-def made(recipe: Recipe) -> Model:
-    """Return the model of a session, compiled here where that can be; raises as :meth:`Recipe.made`."""
-    if not is_left() or recipe.provided.device == HOST:
-        return recipe.made()
-    told = replace(recipe, provided=replace(recipe.provided, device=HOST, config={})).made()
-    return elsewhere(told, lambda: recipe)
+def made(compilation: Compilation) -> Model:
+    """Return the model of a session, compiled here where that can be; raises as :meth:`Compilation.made`."""
+    if not is_left() or compilation.provided.device == HOST:
+        return compilation.made()
+    told = replace(compilation, provided=replace(compilation.provided, device=HOST, config={})).made()
+    return elsewhere(told, lambda: compilation)
 
 
-def elsewhere(model: Model, recipe: Callable[[], Recipe]) -> Model:
-    """Return *model*, whose runs are another process's, which compiles it of *recipe*."""
-    return cast("Model", _Elsewhere(model, recipe))
+def elsewhere(model: Model, compilation: Callable[[], Compilation]) -> Model:
+    """Return *model*, whose runs are another process's, which compiles it of *compilation*."""
+    return cast("Model", _Elsewhere(model, compilation))
 
 
 class _Elsewhere:
-    """A model of which another process makes the runs."""
+    """A model whose runs are executed by another process, because OpenCL's threads do not survive a fork."""
 
     _numbers = itertools.count()
 
-    def __init__(self, model: Model, recipe: Callable[[], Recipe]) -> None:
-        self._model, self._recipe, self._number = model, recipe, next(self._numbers)
+    def __init__(self, model: Model, compilation: Callable[[], Compilation]) -> None:
+        self._model, self._compilation, self._number = model, compilation, next(self._numbers)
         self._process: _Process | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -88,7 +88,7 @@ class _Elsewhere:
         """
         if cancellation is not None:
             cancellation.check()
-        found = self._shared().run(self, self._number, self._recipe, feeds, outputs)
+        found = self._shared().run(self, self._number, self._compilation, feeds, outputs)
         for name, place in outputs.items() if isinstance(outputs, Mapping) else ():
             if place is not None:
                 place[...], found[name] = found[name], place
@@ -132,10 +132,15 @@ class _Process:
         return self._ending.alive and self._owner == os.getpid()
 
     def run(
-        self, model: _Elsewhere, number: int, recipe: Callable[[], Recipe], feeds: Mapping[str, Any], outputs: Any
+        self,
+        model: _Elsewhere,
+        number: int,
+        compilation: Callable[[], Compilation],
+        feeds: Mapping[str, Any],
+        outputs: Any,
     ) -> dict[str, Any]:
         with self._lock:
-            new = None if number in self._known else recipe()
+            new = None if number in self._known else compilation()
             try:
                 self._asked.send((self._gone, number, new, dict(feeds), outputs))
                 self._gone.clear()
@@ -171,7 +176,7 @@ def answer(descriptor: int) -> None:
     asked, models = Connection(descriptor), dict[int, Model]()
     while True:
         try:
-            gone, number, recipe, feeds, outputs = asked.recv()
+            gone, number, compilation, feeds, outputs = asked.recv()
         except EOFError:
             return
         for other in gone:
@@ -179,8 +184,8 @@ def answer(descriptor: int) -> None:
         error: type[ClgraphError] | None = None
         found: Any
         try:
-            if recipe is not None:
-                models[number] = recipe.made()
+            if compilation is not None:
+                models[number] = compilation.made()
             found = models[number].run(feeds, outputs=outputs)
         except ClgraphError as raised:
             error, found = type(raised), raised.message if isinstance(raised, StatusError) else str(raised)

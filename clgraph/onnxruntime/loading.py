@@ -64,7 +64,7 @@ def _is_ort(path: str) -> bool:
 
 
 @frozen
-class Recipe:
+class Compilation:
     """What a session's model is compiled of.
 
     Attributes:
@@ -105,13 +105,13 @@ class Recipe:
         return dimension if found < 0 else found
 
 
-def recipe_of(
+def compilation_of(
     source: str | bytes,
     options: SessionOptions,
     provided: Provided,
     fed: tuple[str, ...] = (),
     ranked: tuple[str, ...] = (),
-) -> Recipe:
+) -> Compilation:
     """Return what the model of a session is compiled of.
 
     Args:
@@ -139,7 +139,7 @@ def recipe_of(
     threads = options.intra_op_num_threads if options.intra_op_num_threads > 0 else None
     if options.use_deterministic_compute:
         provided = replace(provided, config={"deterministic": "1", **provided.config})
-    return Recipe(given, provided, threads, fed, options.by_name, options.by_denotation)
+    return Compilation(given, provided, threads, fed, options.by_name, options.by_denotation)
 
 
 def _outline(source: Any) -> onnx.ModelProto:

@@ -15,7 +15,7 @@ from clgraph.onnxruntime.binding import IOBinding
 from clgraph.onnxruntime.described_session import DescribedSession
 from clgraph.onnxruntime.feeds import Feeds
 from clgraph.onnxruntime.forked import FORKING, HOST, elsewhere, made
-from clgraph.onnxruntime.loading import checked_source, recipe_of
+from clgraph.onnxruntime.loading import checked_source, compilation_of
 from clgraph.onnxruntime.notes import log, say_once
 from clgraph.onnxruntime.options import NO_CPU, SessionOptions
 from clgraph.onnxruntime.profiling import Trace
@@ -90,7 +90,7 @@ class InferenceSession(DescribedSession):
             if self._closing is not None:
                 self._closing.detach()
             self._trace = self._closing = None
-            self._model = elsewhere(self._model, lambda: recipe_of(self._source, self._options, self._provided))
+            self._model = elsewhere(self._model, lambda: compilation_of(self._source, self._options, self._provided))
             self._others.clear()
 
     def _wished(self) -> Mapping[str, Mapping[str, str]]:
@@ -115,7 +115,7 @@ class InferenceSession(DescribedSession):
         start = time.monotonic_ns()
         self._provided = asked
         with statuses(loading=True), unknown_operators(self._source):
-            self._model = made(recipe_of(self._source, self._options, self._provided))
+            self._model = made(compilation_of(self._source, self._options, self._provided))
         if self._options.asks_for(NO_CPU) and self._model.device.kind in ("cpu", HOST):
             raise Fail(f"the session would run on {self._model.device.name}, and its options refuse CPUs ({NO_CPU})")
         self._describe()
@@ -219,7 +219,7 @@ class InferenceSession(DescribedSession):
         if others not in self._others:
             with statuses(loading=True):
                 fed, ranked = (tuple(sorted(names)) for names in others)
-                self._others[others] = made(recipe_of(self._source, self._options, self._provided, fed, ranked))
+                self._others[others] = made(compilation_of(self._source, self._options, self._provided, fed, ranked))
         return self._others[others]
 
     def run_async(

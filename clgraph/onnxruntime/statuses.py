@@ -155,7 +155,7 @@ EXCEPTIONS: tuple[type[StatusError], ...] = (
 
 
 class RefusedError(ClgraphError, RuntimeError):
-    """What ONNX Runtime refuses by a plain ``RuntimeError``."""
+    """An error for which ONNX Runtime raises a plain ``RuntimeError``."""
 
 
 class MismatchError(ClgraphError, TypeError):

@@ -39,7 +39,7 @@ def _by_distance(rows: int, keys: int, before: int, ahead: float, behind: float,
 
 
 def distances(rows: int, columns: int) -> Array:
-    """Return how far right of the diagonal places of a matrix ``[rows][columns]`` are, from the left on."""
+    """Return all values of column minus row in a matrix ``[rows][columns]``, ascending, and one below."""
     return np.arange(-rows, columns)
 
 

@@ -101,7 +101,8 @@ ONNX: Mapping[str, str] = {
     "string_concat": "StringConcat",
     "string_normalizer": "StringNormalizer",
     "string_split": "StringSplit",
-    "support_vectors": "SVMClassifier SVMRegressor",
+    "support_vector_classifier": "SVMClassifier",
+    "support_vector_regressor": "SVMRegressor",
     "swiglu": "SwiGLU",
     "tensor_scatter": "TensorScatter",
     "tensor_sequence": "ConcatFromSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert "
@@ -223,7 +224,6 @@ KINDS: Mapping[str, str] = {
     "space": "shuffle",
     "spectrum": "mel_weights window",
     "static_quantize": "dequantize_add",
-    "support_vectors": "support_vector_classifier support_vector_regressor",
     "tensor_sequence": "concat_from_sequence sequence_at sequence_construct sequence_erase sequence_insert "
     "sequence_length split_to_sequence",
     "tree_ensemble": "tree_classifier",

@@ -147,9 +147,9 @@ def exact_parts(weights: Array, zero: Array | None) -> list[tuple[int, int]] | N
     return None
 
 
-def as_floats(c: Composition, x: str, zero: str, axis: int = 0) -> str:
-    """Add ``x - zero`` in float32; a zero of several numbers has one an index of *axis*."""
-    return c.add(Dequantize(axis), x, c.constant(np.ones(c.layout(zero).shape, np.float32)), zero)
+def as_floats(c: Composition, x: str, zero: str) -> str:
+    """Add ``x - zero`` in float32; a zero of several numbers has one an index of the first axis."""
+    return c.add(Dequantize(0), x, c.constant(np.ones(c.layout(zero).shape, np.float32)), zero)
 
 
 def _shape_of_zero(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

@@ -15,6 +15,12 @@ PAST = ("past_key", "past_value")
 """What the inputs for past keys and values are called."""
 
 
+def without_past(names: Sequence[str], *, bias: bool = True) -> tuple[str, ...]:
+    """Return the *names* of inputs without those of past keys and values, and without *bias* if that is false."""
+    left_out = PAST if bias else (*PAST, "bias")
+    return tuple(name for name in names if name not in left_out)
+
+
 class KeepsKeys(Composite):
     """Base of such attentions; its second and third results are the present keys and values.
 

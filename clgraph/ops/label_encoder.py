@@ -94,7 +94,7 @@ def import_category_mapper(node: OnnxNode) -> Primitive:
 
 
 def _either_way(node: OnnxNode, words: tuple[str, ...], numbers: tuple[int, ...]) -> Primitive:
-    """Return what makes numbers of words, or words of numbers, as the type of the input says."""
+    """Return the encoder from words to numbers or from numbers to words, by the type of the input."""
     if len(words) != len(numbers):
         raise ModelError(f"{len(words)} strings have {len(numbers)} numbers")
     if (given := node.type_of(0)) is None:

@@ -171,5 +171,5 @@ class LoopBody:
 
 
 def _repeats(layer: Layer) -> bool:
-    """Whether a layer makes the same of the same in every trip."""
+    """Whether a layer computes the same from the same inputs in every trip: no random numbers, no control flow."""
     return not isinstance(layer.primitive, ControlFlow) and RANDOM_KEY not in layer.inputs

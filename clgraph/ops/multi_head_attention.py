@@ -17,6 +17,7 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.attention_heads import as_heads, repeated_heads
 from clgraph.ops.band_mask import band_mask
 from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
@@ -77,7 +78,7 @@ class MultiHeadAttention(KeepsKeys):
     def compose(self, c: Composition) -> Sequence[str]:
         given = dict(zip(self.reads, c.inputs[3:], strict=True))
         rank = c.layout(c.inputs[0]).rank
-        q, k, v = (_split(c, name, n) for name, n in zip(c.inputs, (self.heads, *(self.shared,) * 2), strict=False))
+        q, k, v = (as_heads(c, name, n) for name, n in zip(c.inputs, (self.heads, *(self.shared,) * 2), strict=False))
         before = 0
         if ("past_key" in given) != ("past_value" in given):
             raise ShapeError("past_key and past_value must be given together")
@@ -222,7 +223,7 @@ class MultiHeadAttentionOverCaches(Composite):
 
     def compose(self, c: Composition) -> Sequence[str]:
         rank, counts = c.layout(c.inputs[0]).rank, (self.heads, self.shared, self.shared)
-        q, k, v = (_split(c, name, n) for name, n in zip(c.inputs[:3], counts, strict=True))
+        q, k, v = (as_heads(c, name, n) for name, n in zip(c.inputs[:3], counts, strict=True))
         reads = (*(("bias",) if self.biased else ()), *(("sink",) if self.sinks else ()))
         attention = CachedAttention(self.keys_at, self.values_at, self.scale, self.cap, self.causal, self.window, reads)
         y = c.add(attention, q, k, v, *c.inputs[3:])
@@ -231,27 +232,6 @@ class MultiHeadAttentionOverCaches(Composite):
         batch, heads, tokens, width = c.layout(y).shape
         y = c.add(Transpose((0, 2, 1, 3)), y)
         return (c.add(Reshape((batch, tokens, heads * width), zero_is_zero=True), y),)
-
-
-def _split(c: Composition, x: str, heads: int) -> str:
-    """Return ``[batch, tokens, heads * D]`` as ``[batch, heads, tokens, D]``."""
-    shape = c.layout(x).shape
-    if len(shape) == 4:
-        return x
-    if len(shape) != 3 or heads < 1 or shape[2] % heads:
-        raise ShapeError(f"{list(shape)} does not have {heads} heads")
-    split = c.add(Reshape((*shape[:2], heads, shape[2] // heads), zero_is_zero=True), x)
-    return c.add(Transpose((0, 2, 1, 3)), split)
-
-
-def repeated_heads(c: Composition, x: str, heads: int) -> str:
-    """Return keys or values ``[batch, shared, tokens, D]`` with one head for each of the queries' *heads*."""
-    batch, own, tokens, width = c.layout(x).shape
-    if own == heads:
-        return x
-    x = c.add(Reshape((batch, own, 1, tokens, width), zero_is_zero=True), x)
-    x = c.add(Expand((batch, own, heads // own, tokens, width)), x)
-    return c.add(Reshape((batch, heads, tokens, width), zero_is_zero=True), x)
 
 
 @onnx("Attention", since=(23, 24, 25))

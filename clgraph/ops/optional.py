@@ -28,7 +28,7 @@ class MakeOptional(OfHostValues):
 @primitive
 @frozen
 class OptionalGetElement(OfHostValues):
-    """The element of an optional; what is none by itself is its own."""
+    """The element of an optional; any other value is returned as it is."""
 
     kind: ClassVar[str] = "optional_get_element"
     takes_any: ClassVar[bool] = True

@@ -55,7 +55,7 @@ class QuantizedPair(Primitive):
 
     @property
     def order(self) -> OnSteps:
-        """The sum or product of floats that says how integers are rounded."""
+        """The sum or product of quantised tensors whose order of operations, and so whose rounding, is followed."""
         return {"add": QuantizedSum, "mul": QuantizedProduct}[self.function](self.scales, self.zeros)
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:

@@ -169,7 +169,7 @@ def _cubic(a: float, d: Array) -> Array:
 
 
 def nearest_rule(rule: str, scales: Sequence[float]) -> str:
-    """Return what ``simple`` means where *scales* go one way: down to the element behind a place, up before it."""
+    """Return the rule equal to ``simple``: ``ceil`` if *scales* shrink, ``floor`` if they grow, itself if both."""
     if rule != "simple" or min(scales, default=1.0) < 1 < max(scales, default=1.0):
         return rule
     return "ceil" if min(scales, default=1.0) < 1 else "floor"

@@ -1,4 +1,4 @@
-"""Words without those that say nothing, in one case: ONNX's StringNormalizer."""
+"""Words without stop words, in upper or lower case: ONNX's StringNormalizer."""
 
 from __future__ import annotations
 

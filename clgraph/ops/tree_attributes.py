@@ -90,11 +90,11 @@ def read_classic(node: OnnxNode, role: str) -> tuple[Trees, Leaves]:
 
 @frozen
 class _Places:
-    """Where nodes stand among all, by the numbers of their tree and of themselves.
+    """An index of nodes by the pair (tree, node id), to find their places in the attributes' arrays.
 
     Attributes:
-        trees, ids: The numbers that there are, in ascending order.
-        keys, order: The pairs of both, in ascending order, and where each stands.
+        trees, ids: The numbers of trees and of nodes that occur, ascending.
+        keys, order: Each pair as one number, ascending, and the place of its node.
     """
 
     trees: Array

@@ -96,7 +96,7 @@ class Context:
         return _without_bfloats(found) if rounds else found
 
     def kept_by(self, node: Node) -> str | None:
-        """Return the first pattern of the nodes that stay in float32 that *node* fits."""
+        """Return the first pattern of the option ``keep_f32`` that matches *node*, ``None`` if none does."""
         names = (node.name, *node.origin)
         return next((p for p in sorted(self.keep_f32) if any(fnmatchcase(n, p) for n in names)), None)
 
@@ -141,14 +141,14 @@ class Pass(ABC):
         """Edit *program* and return how many changes were made."""
 
     def coarsest(self, context: Context) -> float:
-        """Return the largest share of a constant's magnitude that a pass with ``rounds`` takes from its elements.
+        """Return the largest error, relative to its magnitude, that a pass with ``rounds`` makes in a constant.
 
-        0 where it stores them in an element type of the program.
+        0 if it rounds only by storing them in an element type of the program.
         """
         return 0.0
 
     def note(self, program: Program, lines: Collection[str]) -> None:
-        """Leave *lines* with *program* as what the pass has to say of it; nothing where there are none."""
+        """Record *lines*, if there are any, as the note of the pass in *program*, which ``explain`` shows."""
         if lines:
             program.notes[self.name] = "\n".join(lines)
 

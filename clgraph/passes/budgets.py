@@ -1,4 +1,4 @@
-"""Budgets of memory that nodes are shared out to devices by."""
+"""Budgets of device memory: how many bytes partition may place on each device."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from clgraph.core.frozen import mutable
 
 @mutable
 class Budgets:
-    """What partition may fill devices to, and what came of it.
+    """How many bytes partition may place on each device, and how many it has placed.
 
-    What kernels will read and when memory is shared is not known yet: constants count as they are here, activations by
-    the most that are alive at a node. Whoever has planned the program knows, and may give other aims then.
+    Partition can only estimate: formats of weights and the sharing of memory are decided later. Constants count in
+    their present form, activations by the most that are alive at a node. The compiler compares this with the planned
+    program, and may run partition again with other aims.
 
     Attributes:
-        aims: Bytes of each device that has a budget.
-        taken: Bytes of its nodes.
-        passed: Bytes that a device would have had with the first node that went past it for want of room.
+        aims: Bytes that each device with a budget may be filled to.
+        taken: Bytes placed on each device.
+        passed: Bytes that a device would have held with the first node that did not fit.
     """
 
     aims: Mapping[str, int]

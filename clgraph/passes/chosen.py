@@ -1,4 +1,4 @@
-"""What was chosen for a node: all that who binds or reads a planned program needs of selection."""
+"""The implementation chosen for a node: what binding, saving and reporting a planned program need of selection."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Helpers of rewriting passes: conditions for merging nodes, constant subgraphs, substitution."""
+"""What rewriting passes share: conditions for merging nodes, constant subgraphs, insertion, substitution."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
@@ -41,6 +42,18 @@ def substitute(
         program.erase(node)
     made.name, made.output.name = first.name, last.output.name
     return made
+
+
+@frozen
+class Inserter:
+    """Inserts nodes in front of *node*, which it is to stand for: called with a primitive and what that reads."""
+
+    program: Program
+    node: Node
+
+    def __call__(self, primitive: Primitive, *inputs: Value) -> Value:
+        """Return the result of the new node."""
+        return self.program.insert(primitive, inputs, sources=[self.node], before=self.node).output
 
 
 def supersede(program: Program, node: Node, value: Value) -> bool:

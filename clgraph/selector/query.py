@@ -176,7 +176,7 @@ class Query(Remembering, Generic[P]):
     @property
     @remembered
     def traits(self) -> Traits:
-        """What there is to the problem whatever its sizes and formats."""
+        """The part of the problem that does not depend on sizes and formats."""
         behind = frozenset([f.primitive.kind for f in self.post])
         in_front = frozenset([f.primitive.kind for f in self.pre])
         operands = len(self.inputs) - self.arity if self.fused else 0

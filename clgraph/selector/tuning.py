@@ -47,7 +47,7 @@ class Tuning:
         return hash(self.digest)
 
     def to_data(self) -> dict[str, Any]:
-        """Return what a file says of it."""
+        """Return the tuning as the data that its file holds."""
         times = {
             key: {name: None if math.isinf(t) else t for name, t in sorted(found.items())}
             for key, found in sorted(self.times.items())
@@ -56,7 +56,7 @@ class Tuning:
 
     @staticmethod
     def from_data(data: Any) -> Tuning:
-        """Return what a file says; raises ``OptionError`` where it is none."""
+        """Return the tuning that a file's data describe; raises ``OptionError`` for other data."""
         costs = data.get("costs")
         model = None if costs is None else CostModel.from_data(costs, "fitted")
         times = {}

@@ -13,7 +13,7 @@ _log = logging.getLogger("clgraph.serving")
 
 
 class Lines(logging.Formatter):
-    """Writes a message as a line; one that is not one of the server's own as ``message text="..."``."""
+    """Formats log records as lines; messages of other loggers become ``message from=... text="..."``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, with an exception's name and text in it, and its traceback below for debugging."""

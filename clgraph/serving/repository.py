@@ -29,12 +29,12 @@ UNLOADED, LOADING = "unloaded", "it is being loaded"
 
 @frozen
 class Entry:
-    """A version of a model, as the index has it.
+    """A version of a model in the index.
 
     Attributes:
-        found: What lies in the folder.
-        model: What is served, which may be of files that were there before; ``None`` where nothing is.
-        reason: Why what lies in the folder is not served; empty where it is.
+        found: Its files in the folder.
+        model: The model that is served, perhaps made of earlier files; ``None`` if none is.
+        reason: Why the present files are not served; empty if they are.
     """
 
     found: Found

@@ -35,7 +35,7 @@ class Rest:
     """The endpoints. Each returns a response, or raises what :func:`answer` makes one of."""
 
     def __init__(self, service: Service) -> None:
-        """Take what they ask."""
+        """Take the service that requests are passed to."""
         self._service = service
 
     def app(self) -> Starlette:

@@ -33,7 +33,7 @@ class Service:
     """
 
     def __init__(self, options: ServerOptions, repository: Repository) -> None:
-        """Take them."""
+        """Take the models and the limits."""
         self.options, self.repository = options, repository
         self.metrics = Metrics(repository)
         self.ready, self._ending, self._running = False, False, 0

@@ -123,7 +123,7 @@ def tune_streams(
 def _measured(
     runs: Mapping[tuple[int, int], Callable[..., Any]], feeds: Sequence[Mapping[str, Any]], clients: int, seconds: float
 ) -> dict[tuple[int, int], list[Load]]:
-    """Return what each way served in each round."""
+    """Return the load of each round, by way of running (streams, entries of a batch)."""
     for run in runs.values():
         closed_loop(run, feeds, clients, seconds / 2)  # shapes are bound, memory is touched
     loads: dict[tuple[int, int], list[Load]] = {way: [] for way in runs}

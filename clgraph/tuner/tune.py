@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Progress:
-    """How far tuning has come: problems done, of so many, and what is being measured."""
+    """Progress of tuning: problems done, problems in all, and the one being measured."""
 
     done: int
     problems: int
@@ -153,7 +153,7 @@ def _measure(
 
 
 def _joined(engine: Engine, known: Tuning, samples: Sequence[Sample]) -> Tuning:
-    """Return *known* with *samples* in front; costs are fitted to what was measured now, scales not seen now stay."""
+    """Return *known* updated by *samples*: their times replace older ones, costs are fitted anew, other scales stay."""
     times = {key: dict(found) for key, found in known.times.items()}
     for s in samples:
         if not s.failure:

@@ -10,7 +10,7 @@ from onnx import defs
 
 from clgraph.frontend import kept_schemas, protobuf
 from clgraph.frontend.kept_schemas import Schemas
-from clgraph.frontend.signatures import Signature
+from clgraph.frontend.signatures import OperatorSignature
 
 ASKED = (("Conv", 13, ""), ("Resize", 13, ""), ("Conv", 9, ""), ("LabelEncoder", 2, "ai.onnx.ml"), ("Gelu", 19, ""))
 
@@ -43,8 +43,8 @@ def _kept(folder: Path) -> Schemas:
 
 def test_every_schema_is_kept_as_it_is() -> None:
     for schema in defs.get_all_schemas_with_history():
-        signature = Signature.of(schema)
-        assert Signature.of_json(json.loads(json.dumps(signature.to_json()))) == signature
+        signature = OperatorSignature.of(schema)
+        assert OperatorSignature.of_json(json.loads(json.dumps(signature.to_json()))) == signature
 
 
 def test_what_onnx_has_said_it_is_not_asked_again(asked: list[str], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import clgraph.onnxruntime as ours
 from clgraph.onnxruntime import notes, statuses
-from clgraph.onnxruntime.loading import recipe_of
+from clgraph.onnxruntime.loading import compilation_of
 from clgraph.onnxruntime.providers import provided
 from tests.support.ort_models import identity
 
@@ -33,8 +33,8 @@ def test_deterministic_computing_is_the_models() -> None:
     options = ours.SessionOptions()
     options.use_deterministic_compute = True
     for given, wanted in ((options, {"deterministic": "1"}), (ours.SessionOptions(), {})):
-        recipe = recipe_of(identity(), given, provided([]))
-        assert {k: v for k, v in recipe.provided.config.items() if k == "deterministic"} == wanted
+        compilation = compilation_of(identity(), given, provided([]))
+        assert {k: v for k, v in compilation.provided.config.items() if k == "deterministic"} == wanted
 
 
 def test_misspelt_options_and_other_types_are_errors() -> None:

@@ -8,7 +8,8 @@ from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import OfHostValues
 from clgraph.model.explain import explain, reading_notes
-from clgraph.model.explanation import Explanation, NodeReport
+from clgraph.model.explanation import Explanation
+from clgraph.model.reports import NodeReport
 from clgraph.model.stages.runner import PieceRunner, StageRunner
 
 _KINDS = 6

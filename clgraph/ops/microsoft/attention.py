@@ -11,10 +11,11 @@ from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import primitive
+from clgraph.ops.attention_heads import as_heads, join_heads
 from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.keeps_keys import PAST, KeepsKeys
-from clgraph.ops.microsoft.attention_parts import Attending, join_heads, joined, split_heads
+from clgraph.ops.keeps_keys import KeepsKeys, without_past
+from clgraph.ops.microsoft.attention_parts import Attending, joined
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
@@ -50,14 +51,13 @@ class CrossAttention(Attending, KeepsKeys):
     ) -> tuple[Composite, Sequence[str]] | None:
         if "mask" in self.given:
             return None
-        left_out = ("past_key", "past_value", *(("bias",) if plain else ()))
-        given = (*(name for name in self.given if name not in left_out), "lengths", "state")
+        given = (*without_past(self.given, bias=not plain), "lengths", "state")
         causal = self.causal or plain
         made = CrossAttentionOverCaches(self.heads, self.scale, causal, self.masked, given, keys_at, values_at)
         return made, ("q", *given)
 
     def alone(self) -> Self:
-        return replace(self, given=tuple(name for name in self.given if name not in PAST))
+        return replace(self, given=without_past(self.given))
 
     @property
     def looks_ahead(self) -> bool:
@@ -68,7 +68,7 @@ class CrossAttention(Attending, KeepsKeys):
         parts = self._parts(c, c.inputs[0], given)
         if "added" in given:
             parts = self._with_bias(c, parts, given["added"])
-        return [x if c.layout(x).rank == 4 else split_heads(c, x, self.heads) for x in parts]
+        return [as_heads(c, x, self.heads) for x in parts]
 
     def _parts(self, c: Composition, query: str, given: dict[str, str]) -> list[str]:
         """Return queries, keys and values, each ``[batch, tokens, H]`` or ``[batch, heads, tokens, D]``."""

@@ -15,6 +15,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.attention_heads import join_heads
 from clgraph.ops.band_mask import band_mask
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
@@ -22,7 +23,6 @@ from clgraph.ops.matmul import MatMul
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
-from clgraph.ops.transpose import Transpose
 from clgraph.ops.where import Where
 
 
@@ -91,22 +91,6 @@ class PaddingBias(Composite):
         sizes = (shape[0], shape[1] if len(shape) > 2 else 1, shape[-1])
         made = padding_mask(c, mask, sizes, self.masked, self.dtype)
         return (c.add(Eltwise("add"), made, bias[0]) if bias else made,)
-
-
-def split_heads(c: Composition, x: str, heads: int) -> str:
-    """Return x ``[batch, tokens, heads * D]`` as ``[batch, heads, tokens, D]``."""
-    shape = c.layout(x).shape
-    if len(shape) != 3 or heads < 1 or shape[2] % heads:
-        raise ShapeError(f"{list(shape)} does not have {heads} heads")
-    split = c.add(Reshape((*shape[:2], heads, shape[2] // heads), zero_is_zero=True), x)
-    return c.add(Transpose((0, 2, 1, 3)), split)
-
-
-def join_heads(c: Composition, x: str) -> str:
-    """Return x ``[batch, heads, tokens, D]`` as ``[batch, tokens, heads * D]``."""
-    batch, heads, tokens, width = c.layout(x).shape
-    turned = c.add(Transpose((0, 2, 1, 3)), x)
-    return c.add(Reshape((batch, tokens, heads * width), zero_is_zero=True), turned)
 
 
 def joined(c: Composition, past: str | None, x: str) -> str:

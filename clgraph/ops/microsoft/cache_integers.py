@@ -8,9 +8,9 @@ from clgraph.core.dtype import DType
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composition
 from clgraph.ops.activation import Activation
+from clgraph.ops.attention_heads import repeated_heads
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.multi_head_attention import repeated_heads
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice

@@ -68,7 +68,7 @@ class BufferAttention(Attending):
         return c.add(Pad(((0, 0),) * (len(shape) - 1) + ((0, most - shape[-1]),), value=value), x)
 
     def _of_beams(self, c: Composition, x: str, beams: str, places: str, most: int) -> str:
-        """Return a buffer of whose keys each beam sees those that it comes from, and its own last one."""
+        """Return keys or values as each beam sees them: those of the beams it descends from, then its own last one."""
         texts, count, _ = c.layout(beams).shape
         shape = c.layout(x).shape
         own = c.constant(np.arange(count, dtype=np.int64)[:, None])

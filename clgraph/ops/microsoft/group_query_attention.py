@@ -17,18 +17,17 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.attention_heads import join_heads, repeated_heads, split_heads
 from clgraph.ops.band_mask import band_mask
 from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand
-from clgraph.ops.keeps_keys import PAST, KeepsKeys
+from clgraph.ops.keeps_keys import PAST, KeepsKeys, without_past
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.microsoft.attention_parts import join_heads, split_heads
 from clgraph.ops.microsoft.cache_integers import CACHE_TYPES, read, rounded, scale_of, scaled, stored
 from clgraph.ops.microsoft.cache_places import cached, first_of, places_from, seen
-from clgraph.ops.multi_head_attention import repeated_heads
 from clgraph.ops.pad import Pad
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
@@ -151,8 +150,7 @@ class GroupQueryAttention(KeepsKeys):
     def over_caches(
         self, keys_at: int, values_at: int, *, plain: bool = False
     ) -> tuple[Composite, Sequence[str]] | None:
-        left_out = ("past_key", "past_value", *(("bias",) if plain else ()))
-        given = tuple(name for name in self.given if name not in left_out)
+        given = without_past(self.given, bias=not plain)
         own = ("places",) if self.rotates and "places" not in given else ()
         given = (*given, "lengths", "state", *own)
         mine = {f.name: getattr(self, f.name) for f in fields(self)} | {"given": given}
@@ -167,7 +165,7 @@ class GroupQueryAttention(KeepsKeys):
         return np.zeros(batch, np.int64) if whole else last.astype(np.int64) - (tokens - 1)
 
     def alone(self) -> Self:
-        return replace(self, given=tuple(name for name in self.given if name not in PAST))
+        return replace(self, given=without_past(self.given))
 
     @property
     def looks_ahead(self) -> bool:

@@ -11,18 +11,18 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
-from clgraph.graph.primitive import Array, primitive
+from clgraph.graph.primitive import primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.block_matmul import BlockMatMul
-from clgraph.ops.block_records import Records, unpacked
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.fill import Fill
 from clgraph.ops.gather import Gather
 from clgraph.ops.gather_elements import GatherElements
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.microsoft.block_quantised import constant_of, given
+from clgraph.ops.microsoft.block_quantised import given
 from clgraph.ops.microsoft.expert_rows import rows_by_expert, sizes_of
+from clgraph.ops.microsoft.expert_weights import Form, expert_weights
 from clgraph.ops.microsoft.gates import SwiGLU
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reshape import Reshape
@@ -32,11 +32,6 @@ from clgraph.ops.softmax import Softmax
 from clgraph.ops.split import Split
 from clgraph.ops.top_k import TopK
 from clgraph.ops.transpose import Transpose
-
-_Form = tuple[str, int, int, int, int, bool]
-
-_BLOCKS = (128, 64, 32)
-"""Weights in a block, where each row has one scale."""
 
 _FEW = 64
 """Choices of an expert that are computed one by one in less time than in runs, some to an expert."""
@@ -78,7 +73,7 @@ class MixtureOfExperts(Composite):
     beta: float = 0.0
     limit: float | None = None
     reads: tuple[str, ...] = ("fc1", "fc2")
-    packed: tuple[_Form, ...] = ()
+    packed: tuple[Form, ...] = ()
 
     kind: ClassVar[str] = "mixture_of_experts"
 
@@ -199,7 +194,7 @@ def _of(c: Composition, w: dict[str, str], places: str) -> dict[str, str]:
     return {name: c.add(Gather(0), value, places) for name, value in w.items()}
 
 
-def _mixture(node: OnnxNode, reads: Sequence[str], packed: Sequence[_Form] = ()) -> MixtureOfExperts:
+def _mixture(node: OnnxNode, reads: Sequence[str], packed: Sequence[Form] = ()) -> MixtureOfExperts:
     activation, fusion = node.attribute("activation_type", "relu"), node.attribute("swiglu_fusion", 0)
     if activation not in (*_ACTIVATIONS, "swiglu"):
         known = ", ".join((*_ACTIVATIONS, "swiglu"))
@@ -235,10 +230,10 @@ def import_qmoe(node: OnnxNode) -> Sequence[str]:
         raise node.unsupported(f"quant_type={form!r} is not supported: ONNX Runtime's CPU has int alone, too")
     if any(given(node, slot) for slot in range(15, 21)):
         raise node.unsupported("scales of activations, for other weights than integers, are not there")
-    reads, packed = dict[str, str](), list[_Form]()
+    reads, packed = dict[str, str](), list[Form]()
     for layer, (at, zeros) in enumerate(((2, 11), (5, 12), (8, 13)), start=1):
         if given(node, at):
-            w = _weights(node, layer, at, zeros)
+            w = expert_weights(node, layer, at, zeros)
             if (form := w.form) is None:
                 why = f"blocks of {w.depth // w.scales.shape[2]} are no records"
                 node.note(f"{w.name} of {w.bits} bits becomes {w.scales.dtype} when the model is read, because {why}")
@@ -249,59 +244,3 @@ def import_qmoe(node: OnnxNode) -> Sequence[str]:
     if given(node, 14):
         reads["shares"] = node.inputs[14]
     return node.emit(_mixture(node, tuple(reads), packed), *node.inputs[:2], *reads.values())
-
-
-@frozen
-class _Weights:
-    """A layer's: bytes ``[experts, N, K * bits / 8]``, scales and perhaps zero points ``[experts, N, blocks]``."""
-
-    name: str
-    bits: int
-    data: Array
-    scales: Array
-    zeros: Array | None
-
-    @property
-    def depth(self) -> int:
-        return int(self.data.shape[2]) * 8 // self.bits
-
-    @property
-    def form(self) -> _Form | None:
-        """The form of the records; ``None`` where there are none of such blocks."""
-        blocks = int(self.scales.shape[2])
-        sizes = [n for n in _BLOCKS if self.depth % n == 0] if blocks == 1 else [self.depth // blocks]
-        if not sizes or sizes[0] * self.bits % 32:
-            return None
-        return (self.name, int(self.data.shape[1]), self.depth, self.bits, sizes[0], self.zeros is not None)
-
-    def records(self, form: _Form) -> Array:
-        """Return them as records ``[experts, *records]``."""
-        more, of = self.depth // form[4] // self.scales.shape[2], Records(self.bits, form[4], form[5])
-        scales = self.scales.repeat(more, 2)
-        zeros = None if self.zeros is None else self.zeros.repeat(more, 2)
-        made = [of.pack(d, scales[i], None if zeros is None else zeros[i]) for i, d in enumerate(self.data)]
-        return np.stack(made)
-
-    def floats(self) -> Array:
-        """Return them as floats ``[experts, N, K]`` of the scales' type."""
-        by_block = unpacked(self.data, self.bits).reshape(*self.scales.shape, -1).astype(np.float32)
-        by_block -= (1 << (self.bits - 1)) if self.zeros is None else self.zeros[..., None].astype(np.float32)
-        found: Array = by_block * self.scales[..., None].astype(np.float32)
-        return found.reshape(*self.data.shape[:2], self.depth).astype(self.scales.dtype)
-
-
-def _weights(node: OnnxNode, layer: int, at: int, zeros_at: int) -> _Weights:
-    bits = node.attribute(f"fc{layer}_expert_weight_bits", None) or node.attribute("expert_weight_bits", 4)
-    if bits not in (2, 4, 8):
-        raise node.unsupported(f"weights have 2, 4 or 8 bits, not {bits}")
-    packed, scales = constant_of(node, at), constant_of(node, at + 1)
-    experts, rows, columns = (*packed.shape[:2], packed.shape[-1] * 8 // bits)
-    blocks = scales.size // max(experts * rows, 1)
-    if not blocks or scales.size != experts * rows * blocks or columns % blocks:
-        raise node.unsupported(f"scales {scales.shape} are none of weights {(experts, rows, columns)}")
-    zeros = None
-    if given(node, zeros_at):
-        found = constant_of(node, zeros_at)
-        zeros = unpacked(found.reshape(-1, found.shape[-1]), bits)[:, : blocks if scales.ndim == 3 else rows]
-        zeros = zeros.reshape(experts, rows, blocks)
-    return _Weights(f"fc{layer}", bits, packed, scales.reshape(experts, rows, blocks), zeros)

@@ -11,12 +11,13 @@ from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import primitive
+from clgraph.ops.attention_heads import join_heads, split_heads
 from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
-from clgraph.ops.keeps_keys import PAST, KeepsKeys
+from clgraph.ops.keeps_keys import PAST, KeepsKeys, without_past
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.attention import read_scores, refuse_shared_buffers
-from clgraph.ops.microsoft.attention_parts import Attending, join_heads, joined, split_heads
+from clgraph.ops.microsoft.attention_parts import Attending, joined
 from clgraph.ops.reshape import Squeeze, Unsqueeze
 from clgraph.ops.split import Split
 
@@ -52,14 +53,13 @@ class SelfAttention(Attending, KeepsKeys):
     ) -> tuple[Composite, Sequence[str]] | None:
         if "mask" in self.given:
             return None
-        left_out = (*PAST, *(("bias",) if plain else ()))
-        given = (*(name for name in self.given if name not in left_out), "lengths", "state")
+        given = (*without_past(self.given, bias=not plain), "lengths", "state")
         causal = self.causal or plain
         made = SelfAttentionOverCaches(self.heads, self.scale, causal, self.masked, given, self.sizes)
         return replace(made, keys_at=keys_at, values_at=values_at), ("qkv", *given)
 
     def alone(self) -> Self:
-        return replace(self, given=tuple(name for name in self.given if name not in PAST))
+        return replace(self, given=without_past(self.given))
 
     @property
     def looks_ahead(self) -> bool:

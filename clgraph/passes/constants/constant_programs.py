@@ -89,7 +89,7 @@ def _extract(batch: Sequence[Node], frontier: Sequence[Value], milestone: Milest
 
 @frozen
 class _Memory(Primitive):
-    """The memory of a tensor in *layout*, with what lies around its elements, as a tensor of one axis."""
+    """The whole memory of a tensor in *layout*, halo and tail lanes included, seen as a tensor of one axis."""
 
     layout: Layout
 
@@ -103,7 +103,7 @@ class _Memory(Primitive):
 
 
 def _memory_of(value: Value, source: Node, context: Context) -> Node:
-    """Return a node that runs nothing and whose result is the memory of *value*."""
+    """Return a node without a kernel whose result is the whole memory of *value*, so that it can be read back flat."""
     value.buffer = value.buffer or Buffer(value.name, value.layout.nbytes)
     memory = _Memory(value.layout)
     (layout,) = memory.infer([value.layout])

@@ -24,7 +24,7 @@ class Copier:
         return self.buffers[buffer]
 
     def value(self, value: Value) -> Value:
-        """Return the copy of *value*, which nothing makes or reads as long as no program holds it."""
+        """Return the copy of *value*, without producer and readers until a program holds it."""
         if value not in self._values:
             buffer = None if value.buffer is None else self.buffer(value.buffer)
             self._values[value] = replace(value, buffer=buffer)

@@ -75,7 +75,7 @@ class PropagateConstants(Pass):
 
 
 def _recipes(nodes: Sequence[Node], packed: PackedWeights) -> dict[Value, Recipe]:
-    """Return what the results of *nodes* are known by, as far as what they read is."""
+    """Return the recipes that identify results of *nodes* among the packed weights, if all inputs have recipes."""
     found: dict[Value, Recipe] = {}
     for node in nodes:
         read: list[tuple[Recipe, Layout]] = []
@@ -92,7 +92,7 @@ def _recipes(nodes: Sequence[Node], packed: PackedWeights) -> dict[Value, Recipe
 
 
 def _found(program: Program, packed: PackedWeights, value: Value, recipes: Mapping[Value, Recipe]) -> bool:
-    """Let the readers of *value* read what its recipe made before, if that is there."""
+    """Replace *value* by the constant that another program has made by the same recipe; say whether there is one."""
     found = packed.find(recipes.get(value))
     if found is not None and (value.uses or program.is_output(value)):
         program.rewire(value, Value(value.name, value.layout, constant=found))
@@ -100,7 +100,7 @@ def _found(program: Program, packed: PackedWeights, value: Value, recipes: Mappi
 
 
 def _leave(program: Program, batch: list[Node]) -> None:
-    """Erase the nodes of *batch*, whose results are there, and let go of what they have read."""
+    """Erase the nodes of *batch*, whose results are known, and release the memory of the constants that they read."""
     read = dict.fromkeys(v for node in batch for v in node.inputs)
     for constant in (v.constant for v in read if v.constant is not None):
         release(constant)
@@ -140,6 +140,6 @@ def share_equal_constants(program: Program) -> int:
 
 
 def _same_bits(first: Array, second: Array) -> bool:
-    """Whether both hold the same, where -0 is not 0 and a NaN is itself."""
+    """Whether both arrays have the same bits: -0 differs from 0, a NaN equals itself."""
     flat, other = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (first, second))
     return np.array_equal(flat, other)

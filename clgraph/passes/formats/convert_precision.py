@@ -102,7 +102,7 @@ class ConvertPrecision(Pass):
 
 
 class _Casts:
-    """The same value in another type: made once a device, narrowed where it is made and widened where it is read."""
+    """Conversions of values to another type, one a device: narrowed on the producer's, widened on the reader's."""
 
     def __init__(self, program: Program, context: Context) -> None:
         self._program, self._packed = program, context.packed
@@ -164,7 +164,7 @@ def _why_kept(context: Context, node: Node, wide: set[Value], leaving: set[Value
 
 
 def _exact(node: Node) -> frozenset[int]:
-    """Return the slots that stay as they are: parameters, and memory of a run's, which has its own type."""
+    """Return the inputs that keep their type: parameters that must be exact, and memory that a run updates."""
     return node.primitive.exact_inputs | node.updates
 
 
@@ -185,7 +185,7 @@ def _narrow(layout: Layout) -> Layout:
 
 
 def _turned(primitive: Primitive) -> Primitive:
-    """Return the primitive with results in float16, where it names their type itself."""
+    """Return the primitive for results in float16: changed if its result type is an attribute, else as it is."""
     if primitive.kind in _NAMED_TYPES and getattr(primitive, "dtype", None) == DType.F32:
         return cast(Primitive, replace(cast(Any, primitive), dtype=DType.F16))
     return primitive

@@ -1,4 +1,4 @@
-"""Remove reshapes that say nothing new. Answers clDNN's handle_reshape."""
+"""Remove redundant reshapes. Answers clDNN's handle_reshape."""
 
 from __future__ import annotations
 

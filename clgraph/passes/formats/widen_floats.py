@@ -181,7 +181,7 @@ class _Wide:
         return held and _narrow(first) and isinstance(node.primitive, Gather | Transpose | Reshape)
 
     def _kept(self, node: Node) -> tuple[frozenset[int], ...]:
-        """Return the slots that stay narrow, the most first."""
+        """Return the sets of inputs that may keep 16 bits, to be tried in order, the largest set first."""
         kept = node.primitive.updates
         if node.primitive.kind in _STORED:
             return ()

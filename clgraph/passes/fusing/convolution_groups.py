@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
@@ -17,7 +17,7 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.where import Where
 from clgraph.passes.base import Context
 from clgraph.passes.fusing.weight_scaling import constant_of
-from clgraph.passes.rewriting import substitute
+from clgraph.passes.rewriting import Inserter, substitute
 from clgraph.passes.selection import proposals
 
 if TYPE_CHECKING:
@@ -101,10 +101,7 @@ def _computed_spread(program: Program, node: Node, m: int) -> Value:
     p, weights = node.primitive, node.inputs[1]
     assert isinstance(p, Convolution)
     (rows, inputs, *kernel), dtype = weights.layout.shape, weights.layout.dtype.numpy
-
-    def add(step: Primitive, *read: Value) -> Value:
-        return program.insert(step, read, sources=[node], before=node).output
-
+    add = Inserter(program, node)
     own = np.arange(rows)[:, None] // (rows // p.groups) % m == np.arange(m)
     here = constant_of(program, node, "own", own[..., None])
     flat = add(Reshape((rows, 1, inputs * prod(kernel))), weights)

@@ -1,4 +1,4 @@
-"""Whether one node may, and should, do what two do: what passes that fuse operations ask."""
+"""Whether two nodes may be fused, and whether the fused one is faster: asked by all passes that fuse operations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def why_apart(program: Program, between: Value, reader: Node, other: Node) -> st
 
 @mutable
 class Gain:
-    """Says whether a fusion pays, and remembers what each node would run on: that it still serves is gain enough."""
+    """Decides whether a fusion pays, and remembers the best implementation of each node.
+
+    If that still serves the node with the operation fused, the fusion pays without a comparison of estimates.
+    """
 
     context: Context
     best: dict[Node, type[Implementation[Any]]] = field(default_factory=dict)

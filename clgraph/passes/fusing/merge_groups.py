@@ -12,7 +12,7 @@ from clgraph.passes.fusing.convolution_groups import best_merge, has_plain_float
 
 
 class MergeGroups(Pass):
-    """Let groups that are no whole blocks of channels share blocks, with no weights for one another's channels.
+    """Merge groups of a convolution that do not fill whole blocks of channels; weights between merged groups are -0.
 
     Neighbouring groups become one: as few as make whole blocks, else all of them, where that is estimated faster than
     the convolution as it is (``convolution_groups.best_merge``).

@@ -1,4 +1,4 @@
-"""Let what makes a tensor note its extremes. clDNN has no such pass."""
+"""Record the extremes of a tensor in the kernel that writes it. clDNN has no such pass."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NoteExtremes(Pass):
 
 
 def _note(program: Program, context: Context, node: Node) -> bool:
-    """Let the maker of what *node* reduces, the first part of an extreme of a whole tensor, note it; say whether."""
+    """Let the producer record the extreme that *node* starts to compute of its result; say whether it does."""
     p = node.primitive
     if not isinstance(p, Reduce) or p.function not in EXTREMA or node.fused or not _is_part(program, node):
         return False
@@ -67,7 +67,7 @@ def _note(program: Program, context: Context, node: Node) -> bool:
 
 
 def _is_part(program: Program, node: Node) -> bool:
-    """Whether the results of *node* are read for the same extreme of all of them alone."""
+    """Whether *node* is the first of two reductions that compute one extreme of a whole tensor: only those read it."""
     value, p = node.output, node.primitive
     return (
         value.layout.rank == 2
@@ -84,7 +84,7 @@ def _is_part(program: Program, node: Node) -> bool:
 
 
 def _takes(program: Program, context: Context, made: Node, node: Node) -> bool:
-    """Whether the implementation of *made* takes a note, and *node* takes longer than beginning and reading one."""
+    """Whether *made*'s kernel can record extremes, and *node* takes longer than clearing and reading the record."""
     q, reduces = context.query(made), context.query(node)
     if q.device.kind != "cpu" or sharing_proposals(program, made, q):
         return False

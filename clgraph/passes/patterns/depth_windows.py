@@ -8,7 +8,6 @@ import numpy as np
 
 from clgraph.core.layout import Shape
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution
@@ -17,7 +16,7 @@ from clgraph.ops.pad import Pad
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
-from clgraph.passes.rewriting import supersede
+from clgraph.passes.rewriting import Inserter, supersede
 
 SLICES_OUTSIDE = (0, 2, 1, 3, 4)
 """``[N, C, D, H, W]`` as ``[N, D, C, H, W]``, and back."""
@@ -44,9 +43,7 @@ def spread_depth(program: Program, node: Node) -> bool:
     taps = shape[2]
     if 0 in (*node.output.layout.shape, *shape):
         return False
-
-    def add(step: Primitive, *inputs: Value) -> Value:
-        return program.insert(step, inputs, sources=[node], before=node).output
+    add = Inserter(program, node)
 
     def convolved(x: Value, kernel: Value, *bias: Value) -> Value:
         size = x.layout.shape

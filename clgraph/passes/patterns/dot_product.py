@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from clgraph.core.dtype import DType
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.transpose import Transpose
-from clgraph.passes.rewriting import supersede
+from clgraph.passes.rewriting import Inserter, supersede
 
 LEAST = 1024
 """Elements of a row from which it is no query that meets one key: an attention's products are taken together."""
@@ -27,9 +26,7 @@ def spread_dots(program: Program, node: Node) -> bool:
     _, rows, length, columns = p.sizes(a.layout.shape, b.layout.shape)
     if rows != 1 or columns != 1 or length < LEAST:
         return False
-
-    def add(step: Primitive, *inputs: Value) -> Value:
-        return program.insert(step, inputs, sources=[node], before=node).output
+    add = Inserter(program, node)
 
     def lying(x: Value, stands: bool) -> Value:
         rank = x.layout.rank

@@ -9,7 +9,6 @@ from math import gcd, prod
 import numpy as np
 
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.concat import Concat
 from clgraph.ops.conv_transpose import ConvTranspose
@@ -19,7 +18,7 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.patterns.upsampling_phases import Phase, axis_phases
-from clgraph.passes.rewriting import supersede
+from clgraph.passes.rewriting import Inserter, supersede
 
 _PHASES, _GROUPS = 64, 64
 """The most phases, and the most groups, that have a convolution each."""
@@ -53,10 +52,7 @@ def spread_groups(program: Program, node: Node) -> bool:
     pads = [[_pads(*axis) for axis in zip(phase, counts, spatial, strict=True)] for phase in phases]
     if any(pad is None or min(pad) < 0 for each in pads for pad in each):
         return False
-
-    def add(step: Primitive, *inputs: Value) -> Value:
-        return program.insert(step, inputs, sources=[node], before=node).output
-
+    add = Inserter(program, node)
     # [C, O / groups, ...] as [O, C / groups, ...].
     apart = (p.groups, channels // p.groups, *weights.layout.shape[1:])
     turned = (outputs, channels // p.groups, *weights.layout.shape[2:])

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Primitive
+from clgraph.graph.node import Node
 from clgraph.graph.program import Program
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
@@ -17,7 +16,7 @@ from clgraph.ops.pooling import Pooling
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.patterns.depth_windows import SLICES_OUTSIDE, slices_met
-from clgraph.passes.rewriting import supersede
+from clgraph.passes.rewriting import Inserter, supersede
 
 _DEEPEST = 16
 """Slices of the deepest window whose slices are taken one by one."""
@@ -41,10 +40,7 @@ def spread_pooling(program: Program, node: Node) -> bool:
     batch, channels, slices, *size = x.layout.shape
     _, _, depth, *made = node.output.layout.shape
     along, images = _axes(p, 0, 1), _axes(p, 1, 3)
-
-    def add(step: Primitive, *inputs: Value) -> Value:
-        return program.insert(step, inputs, sources=[node], before=node).output
-
+    add = Inserter(program, node)
     x = add(Transpose(SLICES_OUTSIDE), x)
     x = add(images, add(Reshape((batch * slices, channels, *size)), x))
     x = add(Reshape((batch, slices, channels, *made)), x)

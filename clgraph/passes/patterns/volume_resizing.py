@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Primitive
+from clgraph.graph.node import Node
 from clgraph.graph.program import Program
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.resize import Resize
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.patterns.depth_windows import SLICES_OUTSIDE
-from clgraph.passes.rewriting import supersede
+from clgraph.passes.rewriting import Inserter, supersede
 
 
 def spread_resizing(program: Program, node: Node) -> bool:
@@ -32,10 +31,7 @@ def spread_resizing(program: Program, node: Node) -> bool:
     batch, channels, slices, *size = shape
     *_, depth, height, width = p.shape
     p = replace(p, follows=p.scaled(shape) == p.shape)
-
-    def add(step: Primitive, *inputs: Value) -> Value:
-        return program.insert(step, inputs, sources=[node], before=node).output
-
+    add = Inserter(program, node)
     if not p.keeps(2, slices):
         x = add(replace(p, shape=(batch, channels, depth, *size), scales=(1.0, 1.0, p.scales[2], 1.0, 1.0)), x)
     x = add(Reshape((batch * depth, channels, *size)), add(Transpose(SLICES_OUTSIDE), x))

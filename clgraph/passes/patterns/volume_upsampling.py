@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.ops.concat import Concat
 from clgraph.ops.conv_transpose import ConvTranspose
@@ -17,7 +17,7 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.patterns.depth_windows import JOINED, SLICES_OUTSIDE, slices_met
 from clgraph.passes.patterns.upsampling_phases import axis_phases
-from clgraph.passes.rewriting import supersede
+from clgraph.passes.rewriting import Inserter, supersede
 
 
 def spread_upsampling(program: Program, node: Node) -> bool:
@@ -42,9 +42,7 @@ def spread_upsampling(program: Program, node: Node) -> bool:
     shifts = sorted({shift for phase in phases for shift in phase.shifts})
     images, extra = -(-depth // stride), p.output_padding[1:]
     image = replace(p, strides=(*strides,), dilations=(*dilations,), pads=(*pads,), output_padding=extra)
-
-    def add(step: Primitive, *inputs: Value) -> Value:
-        return program.insert(step, inputs, sources=[node], before=node).output
+    add = Inserter(program, node)
 
     def enlarged(images_of: Value, number: int, kernel: Array, *more: Array) -> Value:
         given = [program.constant(f"{node.name}/weights{number}", np.ascontiguousarray(kernel))]

@@ -1,4 +1,4 @@
-"""Nodes to devices in order, each until its budget of memory is full. Answers ONNX Runtime's resource accounting."""
+"""Fill devices in order, each up to its memory budget. Answers ONNX Runtime's resource accounting."""
 
 from __future__ import annotations
 

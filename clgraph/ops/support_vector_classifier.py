@@ -1,0 +1,166 @@
+"""Support vector machines that choose a class: ai.onnx.ml's SVMClassifier, on the host.
+
+As in libsvm, which models come from: votes of one class against another, probabilities by Wu, Lin and Weng (2004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Layout
+from clgraph.errors import ModelError
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Primitive, primitive
+from clgraph.ops.binary_scores import binary_scores
+from clgraph.ops.post_transform import logistic, post_transform_of, transformed
+from clgraph.ops.support_vectors import Kernel, checked_rows, floats, kernel_of, table
+from clgraph.ops.tree_ensemble import class_labels, label_of
+
+_LEAST = 1e-7
+"""Of a probability of one class against another."""
+
+
+@primitive
+@frozen
+class SupportVectorClassifier(Primitive):
+    """The place of the best class of each row of x, int64 ``[rows]``, and scores, float32.
+
+    Inputs: x ``[rows, features]``, v ``[vectors, features]``, w ``[classes - 1, vectors]``; without vectors w is
+    ``[classes, features]`` and scores are products. Else they are one for each pair of classes, or with
+    *probabilities* one a class; of two classes always two.
+
+    Attributes:
+        vectors_per_class: How many of v are each class's.
+        rho: Added to the score of each pair.
+        probabilities: Factor and addend of each pair's score under the logistic function, all factors first.
+        classes: How many there are.
+        positive: Whether no weight is below 0. Of two classes without vectors the second is best where any score is
+            above 0, or 0.5 then, as in ONNX Runtime.
+    """
+
+    function: str
+    parameters: tuple[float, ...]
+    vectors_per_class: tuple[int, ...]
+    rho: tuple[float, ...]
+    probabilities: tuple[float, ...]
+    classes: int
+    positive: bool = False
+    post_transform: str = "NONE"
+
+    kind: ClassVar[str] = "support_vector_classifier"
+    exact_inputs: ClassVar[frozenset[int]] = frozenset({0, 1, 2})
+
+    @property
+    def scores(self) -> int:
+        """How many scores a row has."""
+        if not self.vectors_per_class or self.probabilities or self.classes == 2:
+            return self.classes
+        return self.classes * (self.classes - 1) // 2
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        rows = checked_rows(inputs[0], inputs[1].shape[1] or inputs[2].shape[1])
+        return (Layout(DType.I64, (rows,)), Layout(DType.F32, (rows, self.scores)))
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, vectors, weights = (a.astype(np.float64) for a in inputs)
+        if not self.vectors_per_class:
+            scores = Kernel(self.function, *self.parameters).of(x, weights) + self.rho[0]
+            best = scores.argmax(1)
+            if self.classes == 2:
+                most = scores.max(1)
+                best = np.where(most >= 0.5 if self.positive else most > 0, 1, best)
+        else:
+            scores, votes = self._pairs(Kernel(self.function, *self.parameters).of(x, vectors), weights)
+            best = votes.argmax(1)
+            scores = self._probabilities(scores) if self.probabilities else scores
+        if scores.shape[1] > 1:
+            scores = transformed(scores, self.post_transform)
+        else:
+            _, scores = binary_scores(scores[:, 0], self.post_transform, positive=self.post_transform != "NONE")
+        return best.astype(np.int64), scores.astype(np.float32)
+
+    def _pairs(self, kernels: Array, weights: Array) -> tuple[Array, Array]:
+        """Return the score of each pair of classes ``[rows, pairs]``, and the votes for each class."""
+        starts = np.cumsum((0, *self.vectors_per_class))
+        votes = np.zeros((len(kernels), self.classes), np.int64)
+        scores: list[Array] = []
+        for i in range(self.classes):
+            for j in range(i + 1, self.classes):
+                mine, others = slice(starts[i], starts[i + 1]), slice(starts[j], starts[j + 1])
+                score = kernels[:, mine] @ weights[j - 1, mine] + kernels[:, others] @ weights[i, others]
+                scores.append(score + self.rho[len(scores)])
+                votes[:, i] += scores[-1] > 0
+                votes[:, j] += scores[-1] <= 0
+        return np.stack(scores, 1), votes
+
+    def _probabilities(self, pairs: Array) -> Array:
+        """Return the probability of each class ``[rows, classes]`` from the scores of each pair."""
+        count = pairs.shape[1]
+        factor, addend = np.array(self.probabilities[:count]), np.array(self.probabilities[count:])
+        first = np.clip(1 - logistic(pairs * factor + addend), _LEAST, 1 - _LEAST)
+        against = np.zeros((len(pairs), self.classes, self.classes))
+        i, j = np.triu_indices(self.classes, 1)
+        against[:, i, j], against[:, j, i] = first, 1 - first
+        return coupled(against)
+
+
+def coupled(against: Array) -> Array:
+    """Return the probabilities of classes ``[rows, classes]``: libsvm's ``multiclass_probability``, all rows at once.
+
+    Args:
+        against: Of each class against each other, ``[rows, classes, classes]``.
+    """
+    count, turned = against.shape[1], against.transpose(0, 2, 1)
+    q, diagonal = -turned * against, np.arange(count)
+    q[:, diagonal, diagonal] = (turned**2).sum(2)
+    found, left = np.full(against.shape[:2], 1 / count), np.arange(len(against))
+    for _ in range(max(100, count)):
+        p = found[left]
+        qp = (q @ p[:, :, None])[:, :, 0]
+        total = (p * qp).sum(1)
+        going = ~(np.abs(qp - total[:, None]).max(1) < 0.005 / count)
+        if not going.all():
+            left, q, p, qp, total = left[going], q[going], p[going], qp[going], total[going]
+        if not len(left):
+            break
+        for t in range(count):
+            step = (total - qp[:, t]) / q[:, t, t]
+            p[:, t] += step
+            total = (total + step * (step * q[:, t, t] + 2 * qp[:, t])) / (1 + step) ** 2
+            qp = (qp + step[:, None] * q[:, t]) / (1 + step)[:, None]
+            p /= (1 + step)[:, None]
+        found[left] = p
+    return found
+
+
+@onnx("SVMClassifier", since=(1,), domain="ai.onnx.ml")
+def import_svm_classifier(node: OnnxNode) -> Sequence[str]:
+    labels, per_class = class_labels(node), node.attribute("vectors_per_class", ())
+    weights, rho = floats(node, "coefficients"), floats(node, "rho")
+    count, classes = sum(per_class), len(per_class) or len(labels)
+    vectors = table(floats(node, "support_vectors"), count, "support_vectors")
+    pairs = classes * (classes - 1) // 2
+    probabilities = (*node.attribute("prob_a", ()), *node.attribute("prob_b", ()))
+    if len(labels) != classes or len(rho) < (pairs if per_class else 1) or len(probabilities) not in (0, 2 * pairs):
+        raise ModelError(f"rho, prob_a, prob_b and the labels are not those of {classes} classes")
+    function, parameters = kernel_of(node) if per_class else ("LINEAR", ())
+    of = SupportVectorClassifier(
+        function,
+        parameters,
+        per_class,
+        tuple(rho.tolist()),
+        probabilities if per_class else (),
+        classes,
+        bool((weights >= 0).all()),
+        post_transform_of(node),
+    )
+    matrix = table(weights, classes - 1 if per_class else classes, "coefficients")
+    if per_class and matrix.shape[1] != count:
+        raise ModelError(f"{count} support vectors of {classes} classes have {weights.size} coefficients")
+    best, scores = node.emit(of, node.inputs[0], node.literal(vectors), node.literal(matrix), outputs=2)
+    return (label_of(node, labels, best), scores)

@@ -1,0 +1,63 @@
+"""Support vector machines that compute a number: ai.onnx.ml's SVMRegressor, on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Layout
+from clgraph.errors import ModelError
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Primitive, primitive
+from clgraph.ops.post_transform import post_transform_of
+from clgraph.ops.support_vectors import Kernel, checked_rows, floats, kernel_of, table
+
+
+@primitive
+@frozen
+class SupportVectorRegressor(Primitive):
+    """``y = k(x, v) @ w + rho`` of x ``[rows, features]``, float32 ``[rows, 1]``; without vectors ``y = x @ w + rho``.
+
+    Inputs: x, v ``[vectors, features]``, w.
+
+    Attributes:
+        one_class: The result is 1 where y is above 0, else -1.
+    """
+
+    function: str
+    parameters: tuple[float, ...]
+    rho: float
+    one_class: bool = False
+
+    kind: ClassVar[str] = "support_vector_regressor"
+    exact_inputs: ClassVar[frozenset[int]] = frozenset({0, 1, 2})
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        return (Layout(DType.F32, (checked_rows(inputs[0], inputs[1].shape[1] or inputs[2].shape[0]), 1)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, vectors, weights = (a.astype(np.float64) for a in inputs)
+        y = (Kernel(self.function, *self.parameters).of(x, vectors) if vectors.size else x) @ weights + self.rho
+        if self.one_class:
+            y = np.where(y > 0, 1, -1)
+        return (y[:, np.newaxis].astype(np.float32),)
+
+
+@onnx("SVMRegressor", since=(1,), domain="ai.onnx.ml")
+def import_svm_regressor(node: OnnxNode) -> Sequence[str]:
+    count, weights = node.attribute("n_supports", 0), floats(node, "coefficients")
+    vectors = table(floats(node, "support_vectors"), count, "support_vectors")
+    if count and len(weights) != count:
+        raise ModelError(f"{count} support vectors have {len(weights)} coefficients")
+    function, parameters = kernel_of(node)
+    rho = floats(node, "rho")
+    if len(rho) != 1:
+        raise ModelError(f"rho has {len(rho)} numbers, expected one")
+    # Of the one number of a row no post_transform makes anything, as in ONNX Runtime.
+    post_transform_of(node)
+    of = SupportVectorRegressor(function, parameters, float(rho[0]), bool(node.attribute("one_class", 0)))
+    return node.emit(of, node.inputs[0], node.literal(vectors), node.literal(weights))
