@@ -48,10 +48,12 @@ def test_built_in_functions_of_compilers_stand_behind_a_feature():
     for name in (*FILES, *HEADERS):
         inside, lines = [], re.sub(r"//.*", "", read(name)).splitlines()
         for line in lines:
-            if match := re.match(r"\s*#\s*(if|endif)(.*)", line):
-                inside = inside[:-1] if match[1] == "endif" else [*inside, match[2]]
+            if match := re.match(r"\s*#\s*(if|el|endif)(.*)", line):
+                inside = inside if match[1] == "if" else inside[:-1]
+                inside += [match[2]] * (match[1] != "endif")
             elif "__builtin_" in line and name != "include/amd_matrix.clh":
-                assert any(condition.startswith("def CLGRAPH_") for condition in inside), f"{name}: {line}"
+                declared = r"(if)?(def | defined\()CLGRAPH_"
+                assert any(re.match(declared, condition) for condition in inside), f"{name}: {line}"
         assert "__has_builtin" not in "\n".join(lines), name
 
 

@@ -14,7 +14,7 @@ def test_every_change_can_be_made_and_its_test_is_there() -> None:
     for m in mutations():
         assert (ROOT / m.file).read_text(encoding="utf-8").count(m.before) == 1, m.what
         file, _, test = m.test.partition("::")
-        assert f"def {test.partition('[')[0]}(" in (ROOT / file).read_text(encoding="utf-8"), m.what
+        assert f"def {test.partition('[')[0].rpartition('::')[2]}(" in (ROOT / file).read_text(encoding="utf-8"), m.what
 
 
 def test_no_name_and_no_change_is_there_twice() -> None:

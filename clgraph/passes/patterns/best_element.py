@@ -5,9 +5,6 @@ from __future__ import annotations
 from clgraph.core.dtype import DType
 from clgraph.graph.node import Node
 from clgraph.graph.program import Program
-from clgraph.ops.arg import ArgExtremum
-from clgraph.ops.gather_elements import GatherElements
-from clgraph.ops.top_k import TopK
 
 
 def spread_best(program: Program, node: Node) -> bool:
@@ -16,6 +13,10 @@ def spread_best(program: Program, node: Node) -> bool:
     An index of the smallest is that of a NaN, which is no smallest element. No tile finds extrema of unsigned
     integers of 64 bits.
     """
+    from clgraph.ops.arg import ArgExtremum
+    from clgraph.ops.gather_elements import GatherElements
+    from clgraph.ops.top_k import TopK
+
     p, x = node.primitive, node.inputs[0]
     if not isinstance(p, TopK) or p.k != 1 or node.fused or x.constant is not None:
         return False

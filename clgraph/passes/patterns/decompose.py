@@ -10,20 +10,12 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.batch_normalization import BatchNormalization
-from clgraph.ops.conv_transpose import ConvTranspose
-from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.matmul import MatMul
-from clgraph.ops.pooling import Pooling
-from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
-from clgraph.ops.resize import Resize
-from clgraph.ops.space import Shuffle
-from clgraph.ops.top_k import TopK
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.patterns.best_element import spread_best
 from clgraph.passes.patterns.broadcast_product import join_batches
@@ -46,23 +38,23 @@ from clgraph.selector.post import keeps_its_bits
 _NEUTRAL = {"add": 0.0, "sub": 0.0, "mul": 1.0, "div": 1.0, "pow": 1.0}
 _COMMUTE = {"add", "mul", "min", "max"}
 
-_Rules = Mapping[type[Primitive], Sequence[Callable[[Program, Node], bool]]]
+_Rules = Mapping[str, Sequence[Callable[[Program, Node], bool]]]
 _RULES: _Rules = {
-    Shuffle: (spread_shuffle,),
-    ConvTranspose: (spread_windows,),
-    MatMul: (spread_product,),
-    Convolution: (take_pixels, crop_windows),
+    "shuffle": (spread_shuffle,),
+    "conv_transpose": (spread_windows,),
+    "matmul": (spread_product,),
+    "convolution": (take_pixels, crop_windows),
 }
 _ON_CPUS: _Rules = {
-    Reduce: (spread_log_sum_exp, spread_log_sum, reduce_in_doubles),
-    MatMul: (spread_dots, join_batches),
-    Convolution: (spread_depth,),
-    ConvTranspose: (spread_groups, spread_overlaps, spread_upsampling),
-    Pooling: (spread_pooling,),
-    Resize: (spread_resizing, resize_in_floats),
-    TopK: (spread_best,),
+    "reduce": (spread_log_sum_exp, spread_log_sum, reduce_in_doubles),
+    "matmul": (spread_dots, join_batches),
+    "convolution": (spread_depth,),
+    "conv_transpose": (spread_groups, spread_overlaps, spread_upsampling),
+    "pooling": (spread_pooling,),
+    "resize": (spread_resizing, resize_in_floats),
+    "top_k": (spread_best,),
 }
-"""By what they rewrite; each says whether it has."""
+"""By the kinds of operators that they rewrite; each says whether it has."""
 
 
 class Decompose(Pass):
@@ -122,7 +114,7 @@ class Decompose(Pass):
             for node in program:
                 if isinstance(node.primitive, BatchNormalization):
                     changes += _batch_normalization(program, node)
-                elif any(rule(program, node) for table in tables for rule in table.get(type(node.primitive), ())):
+                elif any(rule(program, node) for table in tables for rule in table.get(node.primitive.kind, ())):
                     changes += 1
                     pending = True
                 elif _returns_input(node):
