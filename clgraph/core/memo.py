@@ -88,8 +88,12 @@ def remembered_by(key: Callable[[A], Hashable], most: int = 1024) -> Callable[[C
 
 
 def _lasts(array: Any) -> bool:
-    """Whether nobody can change the array, so that what was made of it stays right."""
-    return array is None or not array.flags.writeable
+    """Whether nobody can change the array, nor what it is a view of, so that what was made of it stays right."""
+    while hasattr(array, "flags"):
+        if array.flags.writeable:
+            return False
+        array = array.base
+    return True
 
 
 def remembered_of_arrays(function: Callable[..., R]) -> Callable[..., R]:
@@ -122,8 +126,9 @@ def shared_of_arrays(function: Callable[..., R]) -> Callable[..., R]:
     @wraps(function)
     def found(*arrays: Any) -> R:
         key = tuple(map(id, arrays))
-        if key in known:
-            shared: R | None = known[key][1]()
+        # Another thread may drop the last result meanwhile.
+        if (entry := known.get(key)) is not None:
+            shared: R | None = entry[1]()
             if shared is not None:
                 return shared
         result = function(*arrays)

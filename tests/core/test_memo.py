@@ -75,6 +75,11 @@ def test_what_arrays_determine_is_computed_once_while_they_are_there_and_cannot_
     assert total(one, open_to_all) == 7
     open_to_all[:] = 5
     assert total(one, open_to_all) == 8
+    view = open_to_all[:]
+    view.flags.writeable = False
+    assert total(view, None) == 5
+    open_to_all[:] = 6
+    assert total(view, None) == 6
     for value in range(50):  # each where the one before it was
         assert total(_array(value), None) == value
     gc.collect()

@@ -15,6 +15,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
+from clgraph.errors import RunCancelledError
 from clgraph.graph.interpret import ControlFlow, Spend, compute
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
@@ -178,5 +179,7 @@ class OpenPlans:
             return None
         try:
             return OpenPlan(self._topology, arrays, spend)
+        except RunCancelledError:
+            raise
         except Exception:  # references may raise of any class; the layer is named by what comes next
             return None

@@ -11,7 +11,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.errors import ClgraphError
+from clgraph.errors import ClgraphError, RunCancelledError
 from clgraph.graph.interpret import compute, interpret
 from clgraph.graph.primitive import PRIMITIVES, Array, Primitive
 from clgraph.graph.topology import Topology
@@ -232,3 +232,19 @@ def test_layers_that_cannot_be_bound_have_no_plan() -> None:
         assert plans.run({"x": np.ones(3, np.float32)}, lambda _: None) is None
     with pytest.raises(ClgraphError, match="joined"):
         interpret(t, {"x": np.ones(3, np.float32)})
+
+
+def test_a_run_that_is_cancelled_says_nothing_of_the_next_one() -> None:
+    t = Topology()
+    t.output("y", t.add("y", Activation("tanh"), t.input("x", ("n",))))
+    plans, x = OpenPlans(t), np.linspace(-1, 1, 5, dtype=np.float32)
+
+    def cancelled(operations: float) -> None:
+        raise RunCancelledError("a run was cancelled")
+
+    assert plans.run({"x": x}, cancelled) is None
+    with pytest.raises(RunCancelledError):
+        plans.run({"x": x}, cancelled)
+    found = plans.run({"x": x}, lambda operations: None)
+    assert found is not None
+    np.testing.assert_array_equal(found["y"], interpret(t, {"x": x})["y"])
