@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+_PERIOD = 100_000
+"""Microseconds in which a control group may use its quota, if it says nothing else: the default of Linux."""
+
 
 def usable_cores(root: Path = Path("/")) -> int:
     """Return the cores of the affinity mask, cut to the CPU quota of the process's control groups; at least 1."""
@@ -37,14 +40,14 @@ def _quota(folder: str) -> float | None:
         return None if quota == b"max" else int(quota) / int(period)
     if (content := _content(f"{folder}/cpu.cfs_quota_us")) is not None:
         microseconds = int(content)
-        return None if microseconds <= 0 else microseconds / int(_content(f"{folder}/cpu.cfs_period_us") or 0)
+        return None if microseconds <= 0 else microseconds / int(_content(f"{folder}/cpu.cfs_period_us") or _PERIOD)
     return None
 
 
 def _content(path: str) -> bytes | None:
-    """Return what a file holds, ``None`` where there is none."""
+    """Return what a file holds, ``None`` where there is none or it cannot be read: a container may hide it."""
     try:
         with open(path, "rb") as file:
             return file.read()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    except OSError:
         return None

@@ -37,6 +37,7 @@ def _eight_cores(monkeypatch):
             8,
         ),
         ("7:memory:/x", {"sys/fs/cgroup/cpu/x/cpu.cfs_quota_us": "100000"}, 8),
+        ("3:cpu:/x", {"sys/fs/cgroup/cpu/x/cpu.cfs_quota_us": "200000"}, 2),
     ],
 )
 def test_cores_are_cut_to_the_quota_of_the_control_groups(tmp_path, cgroup, files, cores):
