@@ -54,9 +54,9 @@ def remembered_with(function: Callable[[V, A], R]) -> Callable[[V, A], R]:
             memo = {}
             object.__setattr__(value, "_memo", memo)
         key = function, argument
-        if key not in memo:
-            memo[key] = function(value, argument)
-        result: R = memo[key]
+        if (known := memo.get(key, memo)) is memo:
+            known = memo[key] = function(value, argument)
+        result: R = known
         return result
 
     return found
