@@ -35,10 +35,9 @@ def remembered(function: Callable[[V], R]) -> Callable[[V], R]:
         if memo is None:
             memo = {}
             object.__setattr__(value, "_memo", memo)
-        elif function in memo:
-            known: R = memo[function]
-            return known
-        result = memo[function] = function(value)
+        if (known := memo.get(function, memo)) is memo:
+            known = memo[function] = function(value)
+        result: R = known
         return result
 
     return found

@@ -66,6 +66,7 @@ def estimate(context: Context, node: Node, q: Query[Any]) -> float | None:
         return None
 
 
+@lru_cache(maxsize=2048)
 def still_serves(implementation: type[Implementation[Any]], q: Query[Any]) -> bool:
     """Whether the implementation serves *q*, given on plain layouts, in the formats and halos it prefers."""
     if implementation.serves.traits_refusal(q.traits) is not None:
