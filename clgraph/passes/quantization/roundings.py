@@ -1,0 +1,21 @@
+"""What tells that a program is about quantised values."""
+
+from __future__ import annotations
+
+from clgraph.core.dtype import DType
+from clgraph.graph.node import Node
+from clgraph.ops.activation import Activation
+
+BYTES = (DType.U8, DType.I8)
+ROUNDINGS = {1: "fake_quantize", 2: "fake_quantize_wide"}
+"""The activations that leave steps of integers, by bytes of these."""
+
+
+def has_steps(node: Node) -> bool:
+    """Whether *node* reads or makes bytes, makes integers or floats of integers, or rounds floats to steps of them."""
+    p = node.primitive
+    if p.kind in ("quantize", "dequantize"):
+        return True
+    if isinstance(p, Activation) and p.function in ROUNDINGS.values():
+        return True
+    return any(v.layout.dtype in BYTES for v in (*node.inputs, *node.outputs))
