@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, cast, overload
 
 import numpy as np
 
@@ -341,6 +341,11 @@ class Running(Remembering):
 
     def _host_arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
         return {n: a if isinstance(a, np.ndarray) else a.numpy() for n, a in self._arrays(feeds).items()}
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse to be pickled or copied: a model holds buffers of a device, and what closes one closes the other."""
+        way = "clgraph.load reads in any process what save(path) writes; clone() runs at the same time as this one"
+        raise TypeError(f"a {type(self).__name__} is not pickled or copied: {way}")
 
     def _check_open(self) -> None:
         # Before any lock is taken: a thread that a forked child does not have may hold it.
