@@ -9,7 +9,7 @@ mapped.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from clgraph.core.well_formed import well_formed
 from clgraph.engines.opening import device_infos, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS
 from clgraph.errors import ClgraphError, ModelError, NoImageError
-from clgraph.graph.fed_indices import FedIndices
 from clgraph.model.model import Model
 from clgraph.network.image import run_of
 from clgraph.runtime.engine import Engine
@@ -28,6 +27,7 @@ from clgraph.saved.container import Contents, identity_of, map_file
 
 if TYPE_CHECKING:
     from clgraph.core.mapped import MappedFile
+    from clgraph.graph.fed_indices import FedIndices
     from clgraph.network.network import Network
     from clgraph.network.quick import QuickRun
     from clgraph.runtime.host import HostEngine
@@ -54,8 +54,16 @@ class Image:
         with well_formed(contents.path):
             header = contents.header
             self.inputs = tuple(header["inputs"])
-            self.indices = tuple(FedIndices(*row) for row in header["indices"])
+            self.indices = _indices(header["indices"])
             self.quick: QuickRun = run_of(header["image"], contents.raw, file, engine)
+
+
+def _indices(rows: Sequence[Any]) -> tuple[FedIndices, ...]:
+    if not rows:
+        return ()
+    from clgraph.graph.fed_indices import FedIndices  # few models pick from constants
+
+    return tuple(FedIndices(*row) for row in rows)
 
 
 def read_image(path: Path, of: Path | MappedFile, kept_for: str, options: Settings) -> Image | None:
