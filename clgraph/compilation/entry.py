@@ -226,10 +226,12 @@ def _compiled(
 
     images = images_of(preprocess)
     if isinstance(source, str | os.PathLike) and is_saved(Path(source)):
-        from clgraph.compilation.load import load_saved, saved_topology
+        from clgraph.compilation.saved_models import load_saved
 
         if not (shapes or outputs is not None or options.placement or images):
             return load_saved(source, options)
+        from clgraph.compilation.load import saved_topology
+
         source = saved_topology(source, options)
     if isinstance(source, bytearray | memoryview):
         source = bytes(source)  # the caller may write to them while the model is in use
@@ -313,7 +315,7 @@ def load_model(
 
             given = {name for name, value in (config or {}).items() if value is not None}
             return load_apart(path, weights_from, options, given)
-        from clgraph.compilation.load import load_saved
+        from clgraph.compilation.saved_models import load_saved
 
         model = load_saved(path, options)
         _count_first_as_lasting()
