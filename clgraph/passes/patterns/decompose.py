@@ -22,7 +22,6 @@ from clgraph.passes.patterns.broadcast_product import join_batches
 from clgraph.passes.patterns.depth_windows import spread_depth
 from clgraph.passes.patterns.dot_product import spread_dots
 from clgraph.passes.patterns.flattened_product import spread_product
-from clgraph.passes.patterns.fused_orders import order_as_fused, share_as_fused
 from clgraph.passes.patterns.grouped_upsampling import spread_groups
 from clgraph.passes.patterns.integers_in_floats import reduce_in_doubles, resize_in_floats
 from clgraph.passes.patterns.log_sum_exp import spread_log_sum, spread_log_sum_exp
@@ -41,14 +40,12 @@ _COMMUTE = {"add", "mul", "min", "max"}
 
 _Rules = Mapping[str, Sequence[Callable[[Program, Node], bool]]]
 _RULES: _Rules = {
-    "softmax": (share_as_fused,),
     "shuffle": (spread_shuffle,),
     "conv_transpose": (spread_windows,),
     "matmul": (spread_product,),
     "convolution": (take_pixels, crop_windows),
 }
 _ON_CPUS: _Rules = {
-    "eltwise": (order_as_fused,),
     "reduce": (spread_log_sum_exp, spread_log_sum, reduce_in_doubles),
     "matmul": (spread_dots, join_batches),
     "convolution": (spread_depth,),
@@ -67,8 +64,6 @@ class Decompose(Pass):
       computed in float64 and rounded once. With statistics computed at run time it stays.
     * What returns its input is removed: ``x + 0``, ``x * 1``, ``linear(1, 0)``, a conversion to the same type.
     * The constant of a commutative operator is its second input; so is the one that is broadcast.
-    * A softmax between integers of 8 bits that ONNX Runtime makes a QLinearSoftmax has that one's scale, and on CPUs a
-      sum or product that it makes a QLinearAdd or QLinearMul their order of operations (``fused_orders``).
     * A function of one tensor and one scalar constant is an activation: ``max(x, 0)`` is relu, ``x * c + d`` linear.
       A division stays one unless the divisor is a power of two, because the reciprocal would round again. A cube is a
       product of the square, as in ONNX Runtime, a square of integers a product.
@@ -95,9 +90,7 @@ class Decompose(Pass):
     name: ClassVar[str] = "decompose"
     handles: ClassVar[Mapping[str, str]] = {
         "batch_normalization": "becomes a product and a sum of constants where its statistics are constant",
-        "eltwise": "a scalar constant becomes an activation's parameter; between integers of 8 bits sums and "
-        "products are rounded as ONNX Runtime's fused operators round them",
-        "softmax": "between integers of 8 bits it is scaled as ONNX Runtime's fused one is",
+        "eltwise": "a scalar constant becomes an activation's parameter",
         "reduce": "the logarithm of a sum, of exponentials too, becomes its steps; of integers it is computed in "
         "float64, and so is a root",
         "matmul": "of a tensor that is flattened for it: one of the tensor itself; of one row and one column: a sum; "

@@ -22,12 +22,12 @@ from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.patterns.flattened_product import spread_product
-from clgraph.passes.patterns.fused_orders import known_numbers
 from clgraph.passes.quantization.byte_functions import look_up, look_up_parts
 from clgraph.passes.quantization.byte_means import sum_bytes
 from clgraph.passes.quantization.byte_pairs import pair_bytes
 from clgraph.passes.quantization.byte_windows import leave_channels_last
 from clgraph.passes.quantization.dynamic_quantization import keep_floats, without_integers, without_minimum
+from clgraph.passes.quantization.round_as_fused import known_numbers
 from clgraph.passes.quantization.step_chains import join_chain, shorten_chain
 from clgraph.passes.rewriting import apart, bypass, read_outside, substitute
 

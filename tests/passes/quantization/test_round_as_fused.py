@@ -13,7 +13,7 @@ from clgraph.ops.quantized_product import QuantizedProduct
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.softmax import Softmax
 from clgraph.passes.base import Context
-from clgraph.passes.patterns.decompose import Decompose
+from clgraph.passes.quantization.round_as_fused import RoundAsFused
 from clgraph.selector.query import DeviceInfo
 from tests.support.programs import Net, primitives, run
 
@@ -39,7 +39,7 @@ def _between(function, dtype=DType.U8, result=DType.U8, shapes=((2, 40), (2, 40)
 def _made(net: Net, context: Context = CPU) -> list[type]:
     kinds = (Dequantize, Quantize)
     return [
-        type(p) for p in primitives(run(net.program("y"), Decompose(), context=context)) if not isinstance(p, kinds)
+        type(p) for p in primitives(run(net.program("y"), RoundAsFused(), context=context)) if not isinstance(p, kinds)
     ]
 
 
@@ -55,17 +55,17 @@ def test_what_is_not_fused_keeps_its_order() -> None:
     assert _made(_between(Eltwise("add"), DType.U16, DType.U16)) == [Eltwise]
     net = _between(Eltwise("add"))
     net.add("z", Activation("relu"), "made")
-    made = primitives(run(net.program("y", "z"), Decompose(), context=CPU))
+    made = primitives(run(net.program("y", "z"), RoundAsFused(), context=CPU))
     assert not any(isinstance(p, QuantizedSum) for p in made)
 
 
 def test_a_broadcast_operand_keeps_its_place() -> None:
-    program = run(_between(Eltwise("add"), shapes=((40,), (2, 40))).program("y"), Decompose(), context=CPU)
+    program = run(_between(Eltwise("add"), shapes=((40,), (2, 40))).program("y"), RoundAsFused(), context=CPU)
     assert [v.layout.shape for v in program["made"].inputs] == [(40,), (2, 40)]
 
 
 def test_a_softmax_has_the_scale_of_the_fused_one() -> None:
     net = _between(Softmax((-1,)), shapes=((2, 40),), scales=(0.02, 1 / 255))
-    made = [p for p in primitives(run(net.program("y"), Decompose())) if isinstance(p, Activation)]
+    made = [p for p in primitives(run(net.program("y"), RoundAsFused())) if isinstance(p, Activation)]
     assert [(p.function, round(p.alpha * 255, 3)) for p in made] == [("linear", 254.0)]
     assert _made(_between(Softmax((-1,)), shapes=((2, 40),), scales=(0.02, 1 / 256))) == [Softmax]

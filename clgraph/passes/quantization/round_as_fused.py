@@ -1,9 +1,9 @@
-"""Sums, products and softmaxes between DequantizeLinear and QuantizeLinear, rounded as ONNX Runtime fuses them.
-
-It fuses them where operands and result are integers of one type of 8 bits, with one known scale each.
-"""
+"""Let sums, products and softmaxes of quantised models be rounded as ONNX Runtime's fused operators round them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,9 +19,37 @@ from clgraph.ops.microsoft.qlinear import share_of_steps
 from clgraph.ops.quantize import Quantize
 from clgraph.ops.quantized_product import QuantizedProduct
 from clgraph.ops.quantized_sum import QuantizedSum
+from clgraph.ops.softmax import Softmax
+from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import apart, read_outside, substitute
 
 _ORDERS = {"add": QuantizedSum, "mul": QuantizedProduct}
+
+
+class RoundAsFused(Pass):
+    """Let operators between a Dequantize and a Quantize be rounded as those that ONNX Runtime fuses them to.
+
+    It fuses them where operands and result are integers of one type of 8 bits, with one known scale each. On CPUs a sum
+    or product has the order of operations of QLinearAdd or QLinearMul; where one operand is one number, it becomes an
+    activation. On every device a softmax has the scale of QLinearSoftmax: the whole part of 1 / scale steps.
+    """
+
+    name: ClassVar[str] = "round_as_fused"
+    rounds: ClassVar[bool] = True
+    handles: ClassVar[Mapping[str, str]] = {
+        "eltwise": "between integers of 8 bits, a sum or product is rounded as QLinearAdd or QLinearMul does",
+        "softmax": "between integers of 8 bits, it is scaled as QLinearSoftmax does",
+    }
+
+    def coarsest(self, context: Context) -> float:
+        """Return the most that the scale of a softmax loses: one of the 255 steps from 0 to 1."""
+        return 1 / 255
+
+    def run(self, program: Program, context: Context) -> int:
+        changes = sum(_share(program, node) for node in tuple(program) if isinstance(node.primitive, Softmax))
+        if context.on_cpus:
+            changes += sum(_order(program, node) for node in tuple(program) if isinstance(node.primitive, Eltwise))
+        return changes
 
 
 @frozen
@@ -45,11 +73,8 @@ def known_numbers(node: Node) -> tuple[float, int] | None:
     return (number, int(zero[0].reshape(-1)[0]) if zero and zero[0] is not None else 0) if 0 < number < np.inf else None
 
 
-def order_as_fused(program: Program, node: Node) -> bool:
-    """Add or multiply in the order of QLinearAdd or QLinearMul where ONNX Runtime makes one of *node*; say whether.
-
-    What has one number as an operand stays: it becomes an activation.
-    """
+def _order(program: Program, node: Node) -> bool:
+    """Add or multiply in the order of QLinearAdd or QLinearMul where ONNX Runtime makes one of *node*; say whether."""
     p, steps = node.primitive, _fused_steps(program, node)
     if steps is None or not isinstance(p, Eltwise) or p != Eltwise(p.function) or p.function not in _ORDERS:
         return False
@@ -60,7 +85,7 @@ def order_as_fused(program: Program, node: Node) -> bool:
     return True
 
 
-def share_as_fused(program: Program, node: Node) -> bool:
+def _share(program: Program, node: Node) -> bool:
     """Scale a softmax as QLinearSoftmax does where ONNX Runtime makes one of *node*; say whether that is a change."""
     steps = _fused_steps(program, node)
     share = 1.0 if steps is None else share_of_steps(np.array(steps[-1].scale, np.float32))
