@@ -25,7 +25,7 @@ from clgraph.passes.quantization.byte_means import sum_bytes
 from clgraph.passes.quantization.byte_pairs import pair_bytes
 from clgraph.passes.quantization.byte_windows import leave_channels_last
 from clgraph.passes.quantization.dynamic_quantization import keep_floats, without_integers, without_minimum
-from clgraph.passes.quantization.roundings import BYTES, ROUNDINGS
+from clgraph.passes.quantization.roundings import BYTES, ROUNDINGS, known_numbers
 from clgraph.passes.quantization.step_chains import join_chain, shorten_chain
 from clgraph.passes.rewriting import apart, bypass, read_outside, substitute
 
@@ -86,30 +86,21 @@ def _why_not(program: Program, node: Node) -> str | None:
     narrow = made.layout.dtype in (*BYTES, *_SHORTS)
     if not narrow or x != DType.F32 or any(n.output.layout.dtype != x for n in made.readers):
         return "they are no 8 or 16 bits between float32"
-    if (numbers := _numbers(node)) is None:
+    if (numbers := known_numbers(node)) is None:
         return "scale and zero point are not one number each, known and finite"
-    read = [_numbers(n) for n in made.readers]
+    read = [known_numbers(n) for n in made.readers]
     if any(r is None or r[1] != numbers[1] or numbers[0] not in (r[0], 1.0) for r in read):
         return "they are read with another scale or zero point"
     return None
 
 
-def _numbers(node: Node) -> tuple[float, int] | None:
-    """Return scale and zero point where they are known, one number each, and the scale is positive."""
-    scale, *zero = (v.constant for v in node.inputs[1:])
-    if scale is None or scale.size != 1 or any(z is None for z in zero):
-        return None
-    number = float(scale.reshape(-1)[0])
-    return (number, int(zero[0].reshape(-1)[0]) if zero and zero[0] is not None else 0) if 0 < number < np.inf else None
-
-
 def _join(program: Program, node: Node) -> None:
     """Put one activation in the place of a Quantize and Dequantizes like it, and one for each of another scale."""
-    numbers = _numbers(node)
+    numbers = known_numbers(node)
     assert numbers is not None
     scale, zero = numbers
     readers = sorted(node.output.readers, key=program.position)
-    alike = [n for n in readers if _numbers(n) == numbers]
+    alike = [n for n in readers if known_numbers(n) == numbers]
     sources = [node, (alike or readers)[0]]
     rounded = _rounded(program, node, scale, zero, sources)
     for reader in readers:
@@ -117,7 +108,7 @@ def _join(program: Program, node: Node) -> None:
             program.rewire(reader.output, rounded.output)
             program.erase(reader)
         else:
-            by = _numbers(reader)
+            by = known_numbers(reader)
             assert by is not None
             substitute(program, [reader], Activation("linear", by[0]), [rounded.output], reader)
     program.erase(node)
@@ -180,7 +171,7 @@ def _bound_before(program: Program, node: Node) -> bool:
     if not isinstance(p, Activation) or p.function != "clip" or node.fused or made is None or made.fused:
         return False
     exact = isinstance(made.primitive, Quantize) and not made.primitive.narrow
-    numbers = _numbers(made) if exact else None
+    numbers = known_numbers(made) if exact else None
     narrow = made.output.layout.dtype in (*BYTES, *_SHORTS) and made.inputs[0].layout.dtype == DType.F32
     if numbers is None or not narrow or p.alpha > p.beta:
         return False
@@ -199,7 +190,7 @@ def _move(program: Program, node: Node) -> bool:
     if not moves or not node.output.readers or not all(map(_from_quantize, node.inputs)):
         return False
     readers = sorted(node.output.readers, key=program.position)
-    first, numbers = readers[0], {_numbers(n) if isinstance(n.primitive, Dequantize) else None for n in readers}
+    first, numbers = readers[0], {known_numbers(n) if isinstance(n.primitive, Dequantize) else None for n in readers}
     alike = len(numbers) == 1 and None not in numbers and len({n.output.layout for n in readers}) == 1
     if not alike or any(n.fused for n in readers):
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from clgraph.core.dtype import DType
 from clgraph.graph.node import Node
 from clgraph.ops.activation import Activation
@@ -19,3 +21,15 @@ def has_steps(node: Node) -> bool:
     if isinstance(p, Activation) and p.function in ROUNDINGS.values():
         return True
     return any(v.layout.dtype in BYTES for v in (*node.inputs, *node.outputs))
+
+
+def known_numbers(node: Node) -> tuple[float, int] | None:
+    """Return scale and zero point of *node*, a Quantize or Dequantize, where each is one known number.
+
+    The scale is positive and finite.
+    """
+    scale, *zero = (v.constant for v in node.inputs[1:])
+    if scale is None or scale.size != 1 or any(z is None for z in zero):
+        return None
+    number = float(scale.reshape(-1)[0])
+    return (number, int(zero[0].reshape(-1)[0]) if zero and zero[0] is not None else 0) if 0 < number < np.inf else None
