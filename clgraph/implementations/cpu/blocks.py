@@ -128,14 +128,14 @@ def blocks_of(
     *,
     whole: bool = False,
     packed: int = 0,
-    lanes: int = LANES,
+    lanes: int = 0,
 ) -> tuple[Block, ...]:
     """Return the cheapest way to do that for each number of blocks at a time, which need not divide *blocks*.
 
     Args:
         whole: They must.
         packed: For this number alone, which weights are packed for; 0 for each.
-        lanes: Channels of the last output block.
+        lanes: Channels of the last output block; 0 where the last group is to be computed as the others are.
     """
     best: list[Block] = []
     kind = instance_stride(stride, simd, pixel)
@@ -144,7 +144,8 @@ def blocks_of(
             continue
         cost, chunks, chunk_width = float("inf"), 0, 0
         costs, others = row_costs(nb, wide, taps), -(-blocks // nb) - 1
-        last = _last(simd, pixel, kind, nb, 2 * (blocks - others * nb) - (lanes <= LANES // 2))
+        halves = 2 * (blocks - others * nb) - (lanes <= LANES // 2)
+        last = _last(simd, pixel, kind, nb, halves) if lanes else 0
         ends = _last_costs(simd, pixel, kind, nb, last, taps) if last else costs
         each = tuple(others * cost + end for cost, end in zip(costs, ends, strict=True))
         for ur in wide:
