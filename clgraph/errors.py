@@ -102,7 +102,7 @@ class ClosedError(ClgraphError, ValueError):
 
 
 class ProgramError(ClgraphError):
-    """A program breaks an invariant: a bug in the pass that the message names."""
+    """A program breaks an invariant: a bug in the pass or the kernel that the message names."""
 
 
 class BindingError(ClgraphError):

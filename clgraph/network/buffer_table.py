@@ -220,6 +220,17 @@ class BufferTable:
         bank, offset = self.at(value)
         self.engine.stream.write(self.banks[bank], offset, memory)
 
+    @property
+    def arena_banks(self) -> list[Memory]:
+        """The banks of the arena, in the order of its bytes."""
+        others = {id(memory) for memory in (*self.constant_banks, *(self.banks[b] for b in self.borrowed.values()))}
+        return [bank for bank in self.banks if id(bank) not in others]
+
+    @property
+    def constant_banks(self) -> list[Memory]:
+        """The banks that constants lie in."""
+        return [bank for laid in self.laid for bank in laid.banks]
+
     def fill(self, offset: int, nbytes: int, byte: int) -> None:
         """Enqueue setting *nbytes* of the arena from *offset* on to *byte*."""
         while nbytes > 0:

@@ -1,4 +1,4 @@
-"""A run in which memory that holds nothing holds NaN: reading a byte that nobody wrote shows in the results."""
+"""A run in which memory that holds nothing holds NaN, and nodes write where they may: neither fault stays unseen."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from clgraph.graph.program import Program
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.commands import Command, Segment
 from clgraph.network.constants import UNIT
+from clgraph.network.strays import StrayWrites
 from clgraph.network.watch import alone, commands_by_node
 from clgraph.runtime.stream import Step, Stream
 
@@ -30,21 +31,26 @@ def poisoned_steps(
     First everything but the inputs is filled; then each buffer before its first write and after its last use, and the
     workers' scratch before every tile step. When these are is what the plan says (``Buffer.first`` and ``last``),
     so that a plan that ends a life too early is found as well as one that places two buffers over each other.
+    A node that writes outside of its own buffers raises ``ProgramError``.
 
     Args:
         order: Another execution order than the program's; lives are then taken from it instead of from the plan.
     """
     nodes = list(program) if order is None else list(order)
     lives = planned_lives(program) if order is None else lives_in(program, nodes)
-    by_node = commands_by_node(found)
-    steps: list[Step | None] = [_filling(places, *gap) for gap in _outside_inputs(program, places)]
+    by_node, guard = commands_by_node(found), StrayWrites(places)
+    steps: list[Step | None] = [guard.begin]
+    steps += [_filling(places, *gap) for gap in _outside_inputs(program, places)]
     for position, node in enumerate(nodes):
         steps += [_emptying(places, b) for b, (first, _) in lives.items() if first == position]
+        work: list[Step] = []
         for command in by_node.get(node, ()):
             if isinstance(command.work, Segment):
-                steps.append(functools.partial(command.work.executor.spoil, NAN))
-            steps.append(alone(command, streams.get(command.placement)))
+                work.append(functools.partial(command.work.executor.spoil, NAN))
+            work.append(alone(command, streams.get(command.placement)))
+        steps += guard.around(node, work)
         steps += [_emptying(places, b) for b, (_, last) in lives.items() if last == position]
+    steps.append(guard.end)
     return [step for step in steps if step is not None]
 
 

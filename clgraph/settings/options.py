@@ -188,7 +188,9 @@ class Settings:
     )
     poison: bool = field(
         default=False,
-        metadata=_about(boolean, "Fill unused device memory with NaN, to find uses of uninitialised memory."),
+        metadata=_about(
+            boolean, "Fill unused device memory with NaN: finds reads of it, and writes outside of results."
+        ),
     )
     executor: str = field(
         default="auto",

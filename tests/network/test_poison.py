@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.errors import ProgramError
 from clgraph.graph.node import Value
 from clgraph.graph.program import Milestone, Program
 from clgraph.network.network import Network
@@ -23,7 +25,7 @@ from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch, Plan, Table
 from clgraph.selector.query import Query
 from tests.support.models import image, small_model
-from tests.support.poisoned import same_bits
+from tests.support.poisoned import network_of, same_bits
 from tests.support.tiny import Scale, ScaleLaunch, ScaleTile, linked, planned
 
 pytestmark = pytest.mark.opencl
@@ -122,6 +124,9 @@ def test_a_scratch_that_is_read_before_it_is_written_is_found(engine: Any) -> No
 class Fills:
     """Stands for the memory of a device: notes what is filled."""
 
+    constant_banks: tuple[()] = ()
+    engine = SimpleNamespace(stream=SimpleNamespace(finish=lambda: None))
+
     def __init__(self) -> None:
         self.found: list[tuple[int, int]] = []
 
@@ -158,3 +163,36 @@ def test_without_any_optional_pass_nothing_shares_and_poison_is_not_noticed(devi
     config = {"stop_after": "init"}
     plain = clgraph.compile(model, device, config=config).run(feeds)
     assert same_bits(clgraph.compile(model, device, config=config | {"poison": True}).run(feeds), plain)
+
+
+class Spill(ScaleLaunch):
+    """Scales right, and then clears one element behind its result."""
+
+    name = "test.scale.spill"
+
+    @classmethod
+    def plan(cls, q: Query[Scale]) -> Plan:
+        whole = super().plan(q)
+        jit, count = Jit().define(T=DType.F32), q.outputs[0].count
+        spill = Launch("spill_test.cl", "spill_test", jit, (1,), None, ("out0", Table((count,))))
+        return Plan((*whole.steps, spill), whole.scratch)
+
+
+def test_a_kernel_that_writes_behind_its_result_is_named(engine: Any) -> None:
+    program = chain(engine, [Spill, *RIGHT[1:]])
+    Network(program, {engine.info.name: engine}).run(X)
+    network = Network(program, {engine.info.name: engine}, poison=True)
+    with pytest.raises(ProgramError, match=r"node 'a': test\.scale\.spill writes 4 bytes outside of its results"):
+        network.run(X)
+
+
+def test_a_change_of_constants_is_found(device: str) -> None:
+    feeds = {"x": image((1, 3, 11, 11))}
+    model = clgraph.compile(small_model(33, 11), device, config={"poison": True})
+    model.run(feeds)
+    bound = network_of(model).bound
+    (places,) = bound.places.values()
+    bank, zeros = places.constant_banks[0], np.zeros(64, np.uint8)
+    bound.steps.insert(-1, lambda: places.engine.stream.write(bank, 0, zeros))
+    with pytest.raises(ProgramError, match=r"bytes of the constants of .* changed in a run"):
+        model.run(feeds)

@@ -142,6 +142,8 @@ def check_op(
             name = proposal.implementation.name
             got = _twice(network, arrays, name)
             what = f"{name}, {family}, {proposal.query}"
+            if family == next(iter(families)):
+                _poisoned(network, arrays, got)
             for result, expected, layout in zip(got, want, [v.layout for v in node.outputs], strict=True):
                 worst[name] = max(worst.get(name, 0.0), _compare(what, result, expected, layout.dtype, limit, size))
     if not worst and only:
@@ -201,15 +203,25 @@ def _in_windows(proposal: Proposal) -> bool:
 
 def _twice(network: Network, arrays: Sequence[Array], name: str) -> list[Array]:
     """Return what a run on *arrays* and another one give."""
-    feeds = {}
-    for v in network.program.inputs:
-        array = arrays[int(v.name[1:])]
-        feeds[v.name] = array if v.layout.shape == array.shape else _widened(array, v.layout)
+    feeds = _feeds(network, arrays)
     first = network.run(feeds)
     again = network.run(feeds)
     for key, value in first.items():
         np.testing.assert_array_equal(value, again[key], f"{name}: the second run differs from the first")
     return list(first.values())
+
+
+def _poisoned(network: Network, arrays: Sequence[Array], wanted: Sequence[Array]) -> None:
+    """Assert that nothing changes on memory full of NaN, where a write outside of a node's own buffers raises."""
+    found = Network(network.program, network.bound.engines, poison=True).run(_feeds(network, arrays))
+    for (key, value), plain in zip(found.items(), wanted, strict=True):
+        np.testing.assert_array_equal(value, plain, f"{network.program}: {key} differs on memory full of NaN")
+
+
+def _feeds(network: Network, arrays: Sequence[Array]) -> dict[str, Array]:
+    """Return what inputs are fed with: one that is a window's gets the wider array."""
+    of = {v: arrays[int(v.name[1:])] for v in network.program.inputs}
+    return {v.name: a if v.layout.shape == a.shape else _widened(a, v.layout) for v, a in of.items()}
 
 
 def _chosen(program: Program) -> set[str]:

@@ -135,14 +135,30 @@ def run_tiles(
             kernel.on(engine.stream, grid, group)()
         flat = np.empty(q.outputs[0].span, q.outputs[0].dtype.numpy)
         engine.stream.read(places.banks[0], offsets["out0"], flat)
+        left = np.empty_like(bank)
+        engine.stream.read(places.banks[0], 0, left)
         engine.stream.finish()
         found.append(flat)
+        outside = _outside(bank.nbytes, offsets, plan.scratch, q)
+        np.testing.assert_array_equal(
+            left.view(np.uint8)[outside], bank.view(np.uint8)[outside], "written outside of results and scratch memory"
+        )
     np.testing.assert_array_equal(found[0], found[1], "the second run differs from the first")
     result = unpack(found[0], q.outputs[0])
     if q.outputs[0].dtype.floating:
         np.testing.assert_array_equal(found[0], pack(result, q.outputs[0]), "halo or tail lanes are not zeros")
     RAN.add(implementation.name)
     return result
+
+
+def _outside(nbytes: int, offsets: Mapping[str, int], scratch: Sequence[int], q: Query[Any]) -> NDArray[np.bool_]:
+    """Return which of *nbytes* bytes belong to no result and to no scratch memory: those that no tile may write."""
+    outside = np.ones(nbytes, bool)
+    sizes = {f"out{i}": layout.nbytes for i, layout in enumerate(q.outputs)}
+    sizes |= {f"scratch{i}": size for i, size in enumerate(scratch)}
+    for role, size in sizes.items():
+        outside[offsets[role] : offsets[role] + size] = False
+    return outside
 
 
 def wanted(q: Query[Any], arrays: Sequence[Array]) -> Array:
