@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from reprlib import recursive_repr
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
@@ -253,6 +253,10 @@ def _init(made: Any, found: Sequence[Field[Any]]) -> FunctionType:
         elif default is MISSING:
             continue
         body.append(assignment.format(i, value))
+    if isinstance(getattr(made, "_memo", None), MemberDescriptorType):
+        # Where a value keeps what is derived from it: looking for an attribute that was never set takes longer.
+        names["_set_memo"] = made._memo.__set__
+        body.append("_set_memo(self, None)")
     if hasattr(made, "__post_init__"):
         body.append("self.__post_init__()")
     text = f"def __init__({', '.join(['self', *['*'] * by_name, *given])}):\n    {'; '.join(body) or 'pass'}\n"

@@ -103,9 +103,14 @@ class Layout(Remembering):
         return tuple(inner)
 
     @property
-    @remembered
     def dense_pitches(self) -> tuple[int, ...]:
         """The pitches the layout has in a buffer of its own."""
+        return self._dense[0]
+
+    @property
+    @remembered
+    def _dense(self) -> tuple[tuple[int, ...], int]:
+        """The pitches in a buffer of its own, and the elements of that."""
         pitch, steps = 1, list(self.extents)
         pitches = [0] * len(steps)
         for axis, block in self.format.blocks:
@@ -114,12 +119,12 @@ class Layout(Remembering):
         for axis in reversed(self.format.order):
             pitches[axis] = pitch
             pitch *= steps[axis]
-        return tuple(pitches)
+        return tuple(pitches), pitch
 
     @property
     def all_pitches(self) -> tuple[int, ...]:
         """The pitch of every axis (of its blocks, where it is blocked)."""
-        return self.pitches or self.dense_pitches
+        return self.pitches or self._dense[0]
 
     @property
     def origin(self) -> int:
@@ -129,10 +134,12 @@ class Layout(Remembering):
     @property
     @remembered
     def _first(self) -> int:
-        first, pitches = 0, self.all_pitches
+        first, pitches, blocked = 0, self.all_pitches, dict(self.format.blocks)
         for axis, (before, _) in enumerate(self.halo):
-            if before:
-                blocks, rest = divmod(before, self.format.block(axis))
+            if before and axis not in blocked:
+                first += before * pitches[axis]
+            elif before:
+                blocks, rest = divmod(before, blocked[axis])
                 first += blocks * pitches[axis] + (rest and rest * self.inner_pitches[axis])
         return first
 
@@ -148,7 +155,7 @@ class Layout(Remembering):
     def span(self) -> int:
         """Elements from the first to one past the last that belongs to this layout, halo and tail lanes included."""
         if not self.pitches:
-            return prod(self.extents if self.halo or self.format.blocks else self.shape)
+            return self._dense[1] if self.halo or self.format.blocks else prod(self.shape)
         if 0 in self.extents:
             return 0
         ends = (

@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from weakref import ReferenceType, ref
 
 V = TypeVar("V", bound="Remembering")
 A = TypeVar("A")
+P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T", bound=tuple[Any, ...])
+
+MOST_TUPLES = 1024
+"""Results that a function of tuples keeps; then all are forgotten."""
 
 
 class Remembering:
@@ -29,9 +34,11 @@ class Remembering:
 def remembered(function: Callable[[V], R]) -> Callable[[V], R]:
     """Decorator of a pure function of one frozen value: computed once a value."""
 
-    @wraps(function)
     def found(value: V) -> R:
-        memo = getattr(value, "_memo", None)
+        try:
+            memo = value._memo
+        except AttributeError:
+            memo = None
         if memo is None:
             memo = {}
             object.__setattr__(value, "_memo", memo)
@@ -40,13 +47,12 @@ def remembered(function: Callable[[V], R]) -> Callable[[V], R]:
         result: R = known
         return result
 
-    return found
+    return _with_own_code(function, found)
 
 
 def remembered_with(function: Callable[[V, A], R]) -> Callable[[V, A], R]:
     """Decorator of a pure function of one frozen value and an argument: computed once a value and argument."""
 
-    @wraps(function)
     def found(value: V, argument: A) -> R:
         memo = getattr(value, "_memo", None)
         if memo is None:
@@ -58,7 +64,16 @@ def remembered_with(function: Callable[[V, A], R]) -> Callable[[V, A], R]:
         result: R = known
         return result
 
-    return found
+    return wraps(function)(found)
+
+
+def _with_own_code(function: Callable[P, R], found: Callable[P, R]) -> Callable[P, R]:
+    """Return *found*, which stands for *function*, with code of its own.
+
+    Python fits code to the types that it meets: that of all such functions together meets values of every class.
+    """
+    found.__code__ = found.__code__.replace()
+    return wraps(function)(found)
 
 
 def remembered_by(key: Callable[[A], Hashable], most: int = 1024) -> Callable[[Callable[[A], R]], Callable[[A], R]]:
@@ -84,6 +99,25 @@ def remembered_by(key: Callable[[A], Hashable], most: int = 1024) -> Callable[[C
         return found
 
     return decorate
+
+
+def remembered_of_tuples(function: Callable[[T], R]) -> Callable[[T], R]:
+    """Decorator of a pure function of a tuple: computed once for each that is met, equal ones apart, without a hash."""
+    known: dict[int, tuple[T, R]] = {}
+
+    @wraps(function)
+    def found(value: T) -> R:
+        entry = known.get(id(value))
+        if entry is not None and entry[0] is value:
+            return entry[1]
+        if len(known) >= MOST_TUPLES:
+            known.clear()
+        result = function(value)
+        # With the tuple, so that its place in memory says which it is.
+        known[id(value)] = value, result
+        return result
+
+    return found
 
 
 def _lasts(array: Any) -> bool:

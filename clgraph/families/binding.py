@@ -151,11 +151,15 @@ class _Chooser:
     def choose(self, taken: Taken, node: Node) -> Choice:
         """Return the implementation that the representative has where it serves the problem of *node*, else another.
 
-        The node gets its constants in the formats that it asks for.
+        The node gets its constants in the formats that it asks for. Where no size goes into it, as behind a pooling
+        over all pixels, it has the representative's choice with its plan.
         """
-        rule, implementation, known = taken.rule, taken.implementation, self.asked.get(node)
-        q = rule.query(node, self.context.device(node), known)
-        if not taken.in_place and (q is known or not missing_halo(implementation, q)):
+        rule, implementation, asked = taken.rule, taken.implementation, self.asked.get(node)
+        device = self.context.device(node)
+        q = taken.query(node, device) if asked is None else rule.query(node, device, asked)
+        if q is taken.choice.query:
+            return taken.choice
+        if not taken.in_place and (q is asked or not taken.reads_zeros or not missing_halo(implementation, q)):
             # Some are asked before weights are packed, and refuse those that are.
             refused = implementation.sizes_refusal(q) is not None
             if not refused or (rule.plain and implementation.sizes_refusal(rule.as_asked(q)) is None):

@@ -42,7 +42,7 @@ def widen_halos(program: Program, context: Context, pairs: list[Pair]) -> tuple[
     for taken, node in pairs:
         if not taken.reads_zeros:
             continue
-        q = asked[node] = taken.rule.query(node, context.device(node))
+        q = asked[node] = taken.query(node, context.device(node))
         for slot, halo in taken.implementation.halo(q).items():
             value = node.inputs[slot]
             if not value.layout.has_zeros(halo):

@@ -10,6 +10,7 @@ from clgraph.graph.node import Node
 from clgraph.passes.chosen import choice_of
 from clgraph.selector.choose import Choice
 from clgraph.selector.implementation import Implementation, overrides
+from clgraph.selector.query import DeviceInfo, Query
 
 
 @frozen
@@ -38,6 +39,11 @@ class Taken:
         return Taken(
             rule, choice, found, not runs, runs and overrides(found, "halo"), runs and overrides(found, "weights")
         )
+
+    def query(self, node: Node, device: DeviceInfo) -> Query[Any]:
+        """Return the problem of a member's *node*: the very one that the representative has, where it is equal."""
+        made, its = self.rule.query(node, device), self.choice.query
+        return its if not self.in_place and made == its else made
 
     @property
     def node(self) -> Node:

@@ -162,8 +162,17 @@ class BufferTable:
         return (0, offset) if offset < self.arena_bank else self._in_arena(offset)
 
     def pointers(self, node: Node) -> Places:
-        """Return where the tensors are that a plan of *node* names: each is looked up when a descriptor names it."""
-        return _Pointers(self, node)
+        """Return where the tensors are that a plan of *node* names."""
+        found, arena, fixed, borrowed = _Pointers(), self.arena_bank, self.fixed, self.borrowed
+        found.table, found.node, found[NULL.role] = self, node, -1
+        for role, value in zip(_ROLES.get(len(node.inputs), ()), node.inputs + node.outputs, strict=False):
+            if (place := fixed.get(value)) is not None:
+                found[role] = place[0] << BANK_SHIFT | place[1]
+                continue
+            start = None if (buffer := value.buffer) is None else buffer.offset
+            if start is not None and start + value.offset < arena and value not in borrowed:
+                found[role] = start + value.offset
+        return found
 
     def role(self, node: Node, role: str) -> tuple[int, int]:
         """Return bank and byte offset of the tensor that a plan of *node* calls ``in0``, ``out0`` or ``scratch0``."""
@@ -234,20 +243,20 @@ class BufferTable:
         return (0, offset) if offset < self.arena_bank else divmod(offset, self.arena_bank)
 
 
-class _Pointers(dict[str, int]):
-    """The tensors of a node that were asked for, by role."""
+_MOST = 16
+_ROLES = {n: (*(f"in{i}" for i in range(n)), *(f"out{i}" for i in range(_MOST))) for n in range(_MOST)}
+"""What plans call the tensors of a node, its inputs in front, by how many these are."""
 
-    def __init__(self, table: BufferTable, node: Node) -> None:
-        self._table, self._node = table, node
-        self[NULL.role] = -1
+
+class _Pointers(dict[str, int]):
+    """The tensors of a node by role: those that lie at hand, and others once a descriptor names them."""
+
+    __slots__ = ("node", "table")
+    table: BufferTable
+    node: Node
 
     def __missing__(self, role: str) -> int:
-        table, (kind, index) = self._table, _parsed(role)
-        if kind == "in":
-            value = self._node.inputs[index]
-            bank, offset = table.fixed.get(value) or table.at(value)
-        else:
-            bank, offset = table.role(self._node, role)
+        bank, offset = self.table.role(self.node, role)
         found = self[role] = bank << BANK_SHIFT | offset
         return found
 

@@ -18,9 +18,10 @@ StepsInLibraries = Sequence[tuple[Step, str]]
 
 def steps_of(node: Node) -> list[Step]:
     """Return the steps of a node on a device that have anything to do."""
-    if node.in_place:
+    choice = choice_of(node)
+    if choice.in_place:
         return []
-    return [s for s in choice_of(node).plan().steps if not _idle(s)]
+    return [s for s in choice.plan().steps if not _idle(s)]
 
 
 def steps_in_libraries(nodes: Iterable[Node]) -> dict[Node, StepsInLibraries]:
@@ -31,7 +32,8 @@ def steps_in_libraries(nodes: Iterable[Node]) -> dict[Node, StepsInLibraries]:
     found = [(node, steps_of(node)) for node in nodes]
     declared: dict[str | None, list[str]] = {}
     for node, steps in found:
-        declared.setdefault(node.placement, []).extend([s.library for s in steps if isinstance(s, Tile)])
+        if steps:
+            declared.setdefault(node.placement, []).extend([s.library for s in steps if isinstance(s, Tile)])
     libraries = {placement: iter(run_in(names)) for placement, names in declared.items()}
     return {
         node: [(step, next(libraries[node.placement]) if isinstance(step, Tile) else "") for step in steps]

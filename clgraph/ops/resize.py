@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.dtype import DType
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import changed, frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
@@ -103,7 +103,7 @@ class Resize(Primitive):
         starts, ends = [0.0] * rank, [1.0] * rank
         for i, axis in enumerate(axes if roi else ()):
             starts[axis], ends[axis] = roi[i], roi[i + len(roi) // 2]
-        bound = replace(
+        bound = changed(
             self,
             nearest=nearest_rule(self.nearest, factors),
             shape=tuple(shape),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from clgraph.core.layout import Layout
-from clgraph.core.memo import remembered
+from clgraph.core.memo import remembered, remembered_of_tuples
 from clgraph.graph.node import Fused
 from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.query import Query
@@ -45,7 +45,7 @@ def _alone(fused: Fused) -> PostStep:
 
 
 def post_steps(
-    q: Query[Any], pitches: Callable[[Layout], Sequence[int]], of: Sequence[Fused] | None = None
+    q: Query[Any], pitches: Callable[[Layout], Sequence[int]], of: tuple[Fused, ...] | None = None
 ) -> tuple[PostStep, ...]:
     """Return the list for a tile: one step a fused operation, or several that each multiply and add constants.
 
@@ -53,8 +53,28 @@ def post_steps(
         pitches: For an operand's layout, its floats from one n, c-block, y, x, lane to the next, 0 where broadcast.
         of: The operations; those behind the primitive by default.
     """
+    listed = q.post if of is None else of
+    if not listed:
+        return ()
+    # What reads no tensors is the same for all sizes.
+    return _constant(listed) or _steps(q, pitches, listed)
+
+
+@remembered_of_tuples
+def _constant(listed: tuple[Fused, ...]) -> tuple[PostStep, ...]:
+    """Return the steps of operations that read nothing but the running value, none where one reads more."""
+    return () if any(fused.operands for fused in listed) else _steps(None, _no_pitches, listed)
+
+
+def _no_pitches(layout: Layout) -> Sequence[int]:
+    raise ValueError(f"nothing reads {layout}")
+
+
+def _steps(
+    q: Query[Any] | None, pitches: Callable[[Layout], Sequence[int]], listed: tuple[Fused, ...]
+) -> tuple[PostStep, ...]:
     steps: list[PostStep] = []
-    for fused in q.post if of is None else of:
+    for fused in listed:
         operation = fused.operation
         if operation is None:
             raise ValueError(f"{fused.primitive} has no post-operation")
@@ -70,6 +90,7 @@ def post_steps(
                 steps.pop()
         operand, steps_of = NULL, (0, 0, 0, 0, 0)
         if fused.operands:
+            assert q is not None
             layout = q.inputs[fused.operands[0]]
             operand = Ref(f"in{fused.operands[0]}", layout.origin * layout.dtype.itemsize)
             n, c, y, x, lane = pitches(layout)

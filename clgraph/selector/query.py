@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from clgraph.core.frozen import frozen
-from clgraph.core.memo import Remembering, remembered
+from clgraph.core.memo import Remembering, remembered, remembered_of_tuples
 from clgraph.core.registry import Registry
 from clgraph.selector.costs import CostModel, Rates, class_of, rated, shipped
 from clgraph.selector.tuning import Tuning
@@ -166,12 +166,12 @@ class Query(Remembering, Generic[P]):
     @property
     def post(self) -> tuple[Fused, ...]:
         """The operations fused behind the primitive, in order."""
-        return _behind(self) if self.fused else ()
+        return _behind(self.fused) if self.fused else ()
 
     @property
     def pre(self) -> tuple[Fused, ...]:
         """The operations fused in front of the first input, in order."""
-        return tuple([f for f in self.fused if f.where == "pre"]) if self.fused else ()
+        return _in_front(self.fused) if self.fused else ()
 
     @property
     @remembered
@@ -215,9 +215,14 @@ class Query(Remembering, Generic[P]):
         return f"{self.primitive}{fused} on ({inputs}) -> ({', '.join(map(str, self.outputs))}) on {self.device.name}"
 
 
-@remembered
-def _behind(q: Query[Any]) -> tuple[Fused, ...]:
-    return tuple([f for f in q.fused if f.where == "post"])
+@remembered_of_tuples
+def _behind(fused: tuple[Fused, ...]) -> tuple[Fused, ...]:
+    return tuple([f for f in fused if f.where == "post"])
+
+
+@remembered_of_tuples
+def _in_front(fused: tuple[Fused, ...]) -> tuple[Fused, ...]:
+    return tuple([f for f in fused if f.where == "pre"])
 
 
 def query_of(node: Node, device: DeviceInfo) -> Query[Primitive]:

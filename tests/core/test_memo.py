@@ -9,10 +9,12 @@ from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.core.memo import (
+    MOST_TUPLES,
     Remembering,
     remembered,
     remembered_by,
     remembered_of_arrays,
+    remembered_of_tuples,
     remembered_with,
     shared_of_arrays,
 )
@@ -53,6 +55,23 @@ def test_what_depends_on_a_key_is_computed_once_a_key_and_no_more_are_kept_than_
 
     assert [last(n) for n in (11, 21, 12, 31, 13, 41)] == ["1", "1", "2", "1", "3", "1"]
     assert CALLS == [11, 12, 13, 41]
+
+
+def test_what_depends_on_a_tuple_is_computed_once_for_each_that_is_there() -> None:
+    CALLS.clear()
+
+    @remembered_of_tuples
+    def total(numbers: tuple[int, ...]) -> int:
+        CALLS.append(numbers)
+        return sum(numbers)
+
+    kept, equal = (tuple(range(1, 3)) for _ in range(2))
+    assert [total(kept), total(kept), total(equal)] == [3, 3, 3]
+    assert len(CALLS) == 2
+    CALLS.clear()
+    # A tuple that is gone may have left its place in memory to the next.
+    assert [total(tuple(range(n, n + 1))) for n in range(2 * MOST_TUPLES)] == list(range(2 * MOST_TUPLES))
+    assert total(kept) == 3
 
 
 def _array(*values: int, fixed: bool = True) -> np.ndarray:
@@ -126,7 +145,7 @@ def test_a_layout_is_the_same_object_in_a_format_that_was_asked_for_before() -> 
 def test_a_layout_that_is_what_was_asked_for_does_not_keep_itself_alive() -> None:
     layout = Layout(DType.F32, (1, 32, 8, 8), feature_blocked(4))
     assert layout.with_format(feature_blocked(4)) is layout
-    assert not hasattr(layout, "_memo")
+    assert layout._memo is None
     plain = Layout(DType.F32, (1, 32, 8, 8))
     assert plain.plain() is plain
-    assert not hasattr(plain, "_memo")
+    assert plain._memo is None

@@ -119,3 +119,20 @@ def test_zeros_around_what_nobody_pads_are_refused() -> None:
     for reader, value, others in (("a", "x", {}), ("b", "a", {}), ("c", "b", {"b": None})):
         with pytest.raises(BindingError, match=f"node {reader!r} reads zeros .* around {value!r}, which has none"):
             widen_halos(program, Context(), pairs_of(program, **{reader: ReadsAround, **others}))
+
+
+def test_a_problem_into_which_no_size_goes_is_the_one_that_the_representative_has() -> None:
+    """As behind a pooling over all pixels: what was derived of it, and its choice with the plan, stay."""
+    pairs = {node.name: (taken, node) for taken, node in pairs_of(chain(), c=None)}
+    wider = {node.name: node for node in chain(9)}
+    device = Context().default
+    for name, (taken, node) in pairs.items():
+        same, other = taken.query(node, device), taken.query(wider[name], device)
+        assert (same is taken.choice.query) == (name != "c")
+        assert other is not taken.choice.query
+        assert other.inputs[0].shape == (3, 9)
+
+
+def chain(width: int = 8) -> Program:
+    net = Net()
+    return net.program(net.add("c", RELU, net.add("b", RELU, net.add("a", RELU, net.input("x", (3, width))))))

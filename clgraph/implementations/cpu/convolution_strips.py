@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
 
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import changed, frozen
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import square
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
@@ -178,20 +177,20 @@ def _by_pixels(q: Query[Convolution], s: Strips) -> Strips:
         rows = split(height, row, wanted, workers).each
         while rows > 1 and s.staged_bytes(rows, s.width) > STAGED_BYTES:
             rows -= 1
-        return replace(s, rows=TicketRanges(-(-height // rows), rows))
+        return changed(s, rows=TicketRanges(-(-height // rows), rows))
     each = split(s.block.chunks, row / s.block.chunks, wanted, workers).each
     while each > 1 and s.staged_bytes(s.rows.each, s.pixels(each)) > STAGED_BYTES:
         each -= 1
-    return replace(s, chunks=TicketRanges(-(-s.block.chunks // each), each))
+    return changed(s, chunks=TicketRanges(-(-s.block.chunks // each), each))
 
 
 def _by_groups(q: Query[Convolution], s: Strips) -> Iterator[Strips]:
     """Cut the output channels into tickets of the whole map, which each stages, where there is room for it."""
-    whole, work = replace(s, rows=TicketRanges(1, s.height)), _product_seconds(q, s) * s.height
+    whole, work = changed(s, rows=TicketRanges(1, s.height)), _product_seconds(q, s) * s.height
     if whole.scratch <= STAGED_BYTES:
         staged = whole.vectors * _vector_seconds(q)
         wanted = max(2 * ticket_seconds(work * q.outputs[0].shape[0], q.device), STAGED_SHARE * staged)
-        yield replace(whole, tiers=split(s.groups, work / s.groups, wanted, q.device.workers))
+        yield changed(whole, tiers=split(s.groups, work / s.groups, wanted, q.device.workers))
 
 
 def strips_seconds(q: Query[Convolution], s: Strips) -> float:

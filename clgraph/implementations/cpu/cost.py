@@ -75,8 +75,8 @@ OWN_CACHE = 1 << 20
 
 def is_far(q: Query[Any]) -> bool:
     """Whether a step finds what it reads and writes beside weights beyond a core's own cache, where all of it lies."""
-    post = (q.inputs[slot] for slot in q.post_slots)
-    return sum(layout.nbytes for layout in (q.inputs[0], *post, *q.outputs)) > OWN_CACHE
+    beside = [q.inputs[slot] for slot in q.post_slots] if q.fused else []
+    return sum([layout.nbytes for layout in (q.inputs[0], *beside, *q.outputs)]) > OWN_CACHE
 
 
 def again_seconds(device: DeviceInfo, nbytes: float, times: float) -> float:

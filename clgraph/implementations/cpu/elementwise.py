@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clgraph.core.format import Format, feature_blocked
+from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import operand_proposals
 from clgraph.implementations.cpu.copies import copy_fsv16, copy_rows
 from clgraph.implementations.cpu.cost import step_seconds
@@ -19,6 +20,7 @@ from clgraph.selector.post import post_codes
 from clgraph.selector.query import Query
 
 
+@remembered
 def base_slot(q: Query[Any]) -> int | None:
     """Return the input that has the result's shape and from which the function has a post-operation, if any."""
     fitting = (s for s, x in enumerate(q.own) if x.shape == q.outputs[0].shape)

@@ -7,16 +7,27 @@ from typing import Any
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
-from clgraph.core.memo import remembered
+from clgraph.core.memo import remembered, remembered_of_tuples
+from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.geometry import LANES, blocked_refusal, planes
 from clgraph.selector.descriptor import NULL, Float, Int, Pointer, PostStep, fields
 from clgraph.selector.post import post_steps
 from clgraph.selector.query import Query
 
 
-@remembered
 def post_refusal(q: Query[Any]) -> str | None:
     """Say why the operations fused into *q* cannot be a tile's list, or return ``None``."""
+    return None if not q.fused or _read_nothing(q.fused) else _operands_refusal(q)
+
+
+@remembered_of_tuples
+def _read_nothing(fused: tuple[Fused, ...]) -> bool:
+    """Whether all are operations of a list that read nothing but the running value."""
+    return all(not one.operands and one.operation is not None for one in fused)
+
+
+@remembered
+def _operands_refusal(q: Query[Any]) -> str | None:
     for fused in q.fused:
         if fused.operation is None:
             return f"{fused.primitive} has no post-operation"
@@ -85,19 +96,36 @@ class InRegistersFields:
     high: Float
 
 
-@remembered
 def in_registers(q: Query[Any]) -> InRegisters:
     """Split off the operations at the head of the list that are free: an equally blocked residual, a clip.
 
     A clip whose bounds do not enclose 0 stays in the list, because it would fill tail lanes.
     """
+    post = q.post
+    return _UNBOUND if not post else _clip(post) if _read_nothing(post) else _in_registers(q)
+
+
+_UNBOUND = InRegisters(None, float("-inf"), float("inf"), 0)
+
+
+@remembered_of_tuples
+def _clip(post: tuple[Fused, ...]) -> InRegisters:
+    return _bounded(post, None, 0)
+
+
+@remembered
+def _in_registers(q: Query[Any]) -> InRegisters:
     out, post, taken = q.outputs[0], q.post, 0
     residual = None
-    low, high = float("-inf"), float("inf")
     if post and (operation := post[0].operation) and operation.name == "add":
         operand = q.inputs[post[0].operands[0]]
         if operand.shape == out.shape and operand.format == out.format and blocked_refusal(operand, "") is None:
             residual, taken = post[0].operands[0], 1
+    return _bounded(post, residual, taken)
+
+
+def _bounded(post: tuple[Fused, ...], residual: int | None, taken: int) -> InRegisters:
+    low, high = float("-inf"), float("inf")
     if len(post) > taken and (operation := post[taken].operation):
         bounds = {"relu": (0.0, high), "clip": (operation.a, operation.b)}.get(operation.name)
         if bounds is not None and bounds[0] <= 0 <= bounds[1]:

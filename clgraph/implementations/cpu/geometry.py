@@ -66,21 +66,15 @@ class Planes:
 @remembered
 def planes(layout: Layout) -> Planes:
     """Return how a blocked tensor of rank 3 or 4 lies in memory."""
-    pitch, halos, shape = layout.all_pitches, layout.halos, layout.shape
-    last = len(shape) - 1
-    rows = last == 3
-    return Planes(
-        batch=shape[0],
-        channels=shape[1],
-        height=shape[2] if rows else 1,
-        width=shape[last],
-        n=pitch[0],
-        c=pitch[1],
-        y=pitch[2] if rows else shape[last] * LANES,
-        halo=(*(halos[2] if rows else (0, 0)), *halos[last]),
-        origin=layout.origin,
-        itemsize=layout.dtype.itemsize,
-    )
+    pitch, halo, itemsize = layout.all_pitches, layout.halo, layout.dtype.itemsize
+    # By position: of a member of a family a hundred are made.
+    if len(layout.shape) == 4:
+        batch, channels, height, width = layout.shape
+        around = (*halo[2], *halo[3]) if halo else (0, 0, 0, 0)
+        return Planes(batch, channels, height, width, pitch[0], pitch[1], pitch[2], around, layout.origin, itemsize)
+    batch, channels, width = layout.shape
+    around = (0, 0, *halo[2]) if halo else (0, 0, 0, 0)
+    return Planes(batch, channels, 1, width, pitch[0], pitch[1], width * LANES, around, layout.origin, itemsize)
 
 
 def pixel_rows(layout: Layout) -> Planes:

@@ -7,6 +7,7 @@ from typing import Any
 
 from clgraph.core.format import feature_blocked
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import Remembering, remembered, remembered_with
 from clgraph.implementations.cpu.fused_operations import operand_pitches, pre_steps
 from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.implementation import Formats
@@ -19,7 +20,7 @@ _NONE: Operand = (NULL, 0, 0, 0)
 
 
 @frozen
-class Staging:
+class Staging(Remembering):
     """What is done to every input vector: a scale, a shift, two bounds, then the rest as a list."""
 
     scale: Operand
@@ -29,6 +30,7 @@ class Staging:
     rest: tuple[PostStep, ...]
 
     @property
+    @remembered
     def fields(self) -> dict[str, Any]:
         """The fields of a descriptor that stages."""
         vectors = {
@@ -39,12 +41,20 @@ class Staging:
         return vectors | {"below": self.below, "above": self.above, "pres": len(self.rest)}
 
 
+_NOTHING = Staging(_NONE, _NONE, float("-inf"), float("inf"), ())
+
+
 def staging(q: Query[Any], take: int = 1) -> Staging:
     """Split the operations in front of *q* into a head that costs nothing beside the copy, and a list.
 
     Args:
         take: Input pixels from one staged pixel to the next, by which the list counts.
     """
+    return _staging(q, take) if q.pre else _NOTHING
+
+
+@remembered_with
+def _staging(q: Query[Any], take: int) -> Staging:
     vectors: dict[str, Operand] = {}
     below, above, taken = float("-inf"), float("inf"), 0
     for fused in q.pre:

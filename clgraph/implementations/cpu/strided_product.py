@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
@@ -108,8 +109,12 @@ def columns_copied(p: StridedProduct) -> int:
 
 def packed_format(q: Query[MatMul]) -> Format:
     """Return [..., n / 64][k][64] for the right side, whichever way it is stored."""
-    rank = q.inputs[1].rank
-    column = rank - 2 if q.primitive.transpose_b else rank - 1
+    return _packed_format(q.inputs[1].rank, q.primitive.transpose_b)
+
+
+@cache
+def _packed_format(rank: int, transposed: bool) -> Format:
+    column = rank - 2 if transposed else rank - 1
     row = 2 * rank - 3 - column
     return Format((*range(rank - 2), column, row), ((column, GROUP),))
 
