@@ -1,0 +1,70 @@
+"""The layers of a stage that only the host computes, one behind the other: what decides shapes, and control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from clgraph.core.frozen import frozen
+from clgraph.graph.interpret import ControlFlow, Execute, check_kinds, compute, refuse
+from clgraph.graph.layer import Layer
+from clgraph.graph.topology import Topology
+
+
+@frozen
+class _Step:
+    """A layer: where its inputs and results stand among the values, and what computes it unless it is *control*."""
+
+    layer: Layer
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    compute: Callable[..., tuple[Any, ...]]
+    control: ControlFlow | None
+
+
+class HostLayers:
+    """The layers of a topology, which compute what :func:`~clgraph.graph.interpret.interpret` does."""
+
+    def __init__(self, topology: Topology) -> None:
+        """Take the layers, in their order."""
+        places = {name: i for i, name in enumerate(dict.fromkeys((*topology.inputs, *topology.constants)))}
+        self._steps = list[_Step]()
+        for layer in topology.layers:
+            own = layer.primitive
+            for name in layer.outputs:
+                places.setdefault(name, len(places))
+            computed = own.reference if own.data_dependent else partial(_computed, layer)
+            inputs, outputs = (tuple(places[name] for name in names) for names in (layer.inputs, layer.outputs))
+            control = own if isinstance(own, ControlFlow) else None
+            self._steps.append(_Step(layer, inputs, outputs, computed, control))
+        self._values = [topology.constants.get(name) for name in places]
+        self._outputs = [(name, places[source]) for name, source in topology.outputs]
+
+    def run(self, given: Sequence[Any], execute: Execute) -> dict[str, Any]:
+        """Return the outputs by name.
+
+        Args:
+            given: The inputs in their order.
+            execute: Computes control flow.
+
+        Raises:
+            ShapeError, UnsupportedError, InputError: As ``interpret``; the message names the layer.
+        """
+        values: list[Any] = self._values.copy()
+        values[: len(given)] = given
+        for step in self._steps:
+            arguments = [values[i] for i in step.inputs]
+            check_kinds(step.layer, arguments)
+            try:
+                results = step.compute(*arguments) if step.control is None else execute(step.control, arguments)
+            except Exception:  # references may raise of any class; to enter contexts takes longer than a small one
+                refuse(step.layer)
+                raise
+            for i, result in zip(step.outputs, results, strict=False):
+                values[i] = result
+        return {name: values[i] for name, i in self._outputs}
+
+
+def _computed(layer: Layer, *arguments: Any) -> tuple[Any, ...]:
+    return compute(layer.primitive, arguments)
