@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -42,6 +43,10 @@ class OnStrings(OfHostValues):
         return self.types
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return self.computed_by(partial(compute, self.inner), inputs)
+
+    def computed_by(self, run: Callable[[list[Array]], Sequence[Array]], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Return the results on *inputs*, where *run* computes what *inner* makes of those that stand for them."""
         words = np.concatenate((_EMPTY, *(a.ravel() for a in inputs if has_strings(a))))
         if self.inner.kind in _COMPARING:
             words, codes = np.unique(words, return_inverse=True)
@@ -53,7 +58,7 @@ class OnStrings(OfHostValues):
             if has_strings(a):
                 begin, end = end, end + a.size
                 given[slot] = codes[begin:end].reshape(a.shape)
-        results = [np.asarray(a) for a in compute(self.inner, given)]
+        results = [np.asarray(a) for a in run(given)]
         return tuple([words.take(a) if a.dtype == _CODE else a for a in results])
 
 

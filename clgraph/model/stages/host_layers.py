@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from clgraph.core.frozen import frozen
+from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow, Execute, check_kinds, compute, refuse
 from clgraph.graph.layer import Layer
+from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.topology import Topology
+from clgraph.model.stages.host_plan import PLANNED, HostPlans
+from clgraph.ops.on_strings import OnStrings
 
 
 @frozen
@@ -34,7 +38,11 @@ class HostLayers:
             own = layer.primitive
             for name in layer.outputs:
                 places.setdefault(name, len(places))
-            computed = own.reference if own.data_dependent else partial(_computed, layer)
+            computed: Callable[..., tuple[Any, ...]] = own.reference
+            if isinstance(own, OnStrings):
+                computed = partial(_on_strings, own, _Numbers(own.inner, layer, topology.constants))
+            elif not own.data_dependent:
+                computed = partial(_computed, own)
             inputs, outputs = (tuple(places[name] for name in names) for names in (layer.inputs, layer.outputs))
             control = own if isinstance(own, ControlFlow) else None
             self._steps.append(_Step(layer, inputs, outputs, computed, control))
@@ -66,5 +74,36 @@ class HostLayers:
         return {name: values[i] for name, i in self._outputs}
 
 
-def _computed(layer: Layer, *arguments: Any) -> tuple[Any, ...]:
-    return compute(layer.primitive, arguments)
+def _computed(primitive: Primitive, *arguments: Any) -> tuple[Any, ...]:
+    return compute(primitive, arguments)
+
+
+def _on_strings(primitive: OnStrings, run: _Numbers, *arguments: Any) -> tuple[Any, ...]:
+    return primitive.computed_by(run, arguments)
+
+
+class _Numbers:
+    """What an operator makes of the numbers that stand for strings, by a plan where their shapes come again."""
+
+    def __init__(self, primitive: Primitive, layer: Layer, constants: Mapping[str, Array]) -> None:
+        """Take the operator, and the *layer* that has it: those of its inputs that are constant numbers stay so."""
+        topology = Topology()
+        self._primitive, self._fed = primitive, list[int]()
+        for slot, name in enumerate(layer.inputs):
+            if name in constants and not has_strings(constants[name]):
+                topology.constant(f"in{slot}", constants[name])
+            else:
+                topology.input(f"in{slot}", None, None)
+                self._fed.append(slot)
+        names = [f"out{slot}" for slot in range(len(layer.outputs))]
+        topology.add(names[0], primitive, *(f"in{slot}" for slot in range(len(layer.inputs))), outputs=names)
+        for name in names:
+            topology.output(name)
+        self._plans = None if primitive.data_dependent else HostPlans(topology, PLANNED)
+
+    def __call__(self, given: Sequence[Array]) -> Sequence[Array]:
+        if self._plans is not None:
+            fed = {f"in{slot}": given[slot] for slot in self._fed}
+            if (plan := self._plans.find(fed)) is not None:
+                return list(plan.run(list(fed.values())).values())
+        return compute(self._primitive, given)

@@ -19,7 +19,7 @@ from clgraph.graph.refusals import one_line
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.handing import array_of
 from clgraph.model.stages.host_layers import HostLayers
-from clgraph.model.stages.host_plan import HostPlan, HostPlans
+from clgraph.model.stages.host_plan import PLANNED, HostPlan, HostPlans
 from clgraph.model.stages.open_plan import OpenPlans
 from clgraph.model.stages.split import Piece
 from clgraph.network.cancelling import Cancellation
@@ -34,9 +34,6 @@ HOST_CONSTANTS = 1 << 20
 """Bytes of constants in a piece up to which the host computes it: the references of products convert them in each run,
 a program packs them once.
 """
-
-PLANNED = 8
-"""How often shapes come until they have a plan of their own: to make it takes as long as it saves in ten runs."""
 
 _log = logging.getLogger(__name__)
 

@@ -23,6 +23,9 @@ T = TypeVar("T")
 _KEPT = 128
 """Shapes whose plans are kept, and as many that have been met once: those of the steps of a loop that appends."""
 
+PLANNED = 8
+"""How often shapes come until they have a plan of their own: to make it takes as long as it saves in ten runs."""
+
 _DECIDING = 64
 """Elements of the largest input whose value may be part of what a plan holds for."""
 
@@ -58,7 +61,7 @@ class HostPlan:
         for value in (*program.inputs, *program.constants, *(v for n in program for v in n.outputs)):
             places.setdefault(value, len(places))
         self._values: list[Any] = [value.constant for value in places]
-        spellings = [spelled(node.primitive, [v.layout for v in node.inputs], fixed=True) for node in program]
+        spellings = [spelled(node.primitive, [v.layout for v in node.inputs]) for node in program]
         self._steps = [_step(node, own, places) for node, own in zip(program, spellings, strict=True)]
         self._given = [(value.layout.shape, value.layout.dtype.numpy) for value in program.inputs]
         self._outputs = [(name, places[value]) for name, value in program.outputs]

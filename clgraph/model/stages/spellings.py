@@ -1,4 +1,4 @@
-"""References of layers spelled for element types and ranks that are known: a call of NumPy and little else.
+"""References of layers spelled for element types and shapes that are known: a call of NumPy and little else.
 
 On a few numbers, references spend most of their time on what is the same in each run: axes, shapes, the floating-point
 state. The results are theirs, bit for bit; what a spelling cannot do, such as an index out of range, it leaves to them.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from operator import methodcaller
 from typing import Any
 
@@ -31,19 +32,15 @@ _NATIVE = frozenset(d for d in DType if d.numpy.isbuiltin == 1 and d.numpy.kind 
 _REDUCTIONS: dict[str, np.ufunc] = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 
 
-def spelled(primitive: Primitive, inputs: Sequence[Layout], *, fixed: bool) -> Spelling | None:
-    """Return what computes a bound *primitive* like its reference; ``None`` where nothing here does.
-
-    Args:
-        inputs: Of its arguments; their sizes are those of each run where *fixed*, else examples.
-    """
+def spelled(primitive: Primitive, inputs: Sequence[Layout]) -> Spelling | None:
+    """Return what computes a bound *primitive* on *inputs* like its reference; ``None`` where nothing here does."""
     make = _MAKERS.get(primitive.kind)
     if make is None or any(layout.dtype not in _NATIVE for layout in inputs):
         return None
-    return make(primitive, inputs, fixed)
+    return make(primitive, inputs)
 
 
-def _eltwise(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling | None:
+def _eltwise(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     a, b = inputs
     if a.dtype != b.dtype:
         return None
@@ -55,7 +52,7 @@ def _eltwise(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling | No
     return function if isinstance(function, np.ufunc) else partial(_as_type, function, a.dtype.numpy)
 
 
-def _activation(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling:
+def _activation(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
     dtype = inputs[0].dtype.numpy
     alpha, beta = (held(v, dtype) for v in (primitive.alpha, primitive.beta))
     function = ACTIVATIONS[primitive.function]
@@ -67,40 +64,48 @@ def _as_type(function: Spelling, dtype: np.dtype[Any], *arguments: Any) -> Any:
     return result if result.dtype == dtype else result.astype(dtype)
 
 
-def _reduce(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling | None:
+def _reduce(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     (x,) = inputs
-    ufunc = _REDUCTIONS.get(primitive.function)
-    if ufunc is None or x.dtype in (DType.F16, DType.BOOL):
+    if x.dtype in (DType.F16, DType.BOOL):
         return None
     axes, dtype, keeps = primitive.reduced(x.rank), x.dtype.numpy, primitive.keepdims
     over = axes[0] if len(axes) == 1 else axes
-    return lambda x: ufunc.reduce(x, over, dtype, keepdims=keeps)
+    if (ufunc := _REDUCTIONS.get(primitive.function)) is not None:
+        return lambda x: ufunc.reduce(x, over, dtype, keepdims=keeps)
+    if primitive.function == "sum_square":
+        return lambda x: np.add.reduce(x * x, over, dtype, keepdims=keeps)
+    if primitive.function == "l2" and x.dtype.floating:
+        return lambda x: np.sqrt(np.add.reduce(x * x, over, dtype, keepdims=keeps))
+    if primitive.function == "mean" and x.dtype.floating and x.count:
+        count = dtype.type(prod(x.shape[a] for a in axes))
+        return lambda x: np.add.reduce(x, over, dtype, keepdims=keeps) / count
+    return None
 
 
-def _reshape(primitive: Any, inputs: Sequence[Layout], fixed: bool) -> Spelling | None:
-    return methodcaller("reshape", primitive.target(inputs[0].shape, ())) if fixed else None
+def _reshape(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
+    return methodcaller("reshape", primitive.target(inputs[0].shape, ()))
 
 
-def _reorder(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling | None:
+def _reorder(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     if primitive.format is not None or primitive.halo or primitive.dtype not in _NATIVE:
         return None
     return methodcaller("astype", primitive.dtype.numpy)
 
 
-def _is_special(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling | None:
+def _is_special(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     return np.isnan if primitive.nan else None
 
 
-def _where(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling:
+def _where(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
     return np.where
 
 
-def _concat(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling:
+def _concat(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
     axis = primitive.axis
     return lambda *arguments: np.concatenate(arguments, axis)
 
 
-def _matmul(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling | None:
+def _matmul(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     reference, dtypes = primitive.reference, {x.dtype for x in inputs}
     turned = primitive.transpose_a or primitive.transpose_b
     if turned or len(inputs) != 2 or dtypes not in ({DType.F32}, {DType.F64}):
@@ -113,7 +118,7 @@ def _matmul(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling | Non
     return run
 
 
-def _gather(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling:
+def _gather(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
     axis, reference = primitive.axis, primitive.reference
 
     def run(x: Array, indices: Array) -> Any:
@@ -127,7 +132,7 @@ def _gather(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling:
     return run
 
 
-def _gather_nd(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling | None:
+def _gather_nd(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     reference, depth = primitive.reference, inputs[1].shape[-1]
     if primitive.batch or inputs[1].rank != 2:
         return None
@@ -143,10 +148,8 @@ def _gather_nd(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling | 
     return run
 
 
-def _gather_elements(primitive: Any, inputs: Sequence[Layout], fixed: bool) -> Spelling | None:
+def _gather_elements(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
     reference = primitive.reference
-    if not fixed:
-        return None
     before, after = _around(inputs[1].shape, primitive.axis)
 
     def run(x: Array, indices: Array) -> Any:
@@ -158,9 +161,9 @@ def _gather_elements(primitive: Any, inputs: Sequence[Layout], fixed: bool) -> S
     return run
 
 
-def _scatter_elements(primitive: Any, inputs: Sequence[Layout], fixed: bool) -> Spelling | None:
+def _scatter_elements(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     reference = primitive.reference
-    if not fixed or primitive.reduction != "none":
+    if primitive.reduction != "none":
         return None
     before, after = _around(inputs[1].shape, primitive.axis)
 
@@ -175,7 +178,7 @@ def _scatter_elements(primitive: Any, inputs: Sequence[Layout], fixed: bool) -> 
     return run
 
 
-def _scatter_nd(primitive: Any, inputs: Sequence[Layout], _: bool) -> Spelling | None:
+def _scatter_nd(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     reference = primitive.reference
     if primitive.reduction != "none" or inputs[1].rank != 2:
         return None
@@ -197,7 +200,7 @@ def _around(shape: Sequence[int], axis: int) -> tuple[tuple[Array, ...], tuple[A
     return places[:axis], places[axis + 1 :]
 
 
-_MAKERS: dict[str, Callable[[Any, Sequence[Layout], bool], Spelling | None]] = {
+_MAKERS: dict[str, Callable[[Any, Sequence[Layout]], Spelling | None]] = {
     "eltwise": _eltwise,
     "activation": _activation,
     "reduce": _reduce,
