@@ -6,6 +6,7 @@ As in libsvm, which models come from: votes of one class against another, probab
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, combinations
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +21,9 @@ from clgraph.ops.binary_scores import binary_scores
 from clgraph.ops.post_transform import logistic, post_transform_of, transformed
 from clgraph.ops.support_vectors import Kernel, checked_rows, floats, kernel_of, table
 from clgraph.ops.tree_ensemble import class_labels, label_of
+
+_BY_NUMBER = 64
+"""Elements up to which Python's numbers take less than NumPy's calls."""
 
 _LEAST = 1e-7
 """Of a probability of one class against another."""
@@ -86,7 +90,7 @@ class SupportVectorClassifier(Primitive):
 
     def _pairs(self, kernels: Array, weights: Array) -> tuple[Array, Array]:
         """Return the score of each pair of classes ``[rows, pairs]``, and the votes for each class."""
-        starts = np.cumsum((0, *self.vectors_per_class))
+        starts = [0, *accumulate(self.vectors_per_class)]
         votes = np.zeros((len(kernels), self.classes), np.int64)
         scores: list[Array] = []
         for i in range(self.classes):
@@ -102,9 +106,9 @@ class SupportVectorClassifier(Primitive):
         """Return the probability of each class ``[rows, classes]`` from the scores of each pair."""
         count = pairs.shape[1]
         factor, addend = np.array(self.probabilities[:count]), np.array(self.probabilities[count:])
-        first = np.clip(1 - logistic(pairs * factor + addend), _LEAST, 1 - _LEAST)
+        first = np.minimum(np.maximum(1 - logistic(pairs * factor + addend), _LEAST), 1 - _LEAST)
         against = np.zeros((len(pairs), self.classes, self.classes))
-        i, j = np.triu_indices(self.classes, 1)
+        i, j = map(list, zip(*combinations(range(self.classes), 2), strict=True))
         against[:, i, j], against[:, j, i] = first, 1 - first
         return coupled(against)
 
@@ -115,6 +119,8 @@ def coupled(against: Array) -> Array:
     Args:
         against: Of each class against each other, ``[rows, classes, classes]``.
     """
+    if against.size <= _BY_NUMBER:
+        return np.array([_coupled_row(row) for row in against.tolist()]).reshape(against.shape[:2])
     count, turned = against.shape[1], against.transpose(0, 2, 1)
     q, diagonal = -turned * against, np.arange(count)
     q[:, diagonal, diagonal] = (turned**2).sum(2)
@@ -136,6 +142,28 @@ def coupled(against: Array) -> Array:
             p /= (1 + step)[:, None]
         found[left] = p
     return found
+
+
+def _coupled_row(against: Sequence[Sequence[float]]) -> list[float]:
+    """Return what :func:`coupled` does of one row, number by number."""
+    count = len(against)
+    classes = range(count)
+    q = [[-against[j][i] * against[i][j] for j in classes] for i in classes]
+    for t in classes:
+        q[t][t] = sum(against[j][t] ** 2 for j in classes)
+    p = [1 / count] * count
+    for _ in range(max(100, count)):
+        qp = [sum(a * b for a, b in zip(row, p, strict=True)) for row in q]
+        total = sum(a * b for a, b in zip(p, qp, strict=True))
+        if max(abs(a - total) for a in qp) < 0.005 / count:
+            break
+        for t, row in enumerate(q):
+            step = (total - qp[t]) / row[t]
+            p[t] += step
+            total = (total + step * (step * row[t] + 2 * qp[t])) / (1 + step) ** 2
+            qp = [(a + step * b) / (1 + step) for a, b in zip(qp, row, strict=True)]
+            p = [a / (1 + step) for a in p]
+    return p
 
 
 @onnx("SVMClassifier", since=(1,), domain="ai.onnx.ml")
