@@ -89,7 +89,7 @@ class EltwiseElements(Elements):
 
 
 def _by_sign(name: str, dtype: DType) -> bool:
-    """Return whether the function of 4 or 8 bytes is another of unsigned numbers; quotients of U32 are those of longs."""
+    """Return whether the function is another of unsigned numbers; quotients of U32 are those of longs."""
     return name in _ORDERED if dtype == DType.U32 else dtype == DType.U64 and name not in _WRAPPING
 
 

@@ -10,7 +10,21 @@ from tests.support.check_op import check_op
 
 pytestmark = pytest.mark.opencl
 
-NAMES = ("min", "max", "less", "less_equal", "greater", "greater_equal", "equal", "add", "sub", "mul", "div", "mod", "fmod")
+NAMES = (
+    "min",
+    "max",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "equal",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "mod",
+    "fmod",
+)
 
 
 def _spread(rng, shape, dtype):
