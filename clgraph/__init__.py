@@ -105,7 +105,7 @@ if not TYPE_CHECKING:  # a checker of types knows the names above, and shall say
         if not isdir(__path__[0]):
             raise ImportError(
                 f"clgraph lies in {__path__[0]}, in an archive or a frozen program, but its kernels are files that a "
-                "Python interpreter compiles: install it in an environment"
+                "Python interpreter compiles: install it in an environment, where PyInstaller finds its hooks"
             )
         from clgraph.core.collector import PAUSED, count_as_lasting
 

@@ -45,6 +45,31 @@ print(sorted(denied), [name for name in sys.modules if name.startswith("clgraph.
     assert told.strip() == "['digits', 'some_maps', 'winograd'] []"
 
 
+def test_a_small_network_of_floats_imports_nothing_that_others_alone_need() -> None:
+    code = """
+import sys
+import numpy as np
+import clgraph
+from clgraph.ops.activation import Activation
+from clgraph.ops.convolution import Convolution
+net = clgraph.Topology()
+x, w = net.input("x", (1, 3, 8, 8)), net.constant("w", np.ones((4, 3, 3, 3), np.float32))
+net.add("c", Convolution((1, 1), (1, 1), ((0, 0), (0, 0))), x, w)
+net.add("y", Activation("relu"), "c")
+net.output("y")
+clgraph.compile(net, device="null", config={"model_cache": 0})
+print(*sys.modules)
+"""
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "clgraph.implementations.cpu.convolution" in loaded
+    of_others = re.compile(
+        r"clgraph\.(ops\.(.*quant|pad|conv_transpose|resize|top_k|noted)|passes\.patterns\.(volume|.*upsampling|best)"
+        r"|passes\.quantization\.(float_groups|.*_products|few_bits|repeated)|passes\.fusing\.extreme_notes"
+        r"|passes\.placement\.filling|compilation\.(cache_|cached_|images|budgeting|load)|saved\.(programs|topologies))"
+    )
+    assert [name for name in loaded if of_others.match(name)] == []
+
+
 def test_importing_clgraph_takes_less_than_its_budget() -> None:
     command = [sys.executable, "-X", "importtime", "-c", "import clgraph"]
     times = []

@@ -46,7 +46,7 @@ def test_the_top_level_holds_what_it_is_for() -> None:
     assert {name.partition("/")[0] for name in kept if name} == TOP | {"tests", "tools"}
 
 
-TRIED = {"model_explorer", "onnxruntime", "openvino"}
+TRIED = {"PyInstaller", "model_explorer", "onnxruntime", "openvino"}
 """What a user has installed where clgraph is to work with it: imported there only."""
 
 

@@ -10,7 +10,8 @@
 // inp, in_n, in_c, in_y     pixel (0, 0) of the input, without expansion the window of output pixel (0, 0), then in a halo
 //                           as wide as windows reach; pitches in floats
 // in_height, in_width       of the input;  channels: of the input
-// expands, e_...            whether there is a first 1x1 convolution; its weights, bias and instances as in conv_fsv16.cl
+// expands, e_...            whether there is a first 1x1 convolution; its weights, bias and instances as in conv_fsv16.cl,
+//                           e_last_... those of its last group
 // weights, bias             of the depthwise convolution: [block][ky][kx][16], 16 floats a block
 // kernel_y, step_y, pad_top, pad_left   its window rows, floats from one output row's window to the next, and zeros
 // stride_y, step_x, kernel_x, id        its strides (in rows, in floats), window columns, and instance
@@ -63,7 +64,9 @@ NOINLINE static void bottleneck_clear(__global float* to, const int count) {
 // Expand the input's row y into a row of the ring: of `nb` blocks from `block` on.
 static void bottleneck_expand(__global const bottleneck_fsv16_desc* d, __global char** banks, __global float* row,
                               __global const post_step* post, const int n, const int block, const int nb, const int y) {
-  const bottleneck_points e = {d->e_widths, d->e_ids_0, d->e_ids_1, d->e_chunks, d->e_chunk_width, d->in_width,
+  const bool last = block + d->group_blocks >= d->blocks;
+  const bottleneck_points e = {last ? d->e_last_widths : d->e_widths, last ? d->e_last_ids_0 : d->e_ids_0,
+                               last ? d->e_last_ids_1 : d->e_ids_1, d->e_chunks, d->e_chunk_width, d->in_width,
                                d->channels, d->in_c, d->ring_c, 0, d->e_low, d->e_high};
   const int before = d->pad_left, width = d->in_width;
   const bool inside = y >= 0 && y < d->in_height;
@@ -105,10 +108,12 @@ static void bottleneck_filter(__global const bottleneck_fsv16_desc* d, __global 
 static void bottleneck_project(__global const bottleneck_fsv16_desc* d, __global char** banks, __global const float* rows,
                                __global const post_step* post, const int posts, const int n, const int y,
                                const int count) {
-  const bottleneck_points p = {d->p_widths, d->p_ids_0, d->p_ids_1, d->p_chunks, d->p_chunk_width, d->width,
-                               d->hidden, d->rows_c, d->out_c, d->res_c, d->low, d->high};
   const int width = d->width;
   for (int g = 0; g < d->p_groups; g++) {
+    const bool last = g == d->p_groups - 1;
+    const bottleneck_points p = {last ? d->p_last_widths : d->p_widths, last ? d->p_last_ids_0 : d->p_ids_0,
+                                 last ? d->p_last_ids_1 : d->p_ids_1, d->p_chunks, d->p_chunk_width, d->width,
+                                 d->hidden, d->rows_c, d->out_c, d->res_c, d->low, d->high};
     const int block = g * d->p_nb, nb = min(d->p_nb, d->out_blocks - block);
     __global const float* weights = AT(const float, banks, d->p_weights) + (long)g * d->p_weight_group;
     __global const float *bias = AT(const float, banks, d->p_bias) + block * 16, *res = 0;

@@ -28,6 +28,7 @@
 // spans, batch_tickets  tickets side by side over the chunks, tickets of one image
 // channel_major         1: neighbouring tickets are parts of one output group (weights stay), 0: of one strip
 // widths, ids_0, ids_1  nibble n: the widest instance not wider than n; byte n: its id (n < 8, n >= 8)
+// last_widths, last_ids_0, last_ids_1   the same of the last group, which may have fewer channels
 // lines, distance       cache lines a (block, ky, kx) prefetched, so many floats behind a group's weights; 0: none
 // weight_group          floats of one group's weights;  weight_ahead: floats of them that one chunk prefetches
 // far                   1: what is read and written comes from beyond the core's own cache and is fetched ahead
@@ -131,6 +132,9 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
     __global const float* ahead = g + 1 < d->groups ? wp + d->distance : wp;
     // The groups after a ticket's first find its pixels near.
     const int near = d->far * (g == tier * d->ticket_groups ? 2 : 1);
+    const bool last = g == d->groups - 1;
+    const long widths = last ? d->last_widths : d->widths;
+    const long ids_0 = last ? d->last_ids_0 : d->ids_0, ids_1 = last ? d->last_ids_1 : d->ids_1;
     for (int chunk = first_chunk; chunk < last_chunk;) {
       const int y = chunk / row_chunks, part = chunk - y * row_chunks, row_end = min(row_chunks, part + last_chunk - chunk);
       const int x0 = chunk_start(part, row_chunks, d->chunk_width, width);
@@ -145,8 +149,8 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
       const int in_step = beside ? beside * d->step_x : d->step_y, out_step = beside ? beside * 16 : d->out_y;
       for (int column = 0; column < columns; column++)
         for (int at = 0; at < run.width;) {
-          const int most = min(run.width - at, 15), wide = (int)(d->widths >> (4 * most)) & 15;
-          const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255, x = x0 + column * run.width + at;
+          const int most = min(run.width - at, 15), wide = (int)(widths >> (4 * most)) & 15;
+          const int id = (int)((wide < 8 ? ids_0 : ids_1) >> (8 * (wide & 7))) & 255, x = x0 + column * run.width + at;
           __global const float* pixel = in + (long)y * d->step_y + (long)x * d->step_x;
           __global const float* operand = res ? res + (long)y * d->res_y + x * 16 : 0;
           __global float* to = out + (long)y * d->out_y + x * 16;

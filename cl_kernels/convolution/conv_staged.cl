@@ -19,7 +19,7 @@
 // lines, distance, weight_ahead   cache lines a (block, ky, kx) prefetched, so many floats behind a group's weights; 0:
 //                            none; floats of them that one chunk prefetches
 // weights, bias, res, out, res_n, res_c, res_y, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups,
-// lanes, widths, ids_0, ids_1, weight_group, row_chunks, chunk_width, low, high: as in conv_fsv16.cl
+// lanes, widths, ids_0, ids_1, last_widths, last_ids_0, last_ids_1, weight_group, row_chunks, chunk_width, low, high: as in conv_fsv16.cl
 //
 // Error as in micro_conv.cl, in of it being the staged value, which has one rounding an operation.
 #include "conv_chunks.clh"
@@ -70,13 +70,16 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
     __global const float* wp = AT(const float, banks, d->weights) + (long)g * d->weight_group;
     __global const float* ahead = g + 1 < d->groups ? wp + d->distance : wp;
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
+    const bool last = g == d->groups - 1;
+    const long widths = last ? d->last_widths : d->widths;
+    const long ids_0 = last ? d->last_ids_0 : d->ids_0, ids_1 = last ? d->last_ids_1 : d->ids_1;
     for (int y = y0; y < y1; y++) {
       __global const float* row = stage + (long)(y - y0) * d->step_y * pitch * 16;
       for (int x0 = left; x0 < right;) {
         const chunk_run run = chunks_alike(x0, right, d->row_chunks, d->chunk_width, width);
         for (int at = 0; at < run.width;) {
-          const int most = min(run.width - at, 15), wide = (int)(d->widths >> (4 * most)) & 15, x = x0 + at;
-          const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
+          const int most = min(run.width - at, 15), wide = (int)(widths >> (4 * most)) & 15, x = x0 + at;
+          const int id = (int)((wide < 8 ? ids_0 : ids_1) >> (8 * (wide & 7))) & 255;
           micro_conv(id, row + (x - left) * d->step_x * 16, wp, bias, res ? res + (long)y * d->res_y + x * 16 : 0,
                      out + (long)y * d->out_y + x * 16, nb, d->channels, 0, d->kernel_y, d->kernel_x, rows * pitch * 16,
                      d->dilation_y * pitch * 16, d->dilation_x * 16, d->step_x * 16, d->out_c, d->res_c, run.count,

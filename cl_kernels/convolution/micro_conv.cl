@@ -3,7 +3,8 @@
 //   out[b][i][o] = min(max(bias[b][o] + sum over c, ky, kx of in[c][ky][i S + kx] w[c][ky][kx][b][o] + res[b][i][o], low), high)
 //
 // Instance: NB, UR; S the horizontal stride (0: a run-time one, `stride`); PX the floats of an input pixel, 16 for blocked
-// input, 1 for planes of single channels. AVX-512 holds NB * UR <= 28 accumulators, AVX2 6.
+// input, 1 for planes of single channels; HALVES the halves of blocks that are computed: 2 NB, or those that the last group
+// has, in its weights of NB blocks. AVX-512 holds NB * UR <= 28 accumulators, AVX2 6.
 //
 // ip, wp      input at the window of the first pixel; weights [c / 16][ky][kx][16][NB * 16], the last block padded
 // blocks      of the NB those that there are; the others' weights are read, their bias, residual and output are not there
@@ -25,7 +26,7 @@
 // Returns 1, with nothing written, where there are `parts`, which one register block has, and a sum is not finite: to be
 // computed without the weights that are not there. Else 0.
 //
-// All of NB, UR, S, PX are constants of the instance; the sum runs in float with fma, channels innermost:
+// All of NB, UR, S, PX, HALVES are constants of the instance; the sum runs in float with fma, channels innermost:
 // |error| <= n 2^-24 sum |in w| for n = channels * kernel_y * kernel_x, plus one rounding each for bias and residual.
 #include "tile.clh"
 
@@ -41,6 +42,11 @@
 #ifndef PX
   #define PX 16
 #endif
+#ifndef HALVES
+  #define HALVES (2 * NB)
+#endif
+#define WHOLE (HALVES / 2)
+#define HALF (HALVES % 2)
 #define PIXEL(i) (S ? (i) * S * PX : (i) * stride)
 
 NOINLINE static int micro_conv(__global const float* restrict ip, __global const float* restrict wp,
@@ -54,13 +60,16 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
   const int window = kernel_y * kernel_x, runs = PX == 1 || parts ? channels : (channels + PX - 1) / PX;
   for (; count > 0; count--, ip += in_step, op += out_step, res += res ? res_step : 0) {
     float16 acc[NB][UR];
+    float8 half_acc[UR];
     #pragma unroll
-    for (int b = 0; b < NB; b++) {
+    for (int i = 0; i < UR; i++) half_acc[i] = HALF && bias ? vload8(0, bias + WHOLE * 16) : (float8)(0.0f);
+    #pragma unroll
+    for (int b = 0; b < WHOLE; b++) {
       const float16 first = bias && b < blocks ? LOAD16(bias + b * 16) : (float16)(0.0f);
       #pragma unroll
       for (int i = 0; i < UR; i++) acc[b][i] = first;
     }
-    for (int b = 0; near && b < NB; b++) {
+    for (int b = 0; near && b < WHOLE + HALF; b++) {
       if (b && b >= blocks) break;
       #pragma unroll
       for (int i = 0; i < UR; i++) {
@@ -93,12 +102,14 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
       do {
         float16 w[NB];
         #pragma unroll
-        for (int b = 0; b < NB; b++) w[b] = LOAD16(weights + (k * NB + b) * 16);
+        for (int b = 0; b < WHOLE; b++) w[b] = LOAD16(weights + (k * NB + b) * 16);
+        const float8 half_w = HALF ? vload8(0, weights + (k * NB + WHOLE) * 16) : (float8)(0.0f);
         #pragma unroll
         for (int i = 0; i < UR; i++) {
           const float16 v = (float16)(pixel[PIXEL(i) + k]);
           #pragma unroll
-          for (int b = 0; b < NB; b++) acc[b][i] = fma(v, w[b], acc[b][i]);
+          for (int b = 0; b < WHOLE; b++) acc[b][i] = fma(v, w[b], acc[b][i]);
+          if (HALF) half_acc[i] = fma(v.lo, half_w, half_acc[i]);
         }
       } while (++k < present);
       weights += PX * NB * 16;
@@ -113,10 +124,14 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
         }
       }
     }
+    if (HALF) {
+      #pragma unroll
+      for (int i = 0; i < UR; i++) acc[WHOLE][i] = (float16)(half_acc[i], (float8)(0.0f));
+    }
     if (PX > 1 && parts) {
       float16 nothing = (float16)(0.0f);
       #pragma unroll
-      for (int b = 0; b < NB; b++) {
+      for (int b = 0; b < WHOLE + HALF; b++) {
         #pragma unroll
         for (int i = 0; i < UR; i++) nothing = fma(acc[b][i], (float16)(0.0f), nothing);
       }
@@ -125,7 +140,7 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
       if (four.x + four.y + four.z + four.w != 0.0f) return 1;
     }
     #pragma unroll
-    for (int b = 0; b < NB; b++) {
+    for (int b = 0; b < WHOLE + HALF; b++) {
       if (b && b >= blocks) break;
       if (res) {
         #pragma unroll

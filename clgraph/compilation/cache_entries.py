@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import ReferenceType, ref
 
 from clgraph.compilation.cache_sources import Read
-from clgraph.compilation.images import has_answer, keep_image, told
+from clgraph.compilation.images import keep_image
 from clgraph.compilation.keeper import Keeper
 from clgraph.compilation.load import Loader, read_topology
 from clgraph.core.log import Log
@@ -51,8 +51,8 @@ def load_entry(
     except (ModelError, OSError) as error:
         drop(call, content, error)
         return None
-    if type(model) is Model and model.is_static and not call.options.memory_limit:
-        _keep_image(call, content, contents, model)
+    if model is not None:
+        keep_image(call.cache.image(call.entry(content)), contents, call.kept_for(content), call.options, model)
     return model
 
 
@@ -156,15 +156,3 @@ def _keep_binaries(call: Cached, programs: Sequence[Program]) -> None:
         if isinstance(engine, Engine):
             for program in programs:
                 engine.programs.keep_binaries(kernel_texts(program, placement))
-
-
-def _keep_image(call: Cached, content: str, contents: Contents, model: Model) -> None:
-    """Keep the image of *model* beside its entry, which a start binds in place of its program."""
-    path = call.cache.image(call.entry(content))
-    devices = next(iter(model.compiled.values())).devices
-    kept_for, here = call.kept_for(content), told(open_engines(call.options), devices, call.options)
-    try:
-        if not has_answer(path, contents, kept_for, here):
-            keep_image(path, contents, kept_for, here, model)
-    except ClgraphError as error:
-        _log.info("%s: no image is kept: %s", call.source, error)

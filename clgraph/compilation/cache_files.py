@@ -2,8 +2,9 @@
 
 Below the folder, ``stamps/<state of a file>`` names the state and the digest of the content that a file in that state
 has; ``<size>-<digest>.clg`` is a saved model without its topology's layers, which records what it was kept for, the
-``.used`` beside it has the time of its last use, and ``.image`` what runs it sooner. A state is inode, size and times;
-it identifies the content only if the file had not been changed just before, because times are coarse.
+``.used`` beside it has the time of its last use, and ``.image`` what runs it sooner. Of a model that the user saved
+there are only the last two. A state is inode, size and times; it identifies the content only if the file had not been
+changed just before, because times are coarse.
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ class ModelCache:
     def trim(self) -> None:
         """Remove what is beyond the limits, and what was left half written."""
         found = {p: s for p in self._files(self.folder) if (s := Stamp.of(p)) is not None}
-        kept = {p: s for p, s in found.items() if p.suffix == _ENTRY}
+        kept = {p.with_suffix(_ENTRY): s for p, s in found.items() if p.suffix == _IMAGE}
+        kept |= {p: s for p, s in found.items() if p.suffix == _ENTRY}
         beside = {path for p in kept for path in _beside(p)}
         for path, state in found.items():
             if path not in kept.keys() | beside and time.time() - state.modified * 1e-9 > _ABANDONED_SECONDS:

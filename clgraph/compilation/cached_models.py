@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clgraph.compilation.images import Image, read_image
-from clgraph.engines.opening import device_infos, open_engines
 from clgraph.errors import ModelError
 from clgraph.model.kept_model import KeptModel
 from clgraph.saved.container import Contents
@@ -51,9 +50,7 @@ def _image(call: Cached, content: str, entry: Path) -> Image | None:
     # With a limit of memory, what a program takes is worked out from its nodes.
     if call.options.memory_limit or not call.cache.has(path):
         return None
-    engines = open_engines(call.options)
-    devices = device_infos(engines, call.options)
-    return read_image(path, entry, call.kept_for(content), engines, devices, call.options)
+    return read_image(path, entry, call.kept_for(content), call.options)
 
 
 class _Rest:

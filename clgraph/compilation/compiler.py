@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from clgraph.compilation.budgeting import within_budgets
 from clgraph.compilation.context import context_of, for_families
 from clgraph.compilation.pass_runs import PassRuns
 from clgraph.compilation.program_runner import ProgramRunner
@@ -32,7 +31,6 @@ from clgraph.passes.budgets import Budgets
 from clgraph.passes.manager import Observer
 from clgraph.passes.observers import Verify
 from clgraph.passes.placement.partition import idle_annotations, idle_rules
-from clgraph.passes.reference import run_reference
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
@@ -158,6 +156,8 @@ class Compiler:
 
     def dry_with(self, **changes: Any) -> Compiler:
         """Return a compiler under changed options that runs nothing but constants, by the references."""
+        from clgraph.passes.reference import run_reference
+
         options = self.options.with_(memory_limit=0, verify_passes=False, **changes)
         found = Compiler(replace(options, dump_graphs=None), dry=True)
         found.context = replace(found.context, execute=run_reference)
@@ -203,6 +203,9 @@ class Compiler:
         fixed = self._read(topology).fixed and not values
         member, why = None, ""
         if self.limits:
+            # Imported where the option is given.
+            from clgraph.compilation.budgeting import within_budgets
+
             made = within_budgets(partial(self._within, topology, shapes, values), self.limits, self.context.devices)
             return *made, None
         if not fixed and not self.observers:

@@ -222,20 +222,25 @@ def _compiled(
     preprocess: object,
 ) -> Model:
     """Return the model out of a file or the model cache, or compiled; what that takes is imported here."""
-    from clgraph.compilation.cached_models import cached_model
-    from clgraph.compilation.model_cache import Cached
     from clgraph.compilation.sources import images_of
 
     images = images_of(preprocess)
     if isinstance(source, str | os.PathLike) and is_saved(Path(source)):
-        from clgraph.compilation.load import load_saved, saved_topology
+        from clgraph.compilation.saved_models import load_saved
 
         if not (shapes or outputs is not None or options.placement or images):
             return load_saved(source, options)
+        from clgraph.compilation.load import saved_topology
+
         source = saved_topology(source, options)
     if isinstance(source, bytearray | memoryview):
         source = bytes(source)  # the caller may write to them while the model is in use
     load_extensions(options)
+    if not options.model_cache:
+        return _anew(source, outputs, shapes, options, images, None)
+    from clgraph.compilation.cached_models import cached_model
+    from clgraph.compilation.model_cache import Cached
+
     cached = Cached.of(source, outputs, shapes, options, images)
     anew = partial(_anew, source, outputs, shapes, options, images, cached)
     return (None if cached is None else cached_model(cached, anew)) or anew()
@@ -250,13 +255,14 @@ def _anew(
     cached: Cached | None,
 ) -> Model:
     # Imported only where something is to be compiled: it takes longer than all of a start out of the cache.
-    from clgraph.compilation.cache_entries import keep_later, stage_of
     from clgraph.compilation.models import compile_source
 
-    stage = None if cached is None else partial(stage_of, cached)
-    model = compile_source(source, outputs, shapes, options, stage, images)
-    if cached is not None:
-        keep_later(cached, model)
+    if cached is None:
+        return compile_source(source, outputs, shapes, options, images=images)
+    from clgraph.compilation.cache_entries import keep_later, stage_of
+
+    model = compile_source(source, outputs, shapes, options, partial(stage_of, cached), images)
+    keep_later(cached, model)
     return model
 
 
@@ -309,7 +315,7 @@ def load_model(
 
             given = {name for name, value in (config or {}).items() if value is not None}
             return load_apart(path, weights_from, options, given)
-        from clgraph.compilation.load import load_saved
+        from clgraph.compilation.saved_models import load_saved
 
         model = load_saved(path, options)
         _count_first_as_lasting()

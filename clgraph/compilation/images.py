@@ -1,23 +1,25 @@
-"""Images of cached models: beside an entry of the model cache, what a fresh process binds in place of its program.
+"""Images of files of compiled models: in the model cache, what a fresh process binds in place of their programs.
 
-The file has the format of saved models (:mod:`clgraph.saved.container`). Its header says what the entry was kept for
-and how that begins, the circumstances of its program, and either ``none``, why there is no image, or the image of its
-network. Constants lie in the entry, which stays mapped.
+The image of a file, an entry of the cache or a model that was saved, has the format of saved models
+(:mod:`clgraph.saved.container`). Its header says what the file is for and how that begins, the circumstances of its
+program, and either ``none``, why there is no image, or the image of its network. Constants lie in the file, which stays
+mapped.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clgraph.core.digests import blake2
 from clgraph.core.log import Log
 from clgraph.core.well_formed import well_formed
+from clgraph.engines.opening import device_infos, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS
 from clgraph.errors import ClgraphError, ModelError, NoImageError
-from clgraph.graph.fed_indices import FedIndices
+from clgraph.model.model import Model
 from clgraph.network.image import run_of
 from clgraph.runtime.engine import Engine
 from clgraph.saved.circumstances import circumstances
@@ -25,7 +27,7 @@ from clgraph.saved.container import Contents, identity_of, map_file
 
 if TYPE_CHECKING:
     from clgraph.core.mapped import MappedFile
-    from clgraph.model.model import Model
+    from clgraph.graph.fed_indices import FedIndices
     from clgraph.network.network import Network
     from clgraph.network.quick import QuickRun
     from clgraph.runtime.host import HostEngine
@@ -38,10 +40,10 @@ Engines = Mapping[str, "Engine | HostEngine"]
 
 
 class Image:
-    """What the image of an entry runs, and what a model tells without its program.
+    """What the image of a file runs, and what a model tells without its program.
 
     Attributes:
-        file: The entry, mapped.
+        file: The file, mapped.
         device: What it runs on.
         inputs: The names of the model's inputs, in order; ``indices`` those whose elements pick from constants.
     """
@@ -52,23 +54,27 @@ class Image:
         with well_formed(contents.path):
             header = contents.header
             self.inputs = tuple(header["inputs"])
-            self.indices = tuple(FedIndices(*row) for row in header["indices"])
+            self.indices = _indices(header["indices"])
             self.quick: QuickRun = run_of(header["image"], contents.raw, file, engine)
 
 
-def read_image(
-    path: Path,
-    entry: Path,
-    kept_for: str,
-    engines: Engines,
-    devices: Mapping[str, DeviceInfo],
-    options: Settings,
-) -> Image | None:
-    """Return the image at *path* of *entry*, ``None`` where it does not fit or is damaged: it will be made anew."""
-    if not path.is_file():
-        return None
+def _indices(rows: Sequence[Any]) -> tuple[FedIndices, ...]:
+    if not rows:
+        return ()
+    from clgraph.graph.fed_indices import FedIndices  # few models pick from constants
+
+    return tuple(FedIndices(*row) for row in rows)
+
+
+def read_image(path: Path, of: Path | MappedFile, kept_for: str, options: Settings) -> Image | None:
+    """Return the image at *path*, which whoever asks trusts, of the file *of*, at a path or mapped.
+
+    ``None`` where it does not fit or is damaged: it will be made anew. Raises as opening the devices does.
+    """
+    engines = open_engines(options)
+    devices = device_infos(engines, options)
     try:
-        contents, file = Contents(path), map_file(entry)
+        contents, file = Contents(path), map_file(of) if isinstance(of, Path) else of
         header = contents.header
         found = [header.get(name) for name in ("kept_for", "entry", "circumstances")]
         if found != [kept_for, identity_of(file), told(engines, devices, options)] or "none" in header:
@@ -80,8 +86,27 @@ def read_image(
         return None
 
 
-def has_answer(path: Path, contents: Contents, kept_for: str, here: str) -> bool:
-    """Whether the file at *path* says why there is no image of the entry with *contents* under circumstances *here*."""
+def keep_image(path: Path, contents: Contents, kept_for: str, options: Settings, model: Model) -> bool:
+    """Keep the image of *model*, just loaded out of the file with *contents*; else why there is none.
+
+    Returns whether anything was written. What cannot be costs the next start, no more.
+    """
+    if type(model) is not Model or not model.is_static or options.memory_limit:
+        return False
+    devices = next(iter(model.compiled.values())).devices
+    here = told(open_engines(options), devices, options)
+    try:
+        if _has_answer(path, contents, kept_for, here):
+            return False
+        _write(path, contents, kept_for, here, model)
+    except ClgraphError as error:
+        _log.info("%s: no image is kept: %s", contents.path, error)
+        return False
+    return True
+
+
+def _has_answer(path: Path, contents: Contents, kept_for: str, here: str) -> bool:
+    """Whether the file at *path* says why there is no image of that with *contents* under circumstances *here*."""
     try:
         header = Contents(path).header if path.is_file() else {}
     except ModelError:
@@ -90,12 +115,7 @@ def has_answer(path: Path, contents: Contents, kept_for: str, here: str) -> bool
     return "none" in header and found == [kept_for, contents.identity, here]
 
 
-def keep_image(path: Path, contents: Contents, kept_for: str, here: str, model: Model) -> None:
-    """Keep the image of *model*, just loaded out of an entry with *contents*; else why there is none.
-
-    Raises:
-        ModelError: It cannot be written.
-    """
+def _write(path: Path, contents: Contents, kept_for: str, here: str, model: Model) -> None:
     from clgraph.network.imaging import image_of
     from clgraph.saved.container import Blobs
 

@@ -39,13 +39,8 @@ if TYPE_CHECKING:
 
 _log = Log(__name__)
 
-
-@faults("loading the model")
-def load_saved(path: str | os.PathLike[str], options: Settings) -> Model:
-    """Return the model in a file of :meth:`clgraph.Model.save`; raises what :func:`clgraph.load` does."""
-    contents = Contents(Path(path))
-    load_extensions(options)
-    return Loader(contents, options).model(read_topology(contents))
+AS_SAVED = "as saved: no pass was run"
+"""The note of programs that are run as they were saved."""
 
 
 @faults("loading the model")
@@ -74,7 +69,7 @@ class Loader:
         self,
         contents: Contents,
         options: Settings,
-        note: str = "as saved: no pass was run",
+        note: str = AS_SAVED,
         damaged: Callable[[ModelError], None] | None = None,
         compiler: Compiler | None = None,
         whole: Loader | None = None,

@@ -20,6 +20,24 @@ if TYPE_CHECKING:
     from clgraph.settings import Settings
 
 
+def cache_of(options: Settings) -> ModelCache:
+    """Return the model cache in the folder that *options* name."""
+    return ModelCache(cache_folder(options.cache_dir) / "compiled", options.model_cache << 20)
+
+
+def is_served(options: Settings) -> bool:
+    """Whether models under *options* may come out of the cache.
+
+    They are on one device, nothing but clgraph itself decides what is computed, and nothing is to be seen or checked on
+    the way.
+    """
+    if not options.model_cache or options.placement or options.placement_fallback or options.placement_budget:
+        return False
+    if options.poison or options.verify_passes or options.dump_graphs is not None:
+        return False
+    return not (is_dry(options) or options.device == "host" or "," in options.device or third_party())
+
+
 @frozen
 class Cached:
     """One call of ``clgraph.compile`` whose model may be in the cache.
@@ -37,8 +55,7 @@ class Cached:
     cache: ModelCache = field(init=False)
 
     def __post_init__(self) -> None:
-        folder, limit = cache_folder(self.options.cache_dir) / "compiled", self.options.model_cache << 20
-        object.__setattr__(self, "cache", ModelCache(folder, limit))
+        object.__setattr__(self, "cache", cache_of(self.options))
 
     @staticmethod
     def of(
@@ -50,18 +67,9 @@ class Cached:
     ) -> Cached | None:
         """Return the call; ``None`` where it is none that the cache serves.
 
-        It serves files that have been left alone for a while and models in memory, on one device, where nothing but
-        clgraph itself decides what is computed and nothing is to be seen or checked on the way.
+        It serves files that have been left alone for a while and models in memory, where :func:`is_served`.
         """
-        if not options.model_cache:
-            return None
-        if options.placement or options.placement_fallback or options.placement_budget:
-            return None
-        if options.poison or options.verify_passes:
-            return None
-        if options.dump_graphs is not None or is_dry(options) or options.device == "host" or "," in options.device:
-            return None
-        if third_party() or (found := source_of(source)) is None:
+        if not is_served(options) or (found := source_of(source)) is None:
             return None
         names = None if outputs is None else tuple(outputs)
         key = key_of(names, shapes or {}, options, images or {})

@@ -35,10 +35,9 @@ def remembered(function: Callable[[V], R]) -> Callable[[V], R]:
         if memo is None:
             memo = {}
             object.__setattr__(value, "_memo", memo)
-        elif function in memo:
-            known: R = memo[function]
-            return known
-        result = memo[function] = function(value)
+        if (known := memo.get(function, memo)) is memo:
+            known = memo[function] = function(value)
+        result: R = known
         return result
 
     return found
@@ -54,9 +53,9 @@ def remembered_with(function: Callable[[V, A], R]) -> Callable[[V, A], R]:
             memo = {}
             object.__setattr__(value, "_memo", memo)
         key = function, argument
-        if key not in memo:
-            memo[key] = function(value, argument)
-        result: R = memo[key]
+        if (known := memo.get(key, memo)) is memo:
+            known = memo[key] = function(value, argument)
+        result: R = known
         return result
 
     return found

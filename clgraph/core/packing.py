@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def pack(array: NDArray[Any], layout: Layout) -> NDArray[Any]:

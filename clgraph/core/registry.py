@@ -44,7 +44,8 @@ class Registry(Generic[K, V]):
         self._part = part
         self._package = package
         self._entries: dict[K, V] = {}
-        self._groups: dict[tuple[str, str | None], tuple[int, tuple[V, ...]]] = {}
+        self._members: dict[str, dict[K, V]] = {}
+        self._parts: dict[tuple[str, str | None], tuple[int, tuple[V, ...]]] = {}
         self._modules: Callable[[str | None, str | None], Iterable[str]] | None = None
         self._found: set[tuple[str | None, str | None]] = set()
         self._third_party: tuple[int, frozenset[str]] = 0, frozenset()
@@ -68,6 +69,7 @@ class Registry(Generic[K, V]):
                 f"{self.what} {key!r} is already {_describe(old)}; {_describe(entry)} cannot replace it"
             )
         self._entries[key] = entry
+        self._members.setdefault(self._group(key, entry), {})[key] = entry
         return entry
 
     def registers(self, key: K) -> Callable[[E], E]:
@@ -113,18 +115,19 @@ class Registry(Generic[K, V]):
 
     def of(self, group: str, part: str | None = None) -> tuple[V, ...]:
         """Return the entries of one group, in order of their keys; those of one part, or all."""
-        count, found = self._groups.get((group, part), (-1, ()))
-        if count != len(self._entries):
-            entries = self._filled(group, part)
-            members = [(key, entry) for key, entry in tuple(entries.items()) if self._group(key, entry) == group]
-            here = [(key, entry) for key, entry in members if part is None or self._part(entry, part)]
-            found = tuple(entry for _, entry in sorted(here, key=lambda item: str(item[0])))
-            self._groups[group, part] = len(entries), found
+        count, found = self._parts.get((group, part), (-1, ()))
+        if count != len(self._members.get(group, ())):
+            self._fill(group, part)
+            members = self._members.get(group, {})
+            items = sorted(members.items(), key=lambda item: str(item[0]))
+            found = tuple(entry for _, entry in items if part is None or self._part(entry, part))
+            self._parts[group, part] = len(items), found
         return found
 
     def keys_of(self, group: str) -> tuple[K, ...]:
         """Return the keys of one group, in order."""
-        return tuple(sorted((key for key, e in self._filled(group).items() if self._group(key, e) == group), key=str))
+        self._fill(group)
+        return tuple(sorted(self._members.get(group, ()), key=str))
 
     def snapshot(self) -> dict[K, V]:
         """Return a copy of the table, for :meth:`restore`."""
@@ -132,7 +135,9 @@ class Registry(Generic[K, V]):
 
     def restore(self, entries: dict[K, V]) -> None:
         """Put the table back to a :meth:`snapshot`."""
-        self._entries, self._groups, self._third_party = dict(entries), {}, (0, frozenset())
+        self._entries, self._members, self._parts, self._third_party = {}, {}, {}, (0, frozenset())
+        for key, entry in entries.items():
+            self.register(key, entry)
 
     def third_party(self) -> frozenset[str]:
         """Return the packages other than clgraph, or modules outside any, whose entries are in the table now.
@@ -161,13 +166,17 @@ class Registry(Generic[K, V]):
         return self._entries if key in self._entries else self._filled(self._group(key, None))
 
     def _filled(self, group: str | None, part: str | None = None) -> dict[K, V]:
-        """Return the table with all entries of *part* of *group*; waits for a thread that is importing them."""
+        """Return the table with all entries of *part* of *group*."""
+        self._fill(group, part)
+        return self._entries
+
+    def _fill(self, group: str | None, part: str | None = None) -> None:
+        """Import what registers the entries of *part* of *group*; waits for a thread that is importing them."""
         if self._is_found and self._found.isdisjoint({(group, part), (group, None), (None, None)}):
             with Registry._importing:
                 for name in self._names(group, part):
                     importlib.import_module(name)
                 self._found.add((group, part))
-        return self._entries
 
 
 def third_party() -> frozenset[str]:

@@ -60,7 +60,8 @@ def check_indices(feeds: Mapping[str, Any], indices: Iterable[FedIndices]) -> No
         array = feeds.get(picked.name)
         if type(array) is not np.ndarray or array.dtype.kind not in "iu" or not array.size:
             continue
-        least, most = int(array.min()), int(array.max())
+        # Of the one token of a text there is no least to look for.
+        least, most = (int(array.item()),) * 2 if array.size == 1 else (int(array.min()), int(array.max()))
         if least < -picked.size or most >= picked.size:
             wrong = most if most >= picked.size else least
             raise InputError(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import pkgutil
 from collections.abc import Iterable
 
+from clgraph.core.part import modules_in
 from clgraph.ops import modules_of
 from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.implementation import IMPLEMENTATIONS
@@ -45,7 +45,7 @@ def tiling(function: str | None, part: str | None = None) -> Iterable[str]:
 def _modules(package: str) -> tuple[str, ...]:
     found = importlib.util.find_spec(f"{__name__}.{package}")
     folders = found.submodule_search_locations if found else None
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(folders)))
+    return tuple(sorted(name for name in modules_in(folders or ()) if "." not in name))
 
 
 IMPLEMENTATIONS.found_by(implementing)

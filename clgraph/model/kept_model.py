@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clgraph.graph.fed_indices import check_indices
 from clgraph.model.model import Model
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.process import check_process
@@ -62,6 +61,8 @@ class KeptModel(Model):
             return None
         check_process()
         if self._picking:
+            from clgraph.graph.fed_indices import check_indices
+
             check_indices(feeds, self._picking)
         return image(feeds)
 

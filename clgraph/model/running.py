@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, cast, overload
 
 import numpy as np
 
 from clgraph.errors import ClosedError, InputError
-from clgraph.graph.fed_indices import check_indices
 from clgraph.model.state.remembering import Remembering
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.process import check_process
@@ -148,7 +147,7 @@ class Running(Remembering):
         latest, quick = self._quick
         check_process()
         if self._indices:
-            check_indices(feeds, self._indices)
+            self._check_indices(feeds)
         with self._lock:
             if self._specialisations.latest is not latest:
                 return None
@@ -164,7 +163,7 @@ class Running(Remembering):
             return None
         check_process()
         if self._indices:
-            check_indices(feeds, self._indices)
+            self._check_indices(feeds)
         with self._lock:
             found = self._specialisations.find(tuple(a.shape for a in feeds.values()), feeds)
             if found is None or found.network is None or found.network.quick is None or self._is_over_caches:
@@ -336,11 +335,22 @@ class Running(Remembering):
         if self._random and isinstance(feeds, Mapping):
             feeds = with_key(feeds)
         arrays = as_arrays(feeds, self._wanted)
-        check_indices(arrays, self._indices)
+        if self._indices:
+            self._check_indices(arrays)
         return arrays
 
     def _host_arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
         return {n: a if isinstance(a, np.ndarray) else a.numpy() for n, a in self._arrays(feeds).items()}
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse to be pickled or copied: a model holds buffers of a device, and what closes one closes the other."""
+        way = "clgraph.load reads in any process what save(path) writes; clone() runs at the same time as this one"
+        raise TypeError(f"a {type(self).__name__} is not pickled or copied: {way}")
+
+    def _check_indices(self, feeds: Mapping[str, Any]) -> None:
+        from clgraph.graph.fed_indices import check_indices  # few models pick from constants
+
+        check_indices(feeds, self._indices)
 
     def _check_open(self) -> None:
         # Before any lock is taken: a thread that a forked child does not have may hold it.

@@ -42,7 +42,7 @@ class ImagedFeed:
         view: The memory that it is copied to, ``None`` where it is not.
     """
 
-    passes, given, how = False, None, "not read"
+    passes, given, kept, how = False, None, None, "not read"
 
     def __init__(
         self,

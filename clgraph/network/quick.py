@@ -13,6 +13,7 @@ import numpy as np
 
 from clgraph.graph.faults import faults
 from clgraph.network.ending import give_up
+from clgraph.runtime.memory import Memory
 
 if TYPE_CHECKING:
     from clgraph.core.mapped import MappedFile
@@ -63,7 +64,8 @@ class QuickRun:
         self._steps, self._finish = tuple(step for each in bound for step in each.steps), engine.stream.finish
         self._words = tuple(executor.word for each in bound for executor in each.joined)
         self._feeds = tuple(
-            (feed, feed.name, feed.dtype, feed.shape, None if feed.passes else feed.view) for feed in feeds
+            (feed, feed.name, feed.dtype, feed.shape, None if feed.passes else feed.view, feed.kept is not None)
+            for feed in feeds
         )
         self._passing = tuple(feed for feed in feeds if feed.passes)
         self._results = tuple((result, result.name, result.small_view) for result in results)
@@ -77,13 +79,20 @@ class QuickRun:
     def __call__(self, feeds: Mapping[str, Any]) -> dict[str, Array] | None:
         """Return new arrays of all results; ``None``, and nothing is done, where *feeds* are anything else.
 
+        Of an input that nodes update it is the device's memory that is fed.
+
         Raises as :meth:`clgraph.network.network.Network.run`.
         """
         if len(feeds) != len(self._feeds):
             return None
-        held = []
-        for feed, name, dtype, shape, view in self._feeds:
+        held: list[tuple[Feed | ImagedFeed, Array | None, Any]] = []
+        for feed, name, dtype, shape, view, kept in self._feeds:
             given = feeds.get(name)
+            if kept:
+                if not isinstance(given, Memory) or given.start:
+                    return None
+                held.append((feed, None, given))
+                continue
             if type(given) is not np.ndarray or given.dtype is not dtype or given.shape != shape:
                 return None
             if view is None and not given.flags.c_contiguous:
@@ -148,5 +157,5 @@ def quick_run(
     engine = engines.get(placement)
     if engine is None or engine.on_callers_queue or "host_memory" not in engine.info.features:
         return None
-    plain = all(feed.is_plain for feed in feeds) and all(result.is_plain for result in results)
+    plain = all(feed.is_plain or feed.kept is not None for feed in feeds) and all(r.is_plain for r in results)
     return QuickRun(engine, subgraphs, feeds, results, workspace, files) if plain else None

@@ -24,6 +24,7 @@ from clgraph.network.cancelling import Cancellation
 from clgraph.onnxruntime.loading import Compilation
 from clgraph.onnxruntime.notes import log
 from clgraph.onnxruntime.statuses import StatusError
+from clgraph.runtime.child import check_interpreter
 from clgraph.runtime.process import is_left
 
 HOST = "host"
@@ -106,6 +107,7 @@ class _Process:
     """The other process. Calls from several threads are answered one after the other."""
 
     def __init__(self) -> None:
+        check_interpreter("sessions of a forked process run")
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._known: set[int] = set()

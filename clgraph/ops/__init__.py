@@ -4,9 +4,9 @@ They are imported on use: those that a question to a registry is about, all wher
 """
 
 import functools
-import pkgutil
 from collections.abc import Iterable, Mapping
 
+from clgraph.core.part import modules_in
 from clgraph.graph.importing import IMPORTERS, MICROSOFT, NHWC, QONNX
 from clgraph.graph.primitive import PRIMITIVES
 from clgraph.ops import index
@@ -30,9 +30,7 @@ def _importers_of(operator: str | None, part: str | None = None) -> Iterable[str
 
 @functools.cache
 def _modules() -> tuple[str, ...]:
-    found = pkgutil.walk_packages(__path__, f"{__name__}.")
-    names = (module.name.removeprefix(f"{__name__}.") for module in found if not module.ispkg)
-    return tuple(sorted(name for name in names if name != "index"))
+    return tuple(sorted(name for name in modules_in(__path__) if name != "index"))
 
 
 @functools.cache

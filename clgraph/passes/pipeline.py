@@ -46,6 +46,7 @@ from clgraph.passes.quantization.compress_weights import CompressWeights
 from clgraph.passes.quantization.compute_twice import ComputeTwice
 from clgraph.passes.quantization.keep_weights_packed import KeepWeightsPacked
 from clgraph.passes.quantization.prepare_quantization import PrepareQuantization
+from clgraph.passes.quantization.round_as_fused import RoundAsFused
 from clgraph.passes.quantization.use_integers import UseIntegers
 from clgraph.passes.targets.target_code_emission import TargetCodeEmission
 from clgraph.passes.targets.target_memory_allocation import TargetMemoryAllocation
@@ -64,6 +65,7 @@ def default_pipeline() -> tuple[Pass, ...]:
         KeepWeightsPacked(),  # weights of few bits become floats in the next pass
         FoldConstants(),  # patterns and decompositions look at constants
         ComputeConstants(required_pipeline),  # the large ones; formats and fusions ask for constants
+        RoundAsFused(),  # before decompose exchanges operands
         Decompose(),  # patterns are written for few spellings
         FusePatterns(),  # before transposes sink into what they spell
         TransposeOptimization(),  # on the fewest nodes; leaves no transpose between quantised groups

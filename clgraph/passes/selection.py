@@ -66,6 +66,7 @@ def estimate(context: Context, node: Node, q: Query[Any]) -> float | None:
         return None
 
 
+@lru_cache(maxsize=2048)
 def still_serves(implementation: type[Implementation[Any]], q: Query[Any]) -> bool:
     """Whether the implementation serves *q*, given on plain layouts, in the formats and halos it prefers."""
     if implementation.serves.traits_refusal(q.traits) is not None:
@@ -166,10 +167,17 @@ def refusals_of(context: Context, q: Query[Any]) -> str:
     return "; ".join(reasons)
 
 
+@lru_cache(maxsize=2048)
+def _serves_generally(q: Query[Any], denied: frozenset[str], among: tuple[type[Implementation[Any]], ...]) -> bool:
+    """Whether one of the general implementations *among* them serves *q*: models repeat most of their problems."""
+    of_traits = refused(among, q.traits)
+    able = (c for c in among if c.general and c not in of_traits and not c.is_denied(denied))
+    return any(c.sizes_refusal(q) is None for c in able)
+
+
 def unserved(context: Context, node: Node, query: Query[Any]) -> str | None:
     """Say why no implementation serves *query* in any formats, or return ``None``."""
-    general = (c for c in candidates(query) if c.general and not c.is_denied(context.denied))
-    if any(c.refusal(query) is None for c in general) or proposals(context, node, query):
+    if _serves_generally(query, context.denied, candidates(query)) or proposals(context, node, query):
         return None
     try:
         choose(query, denied=context.denied)

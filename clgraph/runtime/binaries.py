@@ -57,8 +57,8 @@ class ProgramCache:
             content = cache_folder.read(self._folder / f"{key}.bin")
         except OSError:
             return None
-        head, payload = content[: len(_MAGIC) + 32], content[len(_MAGIC) + 32 :]
-        return payload if head == _head(key, payload) else None
+        head, payload = content[: len(_MAGIC) + 32], memoryview(content)[len(_MAGIC) + 32 :]
+        return bytes(payload) if head == _head(key, payload) else None
 
     def write(self, key: str, payload: bytes) -> None:
         """Keep *payload* under *key*, at once or not at all."""
@@ -99,9 +99,11 @@ class ProgramCache:
             self._warned = True
 
 
-def _head(key: str, payload: bytes) -> bytes:
+def _head(key: str, payload: bytes | memoryview) -> bytes:
     """Return how the file of *payload* begins: a file under another's name is not taken for its own."""
-    return _MAGIC + blake2(f"{key}\n".encode() + payload).digest()
+    digest = blake2(f"{key}\n".encode())
+    digest.update(payload)
+    return _MAGIC + digest.digest()
 
 
 def options_for(features: frozenset[str], library: bool, text: str = "", *, kind: str = "cpu") -> str:

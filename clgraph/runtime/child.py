@@ -58,10 +58,7 @@ def run(
     import subprocess
     import tempfile
 
-    if not sys.executable or getattr(sys, "frozen", False):
-        raise DeviceError(
-            "kernels are compiled in a separate Python process, and sys.executable does not name an interpreter"
-        )
+    check_interpreter("kernels are compiled", by_module=True)
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     # A file, not a pipe: communicate() writes no more of its input after a timeout (CPython 3.11). What is longer than
@@ -107,6 +104,22 @@ def run(
         return Outcome(json.loads(out.strip().rpartition("\n")[2]), log=log)
     except ValueError:
         return Outcome(why=f"it ended with status {status} and no result", log=log or out, died=True)
+
+
+def check_interpreter(what: str, *, by_module: bool = False) -> None:
+    """Check that ``sys.executable`` starts an interpreter, and not a frozen program anew.
+
+    Args:
+        what: What needs it.
+        by_module: It is started with ``-m``, which frozen programs with clgraph's hooks obey.
+
+    Raises:
+        DeviceError: It does not.
+    """
+    hooked = by_module and getattr(sys, "starts_clgraph_modules", False)
+    if not sys.executable or (getattr(sys, "frozen", False) and not hooked):
+        way = "; PyInstaller finds clgraph's hooks where clgraph is installed by pip" if by_module else ""
+        raise DeviceError(f"{what} in a separate Python process, and sys.executable does not name an interpreter{way}")
 
 
 def limit(cpu_seconds: int) -> None:

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,9 @@ def _prepare() -> None:
 
 @contextlib.contextmanager
 def loading(options: Settings) -> Iterator[None]:
-    """Load the library of the wheel's PoCL in a thread beside what the block does, if drivers are not loaded yet.
+    """Load the libraries of the wheel's PoCL and of pyopencl in a thread beside what the block does, if they are not.
 
-    It takes 7 ms, of which Python's lock is held in none; OpenCL's loader waits for it, and then finds it there. No
+    It takes 7 ms, of which Python's lock is held in none; OpenCL's loader waits for it, and then finds them there. No
     driver is asked for anything. Where it fails, the loader fails alike, and that is told as ever.
     """
     choose_options(options)
@@ -51,7 +52,9 @@ def loading(options: Settings) -> Iterator[None]:
     if load.cache_info().currsize or (library := wheel()) is None or (tree := _tree()) is None:
         yield
         return
-    thread = threading.Thread(target=_load_library, args=(tree / ".libs" / library.name,), name="clgraph loads PoCL")
+    compiled = library.parent.parent / f"_cl{EXTENSION_SUFFIXES[0]}"
+    paths = (os.fsencode(tree / ".libs" / library.name), os.fsencode(compiled))
+    thread = threading.Thread(target=_load_libraries, args=paths, name="clgraph loads PoCL")
     thread.start()
     try:
         yield
@@ -60,9 +63,11 @@ def loading(options: Settings) -> Iterator[None]:
         thread.join()
 
 
-def _load_library(path: Path) -> None:
+def _load_libraries(pocl: bytes, pyopencl: bytes) -> None:
     # ctypes.CDLL(path) would hold Python's lock.
-    ctypes.CDLL(None).dlopen(os.fsencode(path), ctypes.c_int(os.RTLD_LAZY))
+    load_library = ctypes.CDLL(None).dlopen
+    load_library(pocl, ctypes.c_int(os.RTLD_LAZY))
+    load_library(pyopencl, ctypes.c_int(os.RTLD_NOW))
 
 
 @functools.cache

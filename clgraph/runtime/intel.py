@@ -6,7 +6,6 @@ import ctypes
 import os
 import re
 import sys
-import sysconfig
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,10 +36,8 @@ def make_visible(folder: Path) -> None:
     A folder below *folder* gets an ``.icd`` file with the library's full path, beside copies of those that the loader
     would have read, and ``OCL_ICD_VENDORS`` names it. PoCL of the wheels is found by pyopencl's loader in any case.
     """
-    # As written, because expanding it reads all that Python was built with.
-    data = sysconfig.get_path("data", expand=False).replace("{base}", sys.prefix)
-    prefixes = dict.fromkeys(Path(p) for p in (sys.prefix, data))
-    libraries = runtime_libraries(prefixes)
+    # What wheels call their data goes to the prefix; Debian's Python puts it one folder deeper (``posix_local``).
+    libraries = runtime_libraries([Path(sys.prefix), Path(sys.prefix, "local")])
     if not libraries:
         return
     before = Path(os.environ.get("OCL_ICD_VENDORS", SYSTEM_VENDORS))

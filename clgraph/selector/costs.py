@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from clgraph.core.frozen import changed, fields_of, frozen
-from clgraph.core.nearest import meant
 from clgraph.errors import OptionError, RegistrationError
 
 _SHIPPED = Path(__file__).parents[1] / "data" / "costs"
@@ -136,6 +135,8 @@ class CostModel:
             return found
         known = shipped("pocl-avx512").units
         if name not in known:
+            from clgraph.core.nearest import meant
+
             near = meant(name, known) or f"; the units are {', '.join(sorted(known))}"
             raise RegistrationError(f"no cost model has a unit called {name!r}{near}")
         return known[name]

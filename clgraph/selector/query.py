@@ -131,6 +131,12 @@ class Traits:
     operands: int
 
 
+@lru_cache(maxsize=64)
+def _traits(device: DeviceInfo, demands: frozenset[str], dtypes: frozenset[DType]) -> Traits:
+    """Return the traits of problems without fused operations, of which a model has a few."""
+    return Traits(device, demands, dtypes, frozenset(), frozenset(), 0)
+
+
 @frozen
 class Query(Remembering, Generic[P]):
     """One problem. Hashable; the key of the choice cache and of the tuning database.
@@ -177,9 +183,11 @@ class Query(Remembering, Generic[P]):
     @remembered
     def traits(self) -> Traits:
         """The part of the problem that does not depend on sizes and formats."""
+        if not self.fused:
+            return _traits(self.device, self.primitive.demands(), self.dtypes)
         behind = frozenset([f.primitive.kind for f in self.post])
         in_front = frozenset([f.primitive.kind for f in self.pre])
-        operands = len(self.inputs) - self.arity if self.fused else 0
+        operands = len(self.inputs) - self.arity
         return Traits(self.device, self.primitive.demands(), self.dtypes, behind, in_front, operands)
 
     @property

@@ -282,7 +282,7 @@ def test_what_an_image_cannot_do_is_noted_once(compiled, tmp_path, monkeypatch):
     file = passed_on(tmp_path / "m.onnx")
     compiled(file), compiled(file)
     assert "passed on" in Contents(image_of(tmp_path)).header["none"]
-    monkeypatch.setattr(cache_entries, "keep_image", None)
+    monkeypatch.setattr(images, "_write", None)
     assert type(compiled(file)) is Model
 
 

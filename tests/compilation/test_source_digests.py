@@ -80,3 +80,9 @@ def test_what_is_kept_is_taken_for_nothing_else(sources, digest, tmp_path):
 def test_files_that_were_just_written_are_read_each_time(sources, digest, monkeypatch):
     monkeypatch.setattr(source_digests, "SETTLED_SECONDS", 60.0)
     assert digest()[1] == digest()[1] == ["a.py", "b.cl", "c.json"]
+
+
+def test_folders_that_the_system_cannot_list_when_open_are_listed_by_name(sources, digest, monkeypatch):
+    first, _ = digest()
+    monkeypatch.setattr(os, "supports_fd", set())
+    assert digest() == (first, [])

@@ -12,6 +12,7 @@ import clgraph
 from clgraph.errors import DeviceError, GenerationError, InputError, ModelError, OptionError, UnsupportedError
 from clgraph.generate import Options
 from clgraph.generate.decoding import Decoding
+from clgraph.model.state.session import Session
 from tests.support.decoder_folder import tokenizer
 from tests.support.decoder_weights import Decoder
 from tests.support.decoders import decoder_feeds, decoder_model, greedy_tokens, onnxruntime_run
@@ -140,13 +141,13 @@ def _greedy(run, d, prompt, count):
     ],
 )
 def test_a_decoder_that_carries_values_alone_reads_in_pieces(folder, device, monkeypatch, tokens, mask, names):
-    counts, run_session = set(), clgraph.model.state.session.Session.run
+    counts, run_session = set(), Session.run
 
     def counted(session, feeds, **more):
         counts.add(feeds["input_ids"].shape[1])
         return run_session(session, feeds, **more)
 
-    monkeypatch.setattr(clgraph.model.state.session.Session, "run", counted)
+    monkeypatch.setattr(Session, "run", counted)
     path, made = folder(), recurrent_decoder(tokens=tokens, mask=mask, names=names)
     onnx.save(made, path / "model.onnx")
     lm = clgraph.generate.load(path, device)
@@ -166,7 +167,7 @@ def test_a_text_that_is_read_in_pieces_stays_where_one_fails(folder, device, mon
     text = Decoding(lm.model, lm._feeding)
     text.push([5, 6, 7])
     text.logits()
-    session, calls = clgraph.model.state.session.Session, []
+    session, calls = Session, []
     run = session.run
 
     def failing(*given, **more):
@@ -208,13 +209,13 @@ def _greedy_carried(run, made, prompt, count):
 def test_texts_of_a_batch_are_those_that_each_prompt_has_alone(folder, device, monkeypatch, export, padded):
     """Where the model cannot hide padding, prompts of one length are a batch, others take turns."""
     batches = []
-    run = clgraph.model.state.session.Session.run
+    run = Session.run
 
     def counted(session, feeds, **more):
         batches.append(len(feeds["input_ids"]))
         return run(session, feeds, **more)
 
-    monkeypatch.setattr(clgraph.model.state.session.Session, "run", counted)
+    monkeypatch.setattr(Session, "run", counted)
     lm = clgraph.generate.load(folder(Decoder(export=export, layers=1)), device)
     prompts = [[1, 5, 6], list(range(3, 23)), [1, 9]]
     alone = [lm.generate(prompt, replace(SOME, max_tokens=6)).tokens for prompt in prompts]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +79,13 @@ def test_wrong_calls_say_what_is_wrong(model: clgraph.Model) -> None:
     ):
         with pytest.raises(InputError, match=words):
             call()
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_model_that_is_pickled_or_copied_says_what_to_do(model: clgraph.Model, copied: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match=r"a Model is not pickled or copied: clgraph.load .* save\(path\).* clone\(\)"):
+        copied(model)
+    assert model.run(A, B)
 
 
 def test_numbers_are_cast_where_nothing_is_lost() -> None:

@@ -55,6 +55,7 @@ def test_reshape_replaces_sizes_that_a_model_declares() -> None:
         ({"x": (1, 3, 1.5, 8)}, "sizes, names and None"),
         ({"x": 3}, "sizes, names and None"),
         ({"x": "abcd"}, "sizes, names and None"),
+        ({"n": 3}, "input 'n': .* not 3; a dimension's size is given in the shape"),
         ([1, 3, 8, 8], "by the inputs' names.*not as list"),
     ],
 )

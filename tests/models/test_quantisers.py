@@ -99,13 +99,13 @@ def net(request, rng, tmp_path, monkeypatch):
     return path, shape
 
 
-def agrees_within_a_step(path, shape, rng):
-    """Assert it of the quantised model at *path*.
+def agrees_within_a_step(path, shape, rng, *, optimised=True):
+    """Assert it of the quantised model at *path*, which ONNX Runtime computes with its fused operators if *optimised*.
 
     A value beside a half may go to either neighbour, and the weights are drawn so that no layer makes steps larger.
     """
     x = {"x": rng.standard_normal(shape).astype(np.float32)}
-    (want,) = onnxruntime_outputs(onnx.load(path), x)
+    (want,) = onnxruntime_outputs(onnx.load(path), x, optimised=optimised)
     got = clgraph.compile(path).run(x)["y"]
     assert np.abs(got - want).max() <= (want.max() - want.min()) / 255
 
@@ -134,7 +134,8 @@ def test_statically_quantised_networks_are_computed(net, options, rng):
     path, shape = net
     made = path.with_name("integers.onnx")
     quantize_static(path, made, Draws(shape, rng), **options)
-    agrees_within_a_step(made, shape, rng)
+    # ONNX Runtime's optimiser has weights of 8 bits beside activations of 16 multiplied with these rounded to 8.
+    agrees_within_a_step(made, shape, rng, optimised=options.get("activation_type") not in (I16, U16))
 
 
 @pytest.mark.opencl

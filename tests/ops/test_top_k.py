@@ -7,6 +7,7 @@ from onnx import helper
 import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.ops import top_k
 from clgraph.ops.top_k import TopK, TopKLines
 from clgraph.selector.query import Query
 from tests.support.check_op import check_op, run_raw
@@ -133,3 +134,29 @@ def test_a_long_line_of_different_numbers_is_sorted(engine, rng):
 def _query(engine, x, k):
     primitive, layouts = TopK(0, True, k), (Layout.of(x),)
     return Query(primitive, layouts, primitive.infer(layouts), engine.info, 1)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8])
+def test_the_reference_chooses_the_best_of_many_as_sorting_does(largest, dtype, rng, monkeypatch):
+    """Among them are equal ones around the last that is chosen, both zeros, and lines of one value."""
+    x = rng.integers(0, 40, (3, 700, 3)).astype(dtype)
+    x[0, :, 1], x[1, ::2, 2] = 7, x[1, ::2, 2] * dtype(0)
+    if np.dtype(dtype).kind == "f":
+        x[1, ::4, 2] = -0.0
+    for k in (1, 5, 175):
+        top = TopK(axis=1, largest=largest, k=k)
+        values, places = top.reference(x)
+        with monkeypatch.context() as patch:
+            patch.setattr(top_k, "MANY", x.size + 1)
+            sorted_values, sorted_places = top.reference(x)
+        np.testing.assert_array_equal(places, sorted_places)
+        assert values.tobytes() == sorted_values.tobytes()
+
+
+def test_the_reference_sorts_where_elements_are_no_numbers(rng):
+    x = rng.standard_normal((2, 4000)).astype(np.float32)
+    x[1, [3, 50]] = np.nan
+    values, places = TopK(k=2).reference(x)
+    assert places[1].tolist() == [3, 50]
+    assert np.isnan(values[1]).all()

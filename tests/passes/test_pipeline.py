@@ -29,6 +29,7 @@ BEFORE = [
     ("init", "split_batch", "a node that reaches no output may not keep the batch whole"),
     ("split_batch", "fold_constants", "what is folded of a slice need not be folded of the whole"),
     ("keep_weights_packed", "fold_constants", "weights behind a dequantize would be floats"),
+    ("round_as_fused", "decompose", "it exchanges operands, whose order counts"),
     ("decompose", "fuse_patterns", "patterns are written for the few operators that it leaves"),
     ("fuse_patterns", "transpose_optimization", "transposes would sink into what patterns spell"),
     ("transpose_optimization", "prepare_quantization", "a transpose between two of a group keeps them apart"),

@@ -1,4 +1,9 @@
-from clgraph.runtime.intel import runtime_libraries, write_vendors
+import os
+import sys
+
+import pytest
+
+from clgraph.runtime.intel import make_visible, runtime_libraries, write_vendors
 
 
 def test_the_runtime_is_found_below_the_environment(tmp_path):
@@ -48,3 +53,16 @@ def test_a_link_among_the_vendors_is_replaced_and_not_written_through(tmp_path):
     assert write_vendors(tmp_path / "ours", tmp_path / "lib.so", tmp_path / "nothing") == made
     assert (made / "clgraph-intel.icd").read_text() == f"{tmp_path}/lib.so\n"
     assert (tmp_path / "victim").read_text() == "precious"
+
+
+@pytest.mark.parametrize("below", ["lib", "local/lib"])
+def test_the_runtime_is_made_visible_where_wheels_put_their_data(below, tmp_path, monkeypatch):
+    """Debian's Python has them below ``local``."""
+    library = tmp_path / "env" / below / "libintelocl.so"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "env"))
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "nothing"))
+    make_visible(tmp_path / "vendors")
+    made = tmp_path / "vendors" / os.path.basename(os.environ["OCL_ICD_VENDORS"])
+    assert (made / "clgraph-intel.icd").read_text() == f"{library}\n"

@@ -55,12 +55,17 @@ def one_node(
     return model, feeds
 
 
-def onnxruntime_outputs(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
-    """Return what ONNX Runtime computes."""
+def onnxruntime_outputs(
+    model: onnx.ModelProto, feeds: Mapping[str, Any], *, optimised: bool = False, int8: bool = False
+) -> list[Any]:
+    """Return what ONNX Runtime computes: node by node, or *optimised*, and then with *int8* fused as uint8 is."""
     inferred = onnx.shape_inference.infer_shapes(model)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
+    if int8:
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(inferred.SerializeToString(), options, ["CPUExecutionProvider"])
     return session.run(None, dict(feeds))

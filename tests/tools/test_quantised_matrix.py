@@ -12,7 +12,9 @@ import numpy as np
 import onnx
 import pytest
 
+import clgraph
 from tests.support.graph_writer import GraphWriter
+from tests.support.onnx_case import onnxruntime_outputs
 from tests.support.zoo import TINY
 from tests.support.zoo_text import encoder, tokens
 from tools.benchmark.quantised_layers import agreement, cuts, layers
@@ -59,6 +61,17 @@ def test_each_layer_alone_is_within_a_step_of_onnxruntimes(tool, tmp_path, made,
         assert len(found["off"]) >= 5
         for way, of in found.items():
             assert [(form, way, a.layer.name, a.near) for a in of if a.near < tool.NEAR] == []
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("form", ["qdq", "qdq-channels", "qdq-u8", "qdq-symmetric", "qoperator"])
+def test_a_file_of_pictures_has_onnxruntimes_bits_where_that_fuses_integers_of_both_signs(tool, tmp_path, form):
+    model, feeds = _pictures()
+    onnx.save(model, tmp_path / "floats.onnx")
+    tool.quantise(tmp_path / "floats.onnx", tmp_path / "made.onnx", form, feeds)
+    (got,) = clgraph.compile(tmp_path / "made.onnx").run(feeds).values()
+    (want,) = onnxruntime_outputs(onnx.load(tmp_path / "made.onnx"), feeds, optimised=True, int8=True)
+    np.testing.assert_array_equal(got, want)
 
 
 def test_a_layer_reads_integers_and_ends_at_the_next(tool, tmp_path):

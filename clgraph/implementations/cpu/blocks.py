@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from clgraph.core.frozen import frozen
+from clgraph.implementations.cpu.geometry import LANES
 from clgraph.selector.micro_kernels import Micro, micro_family
 
 FILE, BYTES_FILE = "convolution/micro_conv.cl", "quantized_convolution/micro_bytes.cl"
@@ -13,9 +14,11 @@ BLOCKED, PLANAR, BYTES = 16, 1, 4
 """What an input pixel is: 16 floats of a block of channels, one of a plane, or 16 bytes, which are 4 floats long."""
 
 
-def _micro(pixel: int, stride: int, nb: int, ur: int) -> Micro:
+def _micro(pixel: int, stride: int, nb: int, ur: int, halves: int = 0) -> Micro:
     if pixel == BYTES:
         return Micro.of(BYTES_FILE, S=stride, NB=nb, UR=ur)
+    if halves:
+        return Micro.of(FILE, PX=pixel, S=stride, NB=nb, UR=ur, HALVES=halves)
     return Micro.of(FILE, PX=pixel, S=stride, NB=nb, UR=ur)
 
 
@@ -43,6 +46,13 @@ _NARROW: Widths = {
     (BYTES, 2): {1: (1, 2, 4, 6)},
     (BYTES, 0): {1: (1, 4)},
 }
+_LAST: dict[int, dict[tuple[int, int, int], dict[int, tuple[int, ...]]]] = {
+    16: {(BLOCKED, 1, 2): dict.fromkeys((1, 2, 3), (1, 4, 7, 14))},
+    8: {(BLOCKED, 1, 1): {1: (1, 2, 4, 6)}},
+}
+"""Widths for the last group of output channels, by input pixel, stride and blocks, then by the halves of blocks that it
+computes. Units of 512 bits take as long for half a block as for a whole one, those of 256 bits half as long."""
+
 _TABLES = {16: _WIDE, 8: _NARROW}
 """Widths by (input pixel, stride, 0 for a run-time one) and blocks of output channels, by SIMD width.
 
@@ -54,6 +64,8 @@ def _instances(simd: int, *, bytes_: bool = False) -> Iterator[Micro]:
     for (pixel, stride), widths in _TABLES[simd].items():
         for nb, wide in widths.items():
             yield from (_micro(pixel, stride, nb, ur) for ur in wide if (pixel == BYTES) == bytes_)
+    for (pixel, stride, nb), parts in ({} if bytes_ else _LAST[simd]).items():
+        yield from (_micro(pixel, stride, nb, ur, halves) for halves, wide in parts.items() for ur in wide)
 
 
 MICROS = micro_family("micro_conv", {simd: list(_instances(simd)) for simd in _TABLES})
@@ -68,6 +80,7 @@ class Block:
         chunk_width: Pixels of every part but the last; 0 for about equal parts.
         stride: Of the instances; 0 when they read it at run time.
         cost: Half-cycles an input channel and window element, for one row and all output blocks.
+        last: Halves of blocks that the last group computes; 0 where it computes ``nb`` blocks as the others do.
     """
 
     pixel: int
@@ -76,10 +89,11 @@ class Block:
     chunks: int
     chunk_width: int
     cost: float
+    last: int = 0
 
 
 @lru_cache(maxsize=128)
-def half_cycles(nb: int, ur: int) -> float:
+def half_cycles(nb: float, ur: int) -> float:
     """Return the time of one input channel: FMAs at two a cycle, loads at two, their latency; and weights to fetch.
 
     Measured on a core with 512-bit units; the form holds for 256 bits, where each term counts twice. One block alone
@@ -105,13 +119,23 @@ def best_block(simd: int, pixel: int, stride: int, width: int, blocks: int, taps
 
 @lru_cache(maxsize=1024)
 def blocks_of(
-    simd: int, pixel: int, stride: int, width: int, blocks: int, taps: int, *, whole: bool = False, packed: int = 0
+    simd: int,
+    pixel: int,
+    stride: int,
+    width: int,
+    blocks: int,
+    taps: int,
+    *,
+    whole: bool = False,
+    packed: int = 0,
+    lanes: int = 0,
 ) -> tuple[Block, ...]:
     """Return the cheapest way to do that for each number of blocks at a time, which need not divide *blocks*.
 
     Args:
         whole: They must.
         packed: For this number alone, which weights are packed for; 0 for each.
+        lanes: Channels of the last output block; 0 where the last group is to be computed as the others are.
     """
     best: list[Block] = []
     kind = instance_stride(stride, simd, pixel)
@@ -119,23 +143,39 @@ def blocks_of(
         if (packed and nb != packed) or (blocks % nb and (whole or blocks < nb)):
             continue
         cost, chunks, chunk_width = float("inf"), 0, 0
-        costs, groups = row_costs(nb, wide, taps), -(-blocks // nb)
+        costs, others = row_costs(nb, wide, taps), -(-blocks // nb) - 1
+        halves = 2 * (blocks - others * nb) - (lanes <= LANES // 2)
+        last = _last(simd, pixel, kind, nb, halves) if lanes else 0
+        ends = _last_costs(simd, pixel, kind, nb, last, taps) if last else costs
+        each = tuple(others * cost + end for cost, end in zip(costs, ends, strict=True))
         for ur in wide:
             full, rest = divmod(width, ur)
             parts = full + (rest > 0)
             narrow, wider = divmod(width, parts)
-            even = ((parts - wider) * costs[narrow] + wider * costs[narrow + 1]) * groups
-            fixed = (full * costs[ur] + costs[rest]) * groups
+            even = (parts - wider) * each[narrow] + wider * each[narrow + 1]
+            fixed = full * each[ur] + each[rest]
             if even <= cost and (even, parts, 0) < (cost, chunks, chunk_width):
                 cost, chunks, chunk_width = even, parts, 0
             if fixed <= cost and (fixed, parts, ur) < (cost, chunks, chunk_width):
                 cost, chunks, chunk_width = fixed, parts, ur
-        best.append(Block(pixel, kind, nb, chunks, chunk_width, cost))
+        best.append(Block(pixel, kind, nb, chunks, chunk_width, cost, last))
     return tuple(best)
 
 
+def _last(simd: int, pixel: int, stride: int, nb: int, halves: int) -> int:
+    """Return the fewest halves not below *halves* that instances compute of *nb* blocks; 0 where they compute all."""
+    parts = _LAST[_width(simd)].get((pixel, stride, nb), {})
+    return min((found for found in parts if found >= halves), default=0)
+
+
+def _last_costs(simd: int, pixel: int, stride: int, nb: int, halves: int, taps: int) -> tuple[float, ...]:
+    """Return what :func:`row_costs` does, of the group that computes so many *halves*."""
+    computed = halves / 2 if _width(simd) == 8 else -(-halves // 2)
+    return row_costs(computed, _LAST[_width(simd)][pixel, stride, nb][halves], taps)
+
+
 @lru_cache(maxsize=1024)
-def row_costs(nb: int, wide: tuple[int, ...], taps: int) -> tuple[float, ...]:
+def row_costs(nb: float, wide: tuple[int, ...], taps: int) -> tuple[float, ...]:
     """Return the time a tap of 0, 1, ... pixels put together from instances, to one more than the widest has.
 
     Entering an instance costs about 40 half-cycles.
@@ -168,12 +208,12 @@ class Ids:
 
 
 @lru_cache(maxsize=64)
-def ids(simd: int, pixel: int, stride: int, nb: int) -> Ids:
-    """Return the look-up table of one stride class and number of blocks."""
-    wide = widths(simd, pixel, stride, nb)
+def ids(simd: int, pixel: int, stride: int, nb: int, halves: int = 0) -> Ids:
+    """Return the look-up table of a stride class and number of blocks, of the group that computes *halves* of them."""
+    wide = _LAST[_width(simd)][pixel, stride, nb][halves] if halves else widths(simd, pixel, stride, nb)
     nibbles = sum(max((u for u in wide if u <= n), default=0) << 4 * n for n in range(16))
     family = BYTE_MICROS if pixel == BYTES else MICROS
-    numbers = {u: family.id(simd, _micro(pixel, stride, nb, u)) for u in wide}
+    numbers = {u: family.id(simd, _micro(pixel, stride, nb, u, halves)) for u in wide}
     table = [sum(number << 8 * (u - base) for u, number in numbers.items() if base <= u < base + 8) for base in (0, 8)]
     return Ids(_signed(nibbles), _signed(table[0]), _signed(table[1]))
 
@@ -183,4 +223,8 @@ def _signed(word: int) -> int:
 
 
 def _table(simd: int) -> Widths:
-    return _TABLES[16 if simd >= 16 else 8]
+    return _TABLES[_width(simd)]
+
+
+def _width(simd: int) -> int:
+    return 16 if simd >= 16 else 8

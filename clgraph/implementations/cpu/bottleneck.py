@@ -46,9 +46,15 @@ class BottleneckFsv16Desc(InRegistersFields, Descriptor):
     e_widths: Long
     e_ids_0: Long
     e_ids_1: Long
+    e_last_widths: Long
+    e_last_ids_0: Long
+    e_last_ids_1: Long
     p_widths: Long
     p_ids_0: Long
     p_ids_1: Long
+    p_last_widths: Long
+    p_last_ids_0: Long
+    p_last_ids_1: Long
     in_n: Int
     in_c: Int
     in_y: Int
@@ -106,8 +112,13 @@ class BottleneckFsv16Desc(InRegistersFields, Descriptor):
     d_high: Float
 
 
-def _table(simd: int, block: Block | None) -> Ids:
-    return ids(simd, BLOCKED, 1, block.nb) if block else Ids(0, 0, 0)
+def _tables(simd: int, block: Block | None) -> tuple[Ids, Ids]:
+    """Return the instances of a 1x1 convolution, and those of its last group."""
+    return (
+        (ids(simd, BLOCKED, 1, block.nb), ids(simd, BLOCKED, 1, block.nb, block.last))
+        if block
+        else (Ids(0, 0, 0), Ids(0, 0, 0))
+    )
 
 
 def _halo(q: Query[Bottleneck]) -> Halo:
@@ -180,7 +191,7 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             registers, filtered = InRegisters(None, *bounds, taken), Between(*bounds, blocked_posts(q, taken))
             posts = ()
         first = 3 if p.expands else 1
-        e, t = _table(simd, w.expand), _table(simd, w.project)
+        (e, e_last), (t, t_last) = _tables(simd, w.expand), _tables(simd, w.project)
         (pad_top, _), (pad_left, _) = p.depthwise.pads
         top, bottom, left, right = y.halo
         ring_c = w.kernel[0] * w.ring_width * LANES
@@ -197,9 +208,15 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             e_widths=e.widths,
             e_ids_0=e.low,
             e_ids_1=e.high,
+            e_last_widths=e_last.widths,
+            e_last_ids_0=e_last.low,
+            e_last_ids_1=e_last.high,
             p_widths=t.widths,
             p_ids_0=t.low,
             p_ids_1=t.high,
+            p_last_widths=t_last.widths,
+            p_last_ids_0=t_last.low,
+            p_last_ids_1=t_last.high,
             in_n=x.n,
             in_c=x.c,
             in_y=x.y,

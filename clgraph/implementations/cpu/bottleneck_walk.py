@@ -140,9 +140,10 @@ def _walk(q: Query[Bottleneck]) -> Walk:
     blocks, simd = -(-hidden // LANES), q.device.simd
     expand = project = None
     if p.expands:
-        expand = min(blocks_of(simd, BLOCKED, 1, x[3], blocks, x[1]), key=lambda b: b.cost)
+        expand = min(blocks_of(simd, BLOCKED, 1, x[3], blocks, x[1], lanes=_lanes(hidden)), key=lambda b: b.cost)
     if p.projects:
-        project = min(blocks_of(simd, BLOCKED, 1, y[3], -(-y[1] // LANES), hidden), key=lambda b: b.cost)
+        made = blocks_of(simd, BLOCKED, 1, y[3], -(-y[1] // LANES), hidden, lanes=_lanes(y[1]))
+        project = min(made, key=lambda b: b.cost)
     group, tickets = expand.nb if expand else 1, 2 * q.device.workers
     tiers = _cut(-(-blocks // group), 1 if p.projects else 2 * tickets)
     parts = -(-tickets // y[0]) if p.projects else -(-2 * tickets // (y[0] * tiers.count))
@@ -164,6 +165,11 @@ def _walk(q: Query[Bottleneck]) -> Walk:
         strips=strips,
         tiers=tiers,
     )
+
+
+def _lanes(channels: int) -> int:
+    """Return the channels of the last block."""
+    return (channels - 1) % LANES + 1
 
 
 def _cut(count: int, parts: int) -> TicketRanges:

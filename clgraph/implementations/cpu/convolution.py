@@ -75,6 +75,9 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, InRegistersFiel
     widths: Long
     ids_0: Long
     ids_1: Long
+    last_widths: Long
+    last_ids_0: Long
+    last_ids_1: Long
     in_g: Int
     in_x: Int
     step_y: Int
@@ -184,6 +187,7 @@ class ConvFsv16(Implementation[Convolution]):
         dilation, pads = square(p.dilations), own_halo(q)[2:]
         before = (pads[0][0], pads[1][0]) if len(pads) == 2 else (0, pads[0][0])
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
+        last = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb, s.block.last)
         groups = s.groups
         weight_group = s.group_bytes // 4
         steps = -(-s.channels // LANES) * prod(s.kernel)
@@ -195,6 +199,9 @@ class ConvFsv16(Implementation[Convolution]):
             widths=table.widths,
             ids_0=table.low,
             ids_1=table.high,
+            last_widths=last.widths,
+            last_ids_0=last.low,
+            last_ids_1=last.high,
             in_n=x.n,
             in_g=x.c * (s.channels // LANES),
             in_c=x.c,

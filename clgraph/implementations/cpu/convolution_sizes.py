@@ -115,7 +115,8 @@ def _cheapest(q: Query[Convolution]) -> ConvolutionSizes:
     blocks = -(-(w[0] // groups) // LANES)
     stride = square(q.primitive.strides)
     width = y.height * y.width if flat else y.width
-    rows_of = partial(blocks_of, q.device.simd, BLOCKED, stride[1], width, blocks, w[1] * prod(w[2:]), whole=groups > 1)
+    taps, lanes = w[1] * prod(w[2:]), 0 if groups > 1 or q.primitive.apart else y.lanes
+    rows_of = partial(blocks_of, q.device.simd, BLOCKED, stride[1], width, blocks, taps, whole=groups > 1, lanes=lanes)
     packed = packed_for(q.inputs[1].format)
     found = (packed and rows_of(packed=packed)) or rows_of()
     skips = not (flat or q.primitive.apart)

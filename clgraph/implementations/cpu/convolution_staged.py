@@ -59,6 +59,9 @@ class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, InRegistersFields
     widths: Long
     ids_0: Long
     ids_1: Long
+    last_widths: Long
+    last_ids_0: Long
+    last_ids_1: Long
     in_height: Int
     in_width: Int
     in_blocks: Int
@@ -142,6 +145,7 @@ class ConvStaged(Implementation[Convolution]):
         s, x, y, registers = strips_of(q), planes(q.inputs[0]), planes(q.outputs[0]), in_registers(q)
         before = staging(q, s.take[1])
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
+        last = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb, s.block.last)
         channels, weight_group = q.inputs[1].shape[1], s.group_bytes // 4
         lines, steps = _lines(s), -(-channels // LANES) * prod(s.kernel)
         flat = s.height != y.height or s.width != y.width
@@ -153,6 +157,9 @@ class ConvStaged(Implementation[Convolution]):
             widths=table.widths,
             ids_0=table.low,
             ids_1=table.high,
+            last_widths=last.widths,
+            last_ids_0=last.low,
+            last_ids_1=last.high,
             **in_planes(x),
             in_height=1 if flat else x.height,
             in_width=s.width if flat else x.width,

@@ -142,7 +142,7 @@ def strips_of(q: Query[Convolution]) -> Strips:
     height, width = (1, y.height * y.width) if flat else (y.height, y.width)
     take, step = (strides, (1, 1)) if point else ((1, 1), strides)
     pads = tuple(before for before, _ in p.pads)
-    found = blocks_of(q.device.simd, BLOCKED, step[1], width, y.blocks, w[1] * prod(w[2:]))
+    found = blocks_of(q.device.simd, BLOCKED, step[1], width, y.blocks, w[1] * prod(w[2:]), lanes=y.lanes)
     one = TicketRanges(1, 1)
     sizes = [
         Strips(

@@ -52,6 +52,11 @@ class Caches:
         """Whether there is memory."""
         return self._held is not None
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether what is to be held is not in the memory yet."""
+        return bool(self._waiting) or self._held is None
+
     def places_for(self, count: int) -> int:
         """Return how many places there are once there is room for *count*: a power of two where that is more."""
         return self.places if count <= self.places else max(LEAST_PLACES, 1 << (count - 1).bit_length())

@@ -194,10 +194,13 @@ class _Cut:
         wanted = (*read.crossing, *biases, *(told[0]))
         first = attentions[0].primitive
         assert isinstance(first, KeepsKeys)
+        lengths = host(top, tuple(dict.fromkeys(wanted)))
+        sizes = {c.input: (c.heads, c.depth) for c in caches.caches}
         return Parts(
             device(top, mine, attentions, caches, read, plain=False),
             device(top, mine, attentions, caches, read, plain=True) if biases else None,
-            Lengths(host(top, tuple(dict.fromkeys(wanted)))),
+            Lengths(lengths),
+            {n: c for n in lengths.inputs if (c := sizes.get(n.removeprefix(PRESENT)))},
             caches,
             tuple(dict.fromkeys(pair for x in attentions for pair in self._pairs(x, pasts))),
             read.crossing,

@@ -6,7 +6,7 @@ Where only a value's shape is asked for, as that of the tokens' embeddings is, i
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,6 +20,7 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.refusals import refusals
 from clgraph.graph.topology import Inlinable, Topology
+from clgraph.model.state.joined import joined
 from clgraph.model.state.quick import quick
 from clgraph.model.state.quick_shapes import quick_shape
 
@@ -50,6 +51,7 @@ class Lengths:
         shaped, read = _shaped(topology)
         self._steps = [_Step(x, x.name in shaped, _is_kept(x, topology), topology.constants) for x in topology.layers]
         self._read = read
+        self._compute = joined(topology)
         self._fed: dict[str, Array] = {}
         self._known: OrderedDict[Hashable, dict[str, Array]] = OrderedDict()
         self._nbytes = 0
@@ -80,28 +82,17 @@ class Lengths:
         )
 
     def _made(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        found: dict[str, Any] = self.topology.constants | {name: self._held(name, a) for name, a in feeds.items()}
+        held = [self._held(name, feeds[name]) for name in self.topology.inputs]
         with np.errstate(all="ignore"):  # once for all steps, whose own references do it as well
-            for step in self._steps:
-                arguments = [found[name] for name in step.inputs]
-                places = [*map(id, arguments)]
-                if places != step.places:
-                    try:
-                        step.run(arguments, places)
-                    except Exception as error:  # it may be of any class
-                        _refuse(step.layer, error)
-                if len(step.results) == 1:
-                    found[step.outputs[0]] = step.results[0]
-                else:
-                    found.update(zip(step.outputs, step.results, strict=False))
-        return {name: _unchanging(found[source]) for name, source in self.topology.outputs}
+            made = self._compute(self._steps, held, self.topology.constants.values())
+        return {name: _unchanging(a) for (name, _), a in zip(self.topology.outputs, made, strict=True)}
 
     def _held(self, name: str, array: Array) -> Array:
         """Return what was fed last if *array* is no other, else a copy, which its owner cannot change."""
         held = self._fed.get(name)
         if name not in self._read:
             if held is None or held.shape != array.shape or held.dtype != array.dtype:
-                held = self._fed[name] = _zeros(array.shape, array.dtype)
+                held = self._fed[name] = zeros(array.shape, array.dtype)
         elif held is None or not _same(held, array, array.size):
             held = self._fed[name] = array.copy()
         return held
@@ -112,7 +103,7 @@ class _Step:
 
     Attributes:
         results: What it has last made.
-        places: Of the arguments that it was made of, which are kept meanwhile: ``id``.
+        arguments: What it was made of.
     """
 
     def __init__(self, layer: Layer, shaped: bool, kept: bool, constants: Mapping[str, Array]) -> None:
@@ -123,32 +114,41 @@ class _Step:
             kept: It is bound alike at all sizes.
             constants: What is the same in every run, by name.
         """
-        self.layer, self.inputs, self.outputs = layer, layer.inputs, layer.outputs
+        self.layer = layer
         self.results: tuple[Array, ...] = ()
-        self.places: list[int] = []
-        self._arguments: list[Array] = []
+        self.arguments: tuple[Array | None, ...] = (None,) * len(layer.inputs)
         self._shaped, self._kept = shaped, kept
         self._quick, self._shape = quick(layer, constants), quick_shape(layer, constants)
         self._bound: dict[tuple[int, ...], tuple[Callable[..., tuple[Array, ...]], tuple[int, ...]]] = {}
 
-    def run(self, arguments: list[Array], places: list[int]) -> None:
-        """Compute the results; those that are the same again stay the same arrays, so that what reads them sees it."""
-        made = self._compute(arguments)
-        if len(made) != len(self.results) or not all(map(self._again, made, self.results)):
+    def run(self, *arguments: Array) -> None:
+        """Compute the results; those that are the same again stay the same arrays, so that what reads them sees it.
+
+        Raises as :meth:`Lengths.values`.
+        """
+        try:
+            made = self._computed(arguments)
+        except Exception as error:  # it may be of any class
+            _refuse(self.layer, error)
+        last = self.results
+        if len(made) == 1 == len(last):
+            if not self._again(made[0], last[0]):
+                self.results = made
+        elif len(made) != len(last) or not all(map(self._again, made, last)):
             self.results = made
-        self._arguments, self.places = arguments, places
+        self.arguments = arguments
 
     def _again(self, made: Array, last: Array) -> bool:
         if self._shaped:
             return made.shape == last.shape and made.dtype == last.dtype
         return _same(made, last, _SMALL)
 
-    def _compute(self, arguments: list[Array]) -> tuple[Array, ...]:
+    def _computed(self, arguments: Sequence[Array]) -> tuple[Array, ...]:
         if self._shaped:
             if self._shape is None:
                 return _of_shape(self.layer.primitive, arguments)
             try:
-                return (_zeros(self._shape(arguments), arguments[0].dtype),)
+                return (zeros(self._shape(arguments), arguments[0].dtype),)
             except Exception:  # what does not fit is refused below
                 return _of_shape(self.layer.primitive, arguments)
         if self._quick is not None:
@@ -171,13 +171,14 @@ class _Step:
 
 def _same(a: Any, b: Any, most: int) -> bool:
     """Whether two arrays of at most *most* elements are the same."""
-    if type(a) is not np.ndarray or type(b) is not np.ndarray or a.size > most:
+    if type(a) is not np.ndarray or type(b) is not np.ndarray or a.shape != b.shape or a.size > most:
         return False
-    return a.shape == b.shape and a.dtype == b.dtype and not a.dtype.hasobject and a.tobytes() == b.tobytes()
+    dtype = a.dtype
+    return dtype == b.dtype and not dtype.hasobject and a.tobytes() == b.tobytes()
 
 
-def _zeros(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-    """Return what ``numpy.broadcast_to`` makes of a zero, in a tenth of its time."""
+def zeros(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    """Return what ``numpy.broadcast_to`` makes of a zero of numbers, in a tenth of its time."""
     return np.ndarray(shape, dtype, _ZERO, strides=(0,) * len(shape))
 
 
@@ -228,7 +229,7 @@ def _shaped(topology: Topology) -> tuple[set[str], set[str]]:
     return found, read
 
 
-def _of_shape(primitive: Primitive, arguments: list[Array]) -> tuple[Array, ...]:
+def _of_shape(primitive: Primitive, arguments: Sequence[Array]) -> tuple[Array, ...]:
     """Return zeros of the results' shapes, which take no memory."""
     layouts, slots = [Layout.of(a) for a in arguments], primitive.value_slots()
     bound = primitive.bind(layouts, [a if i in slots else None for i, a in enumerate(arguments)])

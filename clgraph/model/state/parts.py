@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Dimension
 from clgraph.graph.topology import Topology
-from clgraph.model.state.lengths import Lengths
+from clgraph.model.state.lengths import Lengths, zeros
 from clgraph.model.state.pairs import CacheLayout, StatePair
 from clgraph.model.state.presents import PRESENT
 from clgraph.ops.keeps_keys import KeepsKeys
@@ -40,6 +38,7 @@ class Parts:
         device: What reads caches: the model's inputs that do not grow, those of this module, and ``crossing``.
         plain: The same without biases, for when they say that tokens see nothing behind themselves, and no more.
         host: What is computed of lengths alone: reads the inputs that grow, and shapes of others.
+        pasts: Heads and depths of the caches whose past or present it reads, by its inputs for them.
         crossing: Values of the host that the device reads as they are.
         biases: Those that are added to scores.
         told: Values of the host that say where new tokens stand.
@@ -54,6 +53,7 @@ class Parts:
     device: Topology
     plain: Topology | None
     host: Lengths
+    pasts: Mapping[str, tuple[int, int]]
     caches: CacheLayout
     pairs: tuple[StatePair, ...]
     crossing: tuple[str, ...]
@@ -80,15 +80,14 @@ class Parts:
         """Return what the host computes for *past* tokens of each text and new ones in *feeds*."""
         if not self.host.topology.outputs:
             return {}
-        by_input = {c.input: c for c in self.caches.caches}
-        zero, total = np.zeros((), self.caches.dtype.numpy), past + self.count(feeds)
         arrays: dict[str, Array] = {}
         for name in self.host.topology.inputs:
-            if name in feeds:
-                arrays[name] = feeds[name]
+            if name in self.pasts:
+                heads, depth = self.pasts[name]
+                places = past + self.count(feeds) if name.startswith(PRESENT) else past
+                arrays[name] = zeros((batch, heads, places, depth), self.caches.dtype.numpy)
             else:
-                cache, places = by_input[name.removeprefix(PRESENT)], total if name.startswith(PRESENT) else past
-                arrays[name] = np.broadcast_to(zero, (batch, cache.heads, places, cache.depth))
+                arrays[name] = feeds[name]
         return self.host.values(arrays)
 
     def check_ranks(self, feeds: Mapping[str, Array]) -> None:

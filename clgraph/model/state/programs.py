@@ -16,6 +16,7 @@ from clgraph.model.specialisation import Specialisation, Specialise
 from clgraph.model.state.biases import BiasMemory, declared, hides_ahead, hides_nothing, widened
 from clgraph.model.state.caches import Caches
 from clgraph.model.state.last import LAST, of_last_tokens
+from clgraph.model.state.next_token import NextToken, next_token
 from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
 from clgraph.model.state.pieces import Piece, Pieces, padded
 from clgraph.model.state.tokens import bound
@@ -49,6 +50,7 @@ class Programs:
         self._lasts: dict[Topology, Topology] = {}
         self._biases = {b.input: BiasMemory() for b in parts.biases}
         self.latest: Specialisation | None = None
+        self._again: NextToken | None = None
 
     @property
     def made(self) -> tuple[Specialisation, ...]:
@@ -58,7 +60,7 @@ class Programs:
     def clear(self) -> None:
         """Drop them all."""
         self._made.clear()
-        self.latest = None
+        self.latest = self._again = None
         self._biases = {name: BiasMemory() for name in self._biases}
         self._workspace.give_back()
 
@@ -103,12 +105,17 @@ class Programs:
                 f"{total} tokens, the new ones included"
             )
         caches.keep(most)
+        device = self._device(values, past)
+        if count == 1 and cancellation is None and not carried and (again := self._again) is not None:
+            made = again.run(device, caches, feeds, values, first, total, wanted, targets)
+            if made is not None:
+                self.latest, caches.filled = again.made, total
+                return Appended(made, least, total)
         found: dict[str, list[Array]] = {name: [] for name in wanted}
         carried = carried or {}
         ends = set(carried.values())
         rest = [name for name in wanted if name not in ends]
         pieces = list(self.pieces.unpadded(count, rest) if ends else self.pieces.of(count, values, past))
-        device = self._device(values, past)
         if last and (count > 1 or len(pieces) > 1):
             device = self._of_last(device)
         for piece in pieces:
@@ -122,6 +129,8 @@ class Programs:
         if last:
             found = {name: [self.pieces.last_of(name, results[name], pieces[-1])] for name in wanted}
         caches.filled = total
+        if count == 1:
+            self._again = self._next_token(device)
         results = {name: self.pieces.joined(name, parts, targets.get(name)) for name, parts in found.items()}
         return Appended(results, least, total)
 
@@ -173,6 +182,11 @@ class Programs:
         to = {name: targets.get(name) if whole else None for name in wanted}
         results = network.run({**given, **held, STATE: caches.held}, to, cancellation)
         return {name: self.pieces.without(name, results[name], piece) for name in wanted} if more else dict(results)
+
+    def _next_token(self, device: Topology) -> NextToken | None:
+        """Return what runs the latest program again on any token, ``None`` where it holds for some values alone."""
+        whatever = (s for found in self._made.values() for values, s in found if s is self.latest and not values)
+        return next((next_token(device, made, self.parts) for made in whatever), None)
 
     def _of_last(self, device: Topology) -> Topology:
         """Return *device* for results of last tokens."""

@@ -57,10 +57,10 @@ def _gather(primitive: Any, known: Sequence[Array | None]) -> Quick | None:
 
 def _sequence(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
     def run(start: Array, limit: Array, step: Array) -> Array:
-        first, last, delta = start.item(), limit.item(), step.item()
-        if start.dtype != np.int64 or not all(isinstance(end, int) for end in (first, last, delta)):
+        first, last, delta = int(start.item()), limit.item(), step.item()
+        if start.dtype != np.int64 or type(last) is not int or type(delta) is not int:
             raise TypeError("only ranges of int64 are computed so")
-        return np.arange(int(first), int(last), int(delta), dtype=np.int64)
+        return np.arange(first, last, delta, dtype=np.int64)
 
     return run if primitive.count is None else None
 
@@ -146,7 +146,9 @@ def _eltwise(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
     def run(a: Array, b: Array) -> Array:
         if a.dtype != b.dtype or a.dtype.kind == "V":
             raise TypeError("only numbers of NumPy's own and one type are computed so")
-        made: Array = np.asarray(function(a, b))
+        made: Array = function(a, b)
+        if type(made) is not np.ndarray:
+            made = np.asarray(made)
         return made if compares or made.dtype == a.dtype else made.astype(a.dtype)
 
     return run
@@ -174,12 +176,13 @@ def _reorder(primitive: Any, _: Sequence[Array | None]) -> Quick | None:
     if primitive.format is not None or primitive.halo:
         return None
     dtype = primitive.dtype.numpy
+    plain = dtype.isbuiltin == 1  # others are rounded by rules of their own
 
     def run(x: Array) -> Array:
         if x.dtype == dtype:
             return x
-        if dtype == np.bool_ and x.dtype.kind in "iu":
-            return np.not_equal(x, 0)
+        if plain and x.dtype.kind in "biu":
+            return x.astype(dtype)
         result: Array = primitive.reference(x)[0]
         return result
 
@@ -225,12 +228,13 @@ def _reduce(primitive: Any, known: Sequence[Array | None]) -> Quick | None:
     axes = ints(known[1]) if primitive.reads and known[1] is not None else primitive.axes
     if primitive.function != "sum" or not axes or primitive.spatial:
         return None
+    keeps = primitive.keepdims
 
     def run(x: Array, *_: Array) -> Array:
         if x.dtype.kind not in "iu":
             raise TypeError("only integers are summed so")
-        result: Array = np.add.reduce(x, axes, x.dtype, keepdims=primitive.keepdims)
-        return np.asarray(result)
+        result: Array = np.add.reduce(x, axes, x.dtype, keepdims=keeps)
+        return result if type(result) is np.ndarray else np.asarray(result)
 
     return run
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -16,7 +16,7 @@ from clgraph.model.state.quick import quick
 from clgraph.ops.eltwise import ARITHMETIC
 
 
-def quick_shape(layer: Layer, constants: Mapping[str, Array]) -> Callable[[list[Array]], Shape] | None:
+def quick_shape(layer: Layer, constants: Mapping[str, Array]) -> Callable[[Sequence[Array]], Shape] | None:
     """Return what tells the shape that *layer* makes of its arguments, ``None`` where nothing here does.
 
     The results have the type of the first argument. It raises any error where arguments do not fit.
@@ -40,7 +40,7 @@ def quick_shape(layer: Layer, constants: Mapping[str, Array]) -> Callable[[list[
     return None
 
 
-def _reshaped(primitive: Any, arguments: list[Array]) -> Shape:
+def _reshaped(primitive: Any, arguments: Sequence[Array]) -> Shape:
     shape = arguments[0].shape
     wanted = arguments[1].tolist() if primitive.reads else list(primitive.shape)
     if not primitive.zero_is_zero and 0 in wanted:

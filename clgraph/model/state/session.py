@@ -148,12 +148,12 @@ class Session:
 
     def _fed(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the feeds as arrays, with masks that were left out."""
-        firsts = {name: array for name, array in given.items() if name in self._kept_inputs}
-        if odd := sorted(firsts.keys() - {pair.input for pair in self._carried.pairs}):
-            raise InputError(f"input {odd[0]!r} is a cache, which the session keeps: it is not fed")
-        for name, value in _on_host(as_arrays(firsts, [(n, self._types[n]) for n in firsts])).items():
-            self._carried.put(name, value)
-        given = {name: array for name, array in given.items() if name not in firsts}
+        if firsts := {name: array for name, array in given.items() if name in self._kept_inputs}:
+            if odd := sorted(firsts.keys() - {pair.input for pair in self._carried.pairs}):
+                raise InputError(f"input {odd[0]!r} is a cache, which the session keeps: it is not fed")
+            for name, value in _on_host(as_arrays(firsts, [(n, self._types[n]) for n in firsts])).items():
+                self._carried.put(name, value)
+            given = {name: array for name, array in given.items() if name not in firsts}
         parts = self._keeper.parts
         left_out = [] if parts is None else [n for n in parts.growing if n not in given and len(parts.shapes[n]) == 2]
         arrays = _on_host(as_arrays(given, [(n, t) for n, t in self._wanted if n not in left_out]))

@@ -136,7 +136,7 @@ _UNARY: dict[str, Callable[[OnnxNode], Primitive]] = {
 }
 
 
-def _share_of_steps(scale: Array) -> float:
+def share_of_steps(scale: Array) -> float:
     """Return the share of a softmax that becomes steps: ONNX Runtime multiplies by the whole part of 1 / *scale*.
 
     That of float32(1 / 255) is 254.
@@ -157,7 +157,7 @@ def import_qlinear_unary(node: OnnxNode) -> Sequence[str]:
     function = _UNARY[node.op_type](node)
     (y,) = channels_last(node, function, x) if last else node.emit(function, x)
     scale = node.constant(3)
-    if node.op_type == "QLinearSoftmax" and scale is not None and (share := _share_of_steps(scale)) != 1:
+    if node.op_type == "QLinearSoftmax" and scale is not None and (share := share_of_steps(scale)) != 1:
         (y,) = node.emit(Activation("linear", share), y)
     return _rounded(node, y, node.inputs[3:], node.inputs[0])
 

@@ -13,7 +13,6 @@ from clgraph.graph.integers import Integers
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
 
@@ -68,7 +67,7 @@ def _results(node: Node, values: list[Array], context: Context) -> tuple[Array, 
 def _result(node: Node, values: list[Array]) -> Array:
     with np.errstate(over="ignore"):
         (result,) = node.reference(*values)
-    if not isinstance(node.primitive, Dequantize) or not np.isfinite(values[1]).all():
+    if node.primitive.kind != "dequantize" or not np.isfinite(values[1]).all():
         return result
     # Of a mask of the smallest float whose steps are rounded up: times 0 it is 0, as computed from integers.
     most = largest(result.dtype)
@@ -91,7 +90,13 @@ def _integers(node: Node, context: Context) -> Integers | None:
         data = found.data
         turned = context.packed.once(p, [data], lambda: np.ascontiguousarray(data.transpose(p.axes)))
         return Integers(turned, found.scale, found.zero, p.axes.index(found.axis))
-    if not isinstance(p, Dequantize) or p.block:
+    if p.kind != "dequantize":
+        return None
+    # Imported only where it is read: with its kin it takes 1 ms of every start.
+    from clgraph.ops.dequantize import Dequantize
+
+    assert isinstance(p, Dequantize)
+    if p.block:
         return None
     whole, scale, zero = (*(v.constant for v in node.inputs), None)[:3]
     return None if whole is None or whole.dtype not in _KEPT or scale is None else Integers(whole, scale, zero, p.axis)

@@ -8,7 +8,6 @@ from typing import ClassVar
 from clgraph.graph.node import Fused, Node
 from clgraph.graph.primitive import PRIMITIVES
 from clgraph.graph.program import Milestone, Program
-from clgraph.ops.resize import Resize
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.fusing.gain import Gain, why_apart
 
@@ -69,7 +68,7 @@ def _why_not_in_front(program: Program, gain: Gain, peer: Node, into: Node, slot
         return f"{running.name} has not the full shape of {value.layout}"
     if running.layout.dtype != value.layout.dtype or peer.primitive.as_post(slot) is None:
         return f"{peer.primitive} has no pre-operation for {running.layout}"
-    if isinstance(into.primitive, Resize) and into.output.layout.count > running.layout.count:
+    if into.primitive.kind == "resize" and into.output.layout.count > running.layout.count:
         return f"it would be computed for each of {into.output.layout.count} elements, not of {running.layout.count}"
     q = gain.context.query(into)
     others = [i for i in range(len(peer.inputs)) if i != slot]

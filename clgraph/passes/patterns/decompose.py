@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
@@ -17,44 +19,40 @@ from clgraph.ops.batch_normalization import BatchNormalization
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.patterns.best_element import spread_best
-from clgraph.passes.patterns.broadcast_product import join_batches
-from clgraph.passes.patterns.depth_windows import spread_depth
-from clgraph.passes.patterns.dot_product import spread_dots
-from clgraph.passes.patterns.flattened_product import spread_product
-from clgraph.passes.patterns.grouped_upsampling import spread_groups
-from clgraph.passes.patterns.integers_in_floats import reduce_in_doubles, resize_in_floats
-from clgraph.passes.patterns.log_sum_exp import spread_log_sum, spread_log_sum_exp
-from clgraph.passes.patterns.overlapping_windows import spread_overlaps
-from clgraph.passes.patterns.pixel_shuffle import spread_shuffle, spread_windows
-from clgraph.passes.patterns.single_pixel import crop_windows
-from clgraph.passes.patterns.space_to_depth import take_pixels
-from clgraph.passes.patterns.volume_pooling import spread_pooling
-from clgraph.passes.patterns.volume_resizing import spread_resizing
-from clgraph.passes.patterns.volume_upsampling import spread_upsampling
 from clgraph.passes.rewriting import bypass
 from clgraph.selector.post import keeps_its_bits
 
 _NEUTRAL = {"add": 0.0, "sub": 0.0, "mul": 1.0, "div": 1.0, "pow": 1.0}
 _COMMUTE = {"add", "mul", "min", "max"}
 
-_Rules = Mapping[str, Sequence[Callable[[Program, Node], bool]]]
-_RULES: _Rules = {
-    "shuffle": (spread_shuffle,),
-    "conv_transpose": (spread_windows,),
-    "matmul": (spread_product,),
-    "convolution": (take_pixels, crop_windows),
+_RULES: Mapping[str, Sequence[str]] = {
+    "shuffle": ("pixel_shuffle.spread_shuffle",),
+    "conv_transpose": ("pixel_shuffle.spread_windows",),
+    "matmul": ("flattened_product.spread_product",),
+    "convolution": ("space_to_depth.take_pixels", "single_pixel.crop_windows"),
 }
-_ON_CPUS: _Rules = {
-    "reduce": (spread_log_sum_exp, spread_log_sum, reduce_in_doubles),
-    "matmul": (spread_dots, join_batches),
-    "convolution": (spread_depth,),
-    "conv_transpose": (spread_groups, spread_overlaps, spread_upsampling),
-    "pooling": (spread_pooling,),
-    "resize": (spread_resizing, resize_in_floats),
-    "top_k": (spread_best,),
+_OF_VOLUMES_ON_CPUS: Mapping[str, Sequence[str]] = {
+    "convolution": ("depth_windows.spread_depth",),
+    "conv_transpose": ("volume_upsampling.spread_upsampling",),
+    "pooling": ("volume_pooling.spread_pooling",),
+    "resize": ("volume_resizing.spread_resizing",),
 }
-"""By the kinds of operators that they rewrite; each says whether it has."""
+_ON_CPUS: Mapping[str, Sequence[str]] = {
+    "reduce": ("log_sum_exp.spread_log_sum_exp", "log_sum_exp.spread_log_sum", "integers_in_floats.reduce_in_doubles"),
+    "matmul": ("dot_product.spread_dots", "broadcast_product.join_batches"),
+    "conv_transpose": ("grouped_upsampling.spread_groups", "overlapping_windows.spread_overlaps"),
+    "resize": ("integers_in_floats.resize_in_floats",),
+    "top_k": ("best_element.spread_best",),
+}
+"""Modules beside this one with their rules, by the kinds of operators that they rewrite; each says whether it has."""
+
+
+@functools.cache
+def _rules(kind: str, on_cpus: bool, volumes: bool) -> tuple[Callable[[Program, Node], bool], ...]:
+    """Return the rules for operators of a *kind*, imported now: a model has operators of few."""
+    tables = (_RULES, *[_OF_VOLUMES_ON_CPUS] * (on_cpus and volumes), *[_ON_CPUS] * on_cpus)
+    names = [name.split(".") for table in tables for name in table.get(kind, ())]
+    return tuple(getattr(importlib.import_module(f"{__package__}.{module}"), rule) for module, rule in names)
 
 
 class Decompose(Pass):
@@ -108,13 +106,13 @@ class Decompose(Pass):
 
     def run(self, program: Program, context: Context) -> int:
         changes, pending = 0, True
-        tables = (_RULES, _ON_CPUS) if context.on_cpus else (_RULES,)
+        on_cpus = context.on_cpus
         while pending:
             pending = False
             for node in program:
                 if isinstance(node.primitive, BatchNormalization):
                     changes += _batch_normalization(program, node)
-                elif any(rule(program, node) for table in tables for rule in table.get(node.primitive.kind, ())):
+                elif any(rule(program, node) for rule in _rules_for(node, on_cpus)):
                     changes += 1
                     pending = True
                 elif _returns_input(node):
@@ -122,6 +120,10 @@ class Decompose(Pass):
                 elif isinstance(node.primitive, Eltwise):
                     changes += _eltwise(program, node)
         return changes
+
+
+def _rules_for(node: Node, on_cpus: bool) -> tuple[Callable[[Program, Node], bool], ...]:
+    return _rules(node.primitive.kind, on_cpus, node.outputs[0].layout.rank == 5)
 
 
 def scalar(value: Value) -> float | None:

@@ -11,7 +11,6 @@ from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.pad import Pad
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.patterns.pattern_gates import clip_to_hard_sigmoid, gelu, hard_sigmoid, hard_swish, swish
 from clgraph.passes.patterns.pattern_layer_normalization import layer_normalization
@@ -77,6 +76,11 @@ def pad_convolution(node: Node) -> Match | None:
     if not isinstance(node.primitive, Convolution) or pad is None or node.fused:
         return None
     p = pad.primitive
+    if p.kind != "pad":
+        return None
+    # Imported only where there is one.
+    from clgraph.ops.pad import Pad
+
     if not isinstance(p, Pad) or p.mode != "constant" or p.value != 0 or any(min(x) < 0 for x in p.pads):
         return None
     if any(map(any, p.pads[:2])):

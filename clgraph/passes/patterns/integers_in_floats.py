@@ -11,7 +11,6 @@ from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
-from clgraph.ops.resize import Resize
 from clgraph.passes.rewriting import supersede
 
 _ROOTS_AND_LOGARITHMS = ("l2", "log_sum", "log_sum_exp")
@@ -27,6 +26,9 @@ def reduce_in_doubles(program: Program, node: Node) -> bool:
 
 def resize_in_floats(program: Program, node: Node) -> bool:
     """Mix integers of 8 and 16 bits in float32, wider ones in float64; cubic weights go beyond what they mix."""
+    # Imported where there is one: models of floats have the other rule, too.
+    from clgraph.ops.resize import Resize
+
     p = node.primitive
     if not isinstance(p, Resize) or p.mode == "nearest" or not node.inputs[0].layout.count:
         return False

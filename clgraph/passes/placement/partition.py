@@ -20,7 +20,6 @@ from clgraph.ops.reorder import Reorder
 from clgraph.ops.transfer import Transfer, transfer_seconds
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.factor_graph import Factor, minimise
-from clgraph.passes.placement.filling import fill
 from clgraph.passes.selection import proposals, unserved
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import query_of
@@ -51,6 +50,9 @@ class Partition(Pass):
         if context.budgets is None:
             chosen = cheapest(program, context, places)
         else:
+            # Imported where devices have budgets.
+            from clgraph.passes.placement.filling import fill
+
             _check_able(program, places)
             able = {node: [*found.able, *_behind(context, node, found)] for node, found in places.items()}
             chosen = fill(program, able, context.budgets)

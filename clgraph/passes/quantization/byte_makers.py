@@ -18,8 +18,8 @@ from clgraph.ops.resize import Resize
 from clgraph.ops.static_quantize import DequantizeAdd
 from clgraph.passes.base import Context
 from clgraph.passes.quantization.byte_tables import ByteTable, byte_tables
+from clgraph.passes.quantization.float_groups import hands_on
 from clgraph.passes.quantization.integer_products import byte_type
-from clgraph.passes.quantization.prepare_quantization import hands_on
 from clgraph.passes.quantization.steps import steps_of
 from clgraph.passes.rewriting import apart, read_outside
 from clgraph.passes.selection import proposals

@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-
-from clgraph.core.dtype import DType
-from clgraph.graph.node import Fused, Node, Value
 from clgraph.graph.program import Milestone, Program
-from clgraph.ops.activation import Activation
-from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.noted_extreme import EXTREMA
-from clgraph.ops.quantize import Quantize
-from clgraph.ops.quantized_convolution import QuantizedConvolution
-from clgraph.ops.reduce import Reduce
-from clgraph.ops.sum_extremes import SumExtremes
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.rewriting import apart
-from clgraph.passes.selection import proposals
-from clgraph.selector.query import Query
-
-_BOUNDS = frozenset({"relu", "clip"})
-"""Functions that rise with their argument, and have the same bits wherever they are fused."""
 
 
 class ComputeTwice(Pass):
@@ -44,96 +26,12 @@ class ComputeTwice(Pass):
     needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
-        found = [n for n in program if type(n.primitive) is QuantizedConvolution]
-        twice = [n.name for n in found if _rewrite(program, context, n)]
+        found = [n for n in program if n.primitive.kind == "quantized_convolution"]
+        if not found:
+            return 0
+        # Imported only where there are such convolutions: most models have none.
+        from clgraph.passes.quantization.repeated_convolutions import repeat
+
+        twice = [n.name for n in found if repeat(program, context, n)]
         self.note(program, [f"computed twice, for their range and for their bytes: {', '.join(twice)}"] * bool(twice))
         return len(twice)
-
-
-def _rewrite(program: Program, context: Context, node: Node) -> bool:
-    value, readers = node.output, node.output.readers
-    ranges = [n for n in readers if _is_range(n, value)]
-    rounding = [n for n in readers if _rounds(n, value)]
-    if len(rounding) != 1 or not ranges or len(readers) > len(ranges) + 1 or program.is_output(value):
-        return False
-    if apart([node, *readers]) is not None or not all(_rises_or_falls(f, node) for f in node.fused):
-        return False
-    (quantize,) = rounding
-    if not _pays(context, node, quantize):
-        return False
-    found = program.insert(_extremes(node), node.inputs[: node.arity], sources=[node], before=node).output
-    for step in node.fused:
-        others = [node.inputs[s] for s in step.operands]
-        inputs = [*others[: step.slot], found, *others[step.slot :]]
-        found = program.insert(step.primitive, inputs, sources=[node], before=node).output
-    for reader in ranges:
-        of_sums = program.insert(reader.primitive, [found], sources=[reader], before=reader)
-        program.rewire(reader.output, of_sums.output)
-        program.erase(reader)
-    program.fuse(quantize, node)
-    return True
-
-
-def _is_range(node: Node, value: Value) -> bool:
-    """Whether *node* is the first part of an extreme of all elements of *value*: that of its pixels."""
-    p = node.primitive
-    if not isinstance(p, Reduce) or p.function not in EXTREMA or node.fused:
-        return False
-    rank = value.layout.rank
-    parts = node.output.readers
-    return p.reduced(rank) == tuple(range(2, rank)) and bool(parts) and all(_reduces_all(n, p.function) for n in parts)
-
-
-def _reduces_all(node: Node, function: str) -> bool:
-    p, rank = node.primitive, node.inputs[0].layout.rank
-    whole = isinstance(p, Reduce) and p.function == function and p.reduced(rank) == tuple(range(rank))
-    return whole and not any(f.where == "pre" for f in node.fused)
-
-
-def _rounds(node: Node, value: Value) -> bool:
-    return isinstance(node.primitive, Quantize) and node.inputs[0] is value and value not in node.inputs[1:]
-
-
-def _rises_or_falls(step: Fused, node: Node) -> bool:
-    """Whether what *step* makes of a channel's numbers rises or falls with them."""
-    p = step.primitive
-    if step.where != "post":
-        return False
-    if isinstance(p, Activation):
-        return p.function in _BOUNDS
-    y = node.output.layout
-    of_channels = all(_is_of_channels(node.inputs[s].layout.shape, y.rank) for s in step.operands)
-    return isinstance(p, Eltwise) and p.function in ("add", "mul") and of_channels
-
-
-def _is_of_channels(shape: tuple[int, ...], rank: int) -> bool:
-    """Whether an operand of *shape* is a number for each channel of a result of *rank* axes, or one for all."""
-    return all(size == 1 for axis, size in enumerate(shape, rank - len(shape)) if axis != 1)
-
-
-def _pays(context: Context, node: Node, quantize: Node) -> bool:
-    """Whether the device has what computes *node* twice, and is estimated faster so."""
-    q, operands = context.query(node), tuple(v.layout for v in quantize.inputs[1:])
-    slots = tuple(range(len(q.inputs), len(q.inputs) + len(operands)))
-    rounded = replace(
-        q,
-        inputs=(*q.inputs, *operands),
-        fused=(*q.fused, Fused(quantize.primitive, slots)),
-        outputs=(replace(q.outputs[0], dtype=DType.U8),),
-    )
-    extremes, own = _extremes(node), q.inputs[: q.arity]
-    noted = Query(extremes, own, extremes.infer(own), q.device, q.arity, constant=q.constant & set(range(q.arity)))
-    once = [_seconds(context, node, q), _seconds(context, quantize, context.query(quantize))]
-    return _seconds(context, node, noted) + _seconds(context, node, rounded) < sum(once) < np.inf
-
-
-def _seconds(context: Context, node: Node, q: Query[Any]) -> float:
-    """Return what *q* takes in place of *node*, infinity where a general kernel alone computes it."""
-    found = proposals(context, node, q)
-    return next((p.seconds for p in found if not p.implementation.general), np.inf)
-
-
-def _extremes(node: Node) -> SumExtremes:
-    p = node.primitive
-    assert isinstance(p, QuantizedConvolution)
-    return SumExtremes(p.strides, p.dilations, p.pads, p.groups, p.zero)

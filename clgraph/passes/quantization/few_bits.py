@@ -15,9 +15,6 @@ from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Array
 from clgraph.ops.block_records import Records, packed
 
-BITS = {"int8": 8, "int4": 4}
-"""Bits of a weight, by the value of the option ``weights``."""
-
 _CHUNK = 1 << 22
 """Weights that are rounded at a time, so that little memory is needed beside the result."""
 

@@ -11,7 +11,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.static_quantize import BYTES
-from clgraph.passes.quantization.prepare_quantization import hands_on
+from clgraph.passes.quantization.float_groups import hands_on
 
 
 @frozen

@@ -55,7 +55,8 @@ class UseIntegers(Pass):
         return count + dynamic
 
     def _dynamic(self, program: Program, context: Context) -> int:
-        if not any(node.primitive == Activation("round") or _reads_bytes(node) for node in program):
+        rounding = Activation("round")
+        if not any(node.primitive == rounding or _reads_bytes(node) for node in program):
             return 0
         from clgraph.passes.quantization.dynamic_products import use_dynamic_integers
 

@@ -38,6 +38,7 @@ WITH_AVX2 = {
         *(f"test_winograd_convolutions_agree_with_float64[pocl-{seed}]" for seed in range(0, 40, 5)),
         "test_the_chosen_blockings_agree_with_float64",
     ),
+    "test_last_groups.py": ("test_convolutions_make_the_bits_of_whole_groups",),
     "test_convolution_strassen.py": [f"test_strassen_convolutions_agree_with_float64[pocl-{n}]" for n in (1, 8, 9)],
     "test_quantized_convolution.py": (
         *(f"test_sums_of_bytes_are_exact_and_end_as_they_are_told[pocl-{seed}]" for seed in (0, 1)),

@@ -19,6 +19,7 @@ from clgraph.ops.matmul import MatMul
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Quantize
 from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose
+from clgraph.ops.quantized_product import QuantizedProduct
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.resize import Resize
@@ -361,7 +362,7 @@ def test_gates_sums_and_pictures_of_two_sizes_stay_in_bytes_between_products():
     assert sorted(n.primitive.kind for n in floats) == ["dequantize", "quantized_convolution", "reduce"]
     one_pass = next(n for n in program if len(n.fused) > 3)
     assert isinstance(one_pass.primitive, Dequantize)
-    sums = [Eltwise, Activation, DequantizeAdd, Activation, DequantizeAdd, StaticQuantize, ByteLookup]
+    sums = [QuantizedProduct, Activation, DequantizeAdd, Activation, DequantizeAdd, StaticQuantize, ByteLookup]
     assert [type(f.primitive) for f in one_pass.fused] == sums
     # One for each of the two resized pictures, none for the steps that the maxima lie on already.
     assert kinds(program).count("byte_lookup") == 2

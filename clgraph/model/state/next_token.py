@@ -1,0 +1,83 @@
+"""The next token of each text behind the one that was computed last: what is the same for both is prepared here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.graph.primitive import Array
+from clgraph.graph.topology import Topology
+from clgraph.model.specialisation import Specialisation
+from clgraph.model.state.caches import Caches
+from clgraph.model.state.last import LAST
+from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
+from clgraph.network.feed import Held
+from clgraph.network.network import Network
+
+
+@frozen
+class NextToken:
+    """A program for a token of each text.
+
+    Attributes:
+        device: The topology that it was compiled from; ``made``, ``network``: it, and what runs it.
+        fed, told: Its inputs that are the model's, and those that the host computes.
+        places: Whether it reads where the tokens stand.
+        results: All that it makes.
+    """
+
+    device: Topology
+    made: Specialisation
+    network: Network
+    fed: tuple[str, ...]
+    told: tuple[str, ...]
+    places: bool
+    results: tuple[str, ...]
+
+    def run(
+        self,
+        device: Topology,
+        caches: Caches,
+        feeds: Mapping[str, Array],
+        values: Mapping[str, Array],
+        first: Array,
+        total: int,
+        wanted: Sequence[str],
+        targets: Mapping[str, Array | None],
+    ) -> dict[str, Array] | None:
+        """Return the results *wanted* of a token of each text, in new arrays; ``None`` where that takes more.
+
+        Nothing was done then: the topology is another, shapes or results are, or the caches are to grow.
+
+        Args:
+            values: What the host has computed; *first*: the places of the tokens; *total*: of all there are then.
+        """
+        if device is not self.device or total > caches.places or caches.is_waiting:
+            return None
+        if len(wanted) != len(self.results) or any(targets.get(name) is not None for name in wanted):
+            return None
+        given: dict[str, Held] = {name: feeds[name] for name in self.fed}
+        for name in self.told:
+            given[name] = values[name]
+        given[LENGTHS] = np.array([caches.places, *first.tolist()], np.int32)
+        if self.places:
+            given[PLACES] = first[:, None]
+        given[STATE] = caches.held
+        if caches.batch > 1:
+            caches.clear(int(first.max()), total)
+        results = self.network.run_quickly(given)
+        return None if results is None else {name: results[name] for name in wanted}
+
+
+def next_token(device: Topology, made: Specialisation, parts: Parts) -> NextToken | None:
+    """Return what runs *made*, a program for a token of *device*, again; ``None`` where it takes biases or values."""
+    network = made.network
+    inputs = [name for name in device.inputs if name not in (LENGTHS, PLACES, STATE)]
+    if network is None or LAST in inputs or any(b.input in inputs for b in parts.biases):
+        return None
+    told = tuple(name for name in inputs if name in parts.crossing)
+    fed = tuple(name for name in inputs if name not in told)
+    results = tuple(name for name, _ in network.program.outputs)
+    return NextToken(device, made, network, fed, told, PLACES in device.inputs, results)
