@@ -46,13 +46,13 @@ def interpret(
         try:
             results = compute(layer.primitive, arguments, spend, execute)
         except Exception:  # references may raise of any class; to enter contexts takes longer than a small one
-            _refuse(layer)
+            refuse(layer)
             raise
         values.update(zip(layer.outputs, results, strict=False))
     return {name: values[source] for name, source in topology.outputs}
 
 
-def _refuse(layer: Layer) -> None:
+def refuse(layer: Layer) -> None:
     """Convert the exception being handled, raised by *layer*, to an error that names the layer."""
     try:
         with faults(f"the reference of {layer.primitive.kind}", layer.name, layer.origin), refusals():
@@ -88,7 +88,7 @@ def compute(
 def check_kinds(layer: Layer, arguments: Sequence[Any]) -> None:
     """Raise ``ShapeError`` where *layer* expects a tensor and gets a sequence, an optional or a map, or vice versa."""
     primitive = layer.primitive
-    own = primitive if isinstance(primitive, OfHostValues) else None
+    own = primitive if primitive.data_dependent and isinstance(primitive, OfHostValues) else None
     if own is None and all([type(a) is np.ndarray for a in arguments]):  # noqa: C419  # a generator takes twice as long
         return
     if isinstance(primitive, ControlFlow) or (own is not None and own.takes_any):

@@ -93,7 +93,9 @@ class QuickRun:
                     return None
                 held.append((feed, None, given))
                 continue
-            if type(given) is not np.ndarray or given.dtype is not dtype or given.shape != shape:
+            if type(given) is not np.ndarray or given.shape != shape:
+                return None
+            if given.dtype is not dtype and given.dtype != dtype:  # equal ones of arrays that were pickled
                 return None
             if view is None and not given.flags.c_contiguous:
                 return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,10 @@ class Feeds:
 
     def __init__(self, inputs: Sequence[Signature], overridable: Sequence[Signature] = ()) -> None:
         """Take the signatures of what has to be fed, and of what may be."""
-        self._signatures = {s.name: (s, numpy_type(s)) for s in (*inputs, *overridable)}
+        self._signatures = {s.name: (s, numpy_type(s), _sizes(s)) for s in (*inputs, *overridable)}
         self._optional = dict.fromkeys(s.name for s in inputs if onnx_type(s).startswith("optional"))
         self._required = [s.name for s in inputs if s.name not in self._optional]
-        self._scalars = [name for name, (s, _) in self._signatures.items() if s.shape == ()]
+        self._scalars = [name for name, (s, *_) in self._signatures.items() if s.shape == ()]
 
     def check_names(self, feeds: Mapping[str, Any]) -> None:
         """Refuse feeds without all inputs.
@@ -59,10 +60,12 @@ class Feeds:
                 if not isinstance(name, str):
                     raise MismatchError(f"names of inputs are texts, not {name!r}")
                 raise InvalidArgument(f"Invalid input name: {name}")
-            signature, wanted = self._signatures[name]
-            if type(given) is np.ndarray and given.dtype == wanted and given.shape == signature.shape:
-                found[name] = given
-                continue
+            signature, wanted, sizes = self._signatures[name]
+            if type(given) is np.ndarray and given.dtype == wanted:
+                shape = given.shape
+                if shape == signature.shape or (sizes is not None and len(shape) == sizes[0] and sizes[1](shape)):
+                    found[name] = given
+                    continue
             value = given.value if isinstance(given, OrtValue) else given
             if (isinstance(value, SparseTensor) and value is not given) or signature.sparse:
                 found[name] = _sparse(value, signature)
@@ -71,6 +74,18 @@ class Feeds:
             elif name not in self._optional:
                 raise Fail(f"input {name!r} is None: a value of type {onnx_type(signature)} is expected")
         return found
+
+
+def _sizes(signature: Signature) -> tuple[int, Callable[[Sequence[int]], bool]] | None:
+    """Return the number of axes, and what says whether fixed sizes are as declared; ``None`` of what is no tensor."""
+    if signature.shape is None or signature.host_type or signature.sparse or not signature.shape:
+        return None
+    fixed = [(axis, size) for axis, size in enumerate(signature.shape) if isinstance(size, int)]
+    if not fixed:
+        return len(signature.shape), lambda _: True
+    axes, sizes = [axis for axis, _ in fixed], tuple(size for _, size in fixed)
+    picked = itemgetter(*axes)
+    return len(signature.shape), lambda shape: picked(shape) == (sizes if len(sizes) > 1 else sizes[0])
 
 
 def _fed(given: Any, signature: Signature, wanted: np.dtype[Any] | None) -> Any:

@@ -56,17 +56,21 @@ class Loop(ControlFlow):
         stacks: list[list[Array]] = [[] for _ in self.scanned]
         gathered = Gathered("the scanned results")
         names = tuple(self.body.inputs)
+        made_names = [name for name, _ in self.body.outputs]
+        keyed = RANDOM_KEY in self.body.inputs
         trip = 0
         while going and (trips is None or trip < trips):
-            feeds = dict(zip(names, [np.array(trip, np.int64), np.array(going), *state, *around], strict=True))
-            if RANDOM_KEY in feeds:
+            feeds = dict(zip(names, (np.array(trip, np.int64), np.array(going), *state, *around), strict=True))
+            if keyed:
                 feeds[RANDOM_KEY] = folded(feeds[RANDOM_KEY], trip)
             made = run(self.body, feeds)
-            condition, *results = (made[name] for name, _ in self.body.outputs)
-            going, state, trip = bool(np.ravel(condition)[0]), results[: self.carried], trip + 1
-            gathered.add(results[self.carried :])
-            for stack, result in zip(stacks, results[self.carried :], strict=True):
-                stack.append(result)
+            condition, *results = [made[name] for name in made_names]
+            going, state, trip = bool(condition if condition.ndim == 0 else condition.ravel()[0]), results, trip + 1
+            if stacks:
+                state = results[: self.carried]
+                gathered.add(results[self.carried :])
+                for stack, result in zip(stacks, results[self.carried :], strict=True):
+                    stack.append(result)
         outputs = self.body.outputs[1 + self.carried :]
         return (
             *state,

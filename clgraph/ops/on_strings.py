@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -48,6 +49,10 @@ class OnStrings(OfHostValues):
         return self.types
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return self.computed_by(partial(compute, self.inner), inputs)
+
+    def computed_by(self, run: Callable[[list[Array]], Sequence[Array]], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Return the results on *inputs*, where *run* computes what *inner* makes of those that stand for them."""
         if self.inner.kind in _AS_THEY_ARE:
             return self.inner.reference(*_AS_THEY_ARE[self.inner.kind](inputs))
         words = np.concatenate((_EMPTY, *(a.ravel() for a in inputs if has_strings(a))))
@@ -61,7 +66,7 @@ class OnStrings(OfHostValues):
             if has_strings(a):
                 begin, end = end, end + a.size
                 given[slot] = codes[begin:end].reshape(a.shape)
-        results = [np.asarray(a) for a in compute(self.inner, given)]
+        results = [np.asarray(a) for a in run(given)]
         return tuple([words.take(a) if a.dtype == _CODE else a for a in results])
 
 

@@ -22,6 +22,9 @@ from clgraph.ops.post_transform import logistic, post_transform_of, transformed
 from clgraph.ops.support_vectors import Kernel, checked_rows, floats, in_blocks, kernel_of, table
 from clgraph.ops.tree_ensemble import class_labels, label_of
 
+_BY_NUMBER = 64
+"""Elements up to which Python's numbers take less than NumPy's calls."""
+
 _LEAST = 1e-7
 """Of a probability of one class against another."""
 
@@ -105,7 +108,7 @@ class SupportVectorClassifier(Primitive):
         """Return the probability of each class ``[rows, classes]`` from the scores of each pair."""
         count = pairs.shape[1]
         factor, addend = np.array(self.probabilities[:count]), np.array(self.probabilities[count:])
-        first = np.clip(1 - logistic(pairs * factor + addend), _LEAST, 1 - _LEAST)
+        first = np.minimum(np.maximum(1 - logistic(pairs * factor + addend), _LEAST), 1 - _LEAST)
         against = np.zeros((len(pairs), self.classes, self.classes))
         i, j = _pairs_of(self.classes)
         against[:, i, j], against[:, j, i] = first, 1 - first
@@ -124,6 +127,8 @@ def coupled(against: Array) -> Array:
     Args:
         against: Of each class against each other, ``[rows, classes, classes]``.
     """
+    if against.size <= _BY_NUMBER:
+        return np.array([_coupled_row(row) for row in against.tolist()]).reshape(against.shape[:2])
     count, turned = against.shape[1], against.transpose(0, 2, 1)
     q, diagonal = -turned * against, np.arange(count)
     q[:, diagonal, diagonal] = (turned**2).sum(2)
@@ -145,6 +150,28 @@ def coupled(against: Array) -> Array:
             p /= (1 + step)[:, None]
         found[left] = p
     return found
+
+
+def _coupled_row(against: Sequence[Sequence[float]]) -> list[float]:
+    """Return what :func:`coupled` does of one row, number by number."""
+    count = len(against)
+    classes = range(count)
+    q = [[-against[j][i] * against[i][j] for j in classes] for i in classes]
+    for t in classes:
+        q[t][t] = sum(against[j][t] ** 2 for j in classes)
+    p = [1 / count] * count
+    for _ in range(max(100, count)):
+        qp = [sum(a * b for a, b in zip(row, p, strict=True)) for row in q]
+        total = sum(a * b for a, b in zip(p, qp, strict=True))
+        if max(abs(a - total) for a in qp) < 0.005 / count:
+            break
+        for t, row in enumerate(q):
+            step = (total - qp[t]) / row[t]
+            p[t] += step
+            total = (total + step * (step * row[t] + 2 * qp[t])) / (1 + step) ** 2
+            qp = [(a + step * b) / (1 + step) for a, b in zip(qp, row, strict=True)]
+            p = [a / (1 + step) for a in p]
+    return p
 
 
 @onnx("SVMClassifier", since=(1,), domain="ai.onnx.ml")

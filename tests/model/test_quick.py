@@ -1,5 +1,6 @@
 """Runs that are fed like the one before: they skip what has been looked at, and nothing else differs."""
 
+import pickle
 import threading
 import weakref
 
@@ -55,6 +56,14 @@ def right(results, x=X, b=B):
     np.testing.assert_array_equal(results["y"], x + b)
     np.testing.assert_array_equal(results["z"], -x)
     return results
+
+
+def test_arrays_that_were_pickled_are_as_quick(model):
+    model.run({"x": X, "b": B})
+    feeds = pickle.loads(pickle.dumps({"x": X, "b": B}))  # each with an element type of its own, as NumPy makes them
+    assert feeds["x"].dtype is not X.dtype
+    right(model.run_quickly(feeds))
+    assert model.run_quickly({"x": X.astype(">f4"), "b": B}) is None
 
 
 def test_the_second_run_is_quick_and_returns_arrays_of_its_own(model):

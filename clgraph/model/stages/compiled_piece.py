@@ -57,6 +57,11 @@ class CompiledPiece:
         """What is compiled."""
         return tuple(self._models.values())
 
+    @property
+    def has_programs(self) -> bool:
+        """Whether one of :attr:`models` has a program."""
+        return any(model.is_compiled for model in self._models.values())
+
     def run(
         self, feeds: Mapping[str, Any], watch: StageObserver | None, cancellation: Cancellation | None
     ) -> dict[str, Any]:
@@ -95,7 +100,7 @@ class CompiledPiece:
 
     def holds(self, feeds: Mapping[str, Any]) -> bool:
         """Whether a program for *feeds*, as :meth:`prepare` made it, has not been dropped for others since."""
-        return any(m.is_compiled for m in self.models) and self._model_for(feeds).is_compiled_for(feeds)
+        return self.has_programs and self._model_for(feeds).is_compiled_for(feeds)
 
     def _refuse_host_values(self, feeds: Mapping[str, Any]) -> None:
         """Raise ``ShapeError`` where a sequence, say, comes for a compiled layer: all of them take tensors only."""

@@ -18,7 +18,8 @@ from clgraph.graph.interpret import Blocks, ControlFlow, interpret
 from clgraph.graph.refusals import one_line
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.handing import array_of
-from clgraph.model.stages.host_plan import HostPlan, HostPlans
+from clgraph.model.stages.host_layers import HostLayers
+from clgraph.model.stages.host_plan import PLANNED, HostPlan, HostPlans
 from clgraph.model.stages.open_plan import OpenPlans
 from clgraph.model.stages.split import Piece
 from clgraph.network.cancelling import Cancellation
@@ -33,9 +34,6 @@ HOST_CONSTANTS = 1 << 20
 """Bytes of constants in a piece up to which the host computes it: the references of products convert them in each run,
 a program packs them once.
 """
-
-PLANNED = 8
-"""How often shapes come until they have a plan of their own: to make it takes as long as it saves in ten runs."""
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +61,8 @@ class HostPiece:
         self._piece, self._first = piece, first
         self._blocks: dict[int, Blocks | str] = {}
         self._reasons: dict[int, str] = {}
+        self._failure: str | None = None
+        self._between = None if piece.compilable else HostLayers(piece.topology)
         self._plans, self._open = HostPlans(piece.topology, PLANNED), OpenPlans(piece.topology)
         self.operations = 0.0
 
@@ -117,16 +117,12 @@ class HostPiece:
             TooMuch: The piece can be compiled, and a run takes too long.
             RunCancelledError: The run was ended.
         """
-        failure = None
-        if plan is not None:
-            try:
-                results = plan.run(list(feeds.values()))
-            except Exception as error:  # references may raise of any class
-                failure = one_line(error)
-            else:
-                self.operations = plan.operations
-                return results
+        if plan is not None and (planned := self.run_plan(plan, list(feeds.values()))) is not None:
+            return planned
+        failure, self._failure = self._failure, None
         arrays = {name: array_of(a) for name, a in feeds.items()}
+        if self._between is not None:
+            return self.run_between(list(arrays.values()), run_body)
         spend = partial(self._spend, cancellation)
         if self._piece.compilable and plan is None:
             self.operations = 0.0
@@ -141,6 +137,21 @@ class HostPiece:
         if failure is not None:
             label = self._piece.topology.label
             _log.warning("%s: its plan failed, and its layers are computed without: %s", label, failure)
+        return results
+
+    def run_between(self, given: Sequence[Any], run_body: RunBody) -> dict[str, Any]:
+        """Return what a piece that cannot be compiled makes of its inputs, none of them a device's; raises as that."""
+        assert self._between is not None
+        return self._between.run(given, partial(self._execute, run_body))
+
+    def run_plan(self, plan: HostPlan, given: Sequence[Any]) -> dict[str, Any] | None:
+        """Return what *plan* makes of the inputs; ``None`` where it has failed, which :meth:`run` looks into."""
+        try:
+            results = plan.run(given)
+        except Exception as error:  # references may raise of any class
+            self._failure = one_line(error)
+            return None
+        self.operations = plan.operations
         return results
 
     def _spend(self, cancellation: Cancellation | None, operations: float) -> None:

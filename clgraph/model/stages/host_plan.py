@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
-from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
+from clgraph.model.stages.spellings import Spelling, spelled
+from clgraph.model.stages.steps import Step, of_one, of_several
 
 T = TypeVar("T")
 
 _KEPT = 128
 """Shapes whose plans are kept, and as many that have been met once: those of the steps of a loop that appends."""
 
+PLANNED = 8
+"""How often shapes come until they have a plan of their own: to make it takes as long as it saves in ten runs."""
+
 _DECIDING = 64
 """Elements of the largest input whose value may be part of what a plan holds for."""
 
+SPELLED_SECONDS = 1e-6
+"""What a step that is spelled as one call of NumPy takes on a few numbers."""
+
 STEP_SECONDS = 4e-6
-"""What NumPy takes for a step on a few numbers; references of several calls take more."""
+"""What any other reference takes for that; those of several calls take more."""
+
+RUN_SECONDS = 1e-5
+"""What a run of a program takes beside its nodes, behind one of the same shapes."""
 
 OPERATION_SECONDS = 1e-9
 """What references take for an operation."""
-
-
-@frozen
-class _Step:
-    compute: Callable[..., tuple[Array, ...]]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
 
 
 class HostPlan:
@@ -47,42 +50,53 @@ class HostPlan:
         seconds: What a run takes, by estimate.
         layers: How many the program has.
         decided: Whether values of inputs are part of what it holds for.
+        is_quick: Whether no program can take less.
         saved: Seconds that programs would have saved in its runs so far, by estimate.
         on_device: Whether a program has taken over; ``None`` until that is decided.
     """
 
-    def __init__(self, program: Program, *, decided: bool = False) -> None:
-        """Take a program as it was built, without passes; *decided*: for values of its inputs."""
+    def __init__(self, program: Program, values: Mapping[str, Array]) -> None:
+        """Take a program as it was built, without passes, for *values* of its inputs."""
         places: dict[Value, int] = {}
         for value in (*program.inputs, *program.constants, *(v for n in program for v in n.outputs)):
             places.setdefault(value, len(places))
         self._values: list[Any] = [value.constant for value in places]
-        self._steps = [
-            _Step(_computation(node), tuple(places[v] for v in node.inputs), tuple(places[v] for v in node.outputs))
-            for node in program
-        ]
+        spellings = [spelled(node.primitive, [v.layout for v in node.inputs]) for node in program]
+        self._steps = [_step(node, own, places) for node, own in zip(program, spellings, strict=True)]
+        self._given = [(value.layout.shape, value.layout.dtype.numpy) for value in program.inputs]
         self._outputs = [(name, places[value]) for name, value in program.outputs]
         layouts = ((n, [v.layout for v in n.inputs], [v.layout for v in n.outputs]) for n in program)
         self.operations = float(sum(node.primitive.flops(read, made) for node, read, made in layouts))
-        self.layers, self.decided = len(self._steps), decided
-        self.seconds = self.layers * STEP_SECONDS + self.operations * OPERATION_SECONDS
+        self.layers, self.decided = len(self._steps), bool(values)
+        self._deciding = [(i, values[v.name].tobytes()) for i, v in enumerate(program.inputs) if v.name in values]
+        steps = sum(STEP_SECONDS if own is None else SPELLED_SECONDS for own in spellings)
+        self.seconds = steps + self.operations * OPERATION_SECONDS
+        self.is_quick = self.seconds <= RUN_SECONDS
         self.saved, self.on_device = 0.0, None if self._steps else False
 
+    def fits(self, given: Sequence[Any]) -> bool:
+        """Whether *given*, the inputs in their order, have the types, shapes and values that the plan holds for."""
+        for a, (shape, dtype) in zip(given, self._given, strict=True):
+            if type(a) is not np.ndarray or a.shape != shape or (a.dtype is not dtype and a.dtype != dtype):
+                return False
+        return not self._deciding or all(given[i].tobytes() == known for i, known in self._deciding)
+
     def run(self, arrays: Sequence[Array]) -> dict[str, Array]:
-        """Return the outputs by name; *arrays* are the inputs in their order."""
+        """Return the outputs by name; *arrays* are the inputs in their order. NumPy is to ignore what overflows."""
         values = self._values.copy()
         values[: len(arrays)] = arrays
         for step in self._steps:
-            results = step.compute(*[values[i] for i in step.inputs])
-            for i, result in zip(step.outputs, results, strict=False):
-                values[i] = result if type(result) is np.ndarray else np.asarray(result)
+            step(values)
         return {name: values[i] for name, i in self._outputs}
 
 
-def _computation(node: Node) -> Callable[..., tuple[Array, ...]]:
-    """Return the reference of *node*, around which bfloat16 is float32."""
+def _step(node: Node, own: Spelling | None, places: Mapping[Value, int]) -> Step:
+    """Return what computes *node*: its *own* spelling, or the reference, around which bfloat16 is float32."""
+    inputs, outputs = ([places[v] for v in values] for values in (node.inputs, node.outputs))
+    if own is not None:
+        return of_one(own, inputs, outputs[0], scalar=not node.outputs[0].layout.rank)
     rounded = any(v.layout.dtype == DType.BF16 for v in node.inputs)
-    return node.primitive.computed if rounded else node.primitive.reference
+    return of_several(node.primitive.computed if rounded else node.primitive.reference, inputs, outputs)
 
 
 class HostPlans:
@@ -132,7 +146,7 @@ class HostPlans:
             values = {name: arrays[name] for name in self._deciding}
             try:
                 shapes = {name: a.shape for name, a in arrays.items()}
-                return HostPlan(topology.build(shapes, values), decided=bool(values))
+                return HostPlan(topology.build(shapes, values), values)
             except UnknownValueError as error:
                 more = [name for name in error.inputs if name not in self._deciding]
                 if not more or any(arrays[name].size > _DECIDING for name in more):

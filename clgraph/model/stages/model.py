@@ -179,7 +179,9 @@ class StagedModel(Model):
             return None
         for name, dtype, shape in alike:
             array = feeds.get(name)
-            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
+            if type(array) is not np.ndarray or array.shape != shape:
+                return None
+            if array.dtype is not dtype and array.dtype != dtype:
                 return None
         self._check_open()
         if self._indices:

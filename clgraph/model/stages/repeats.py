@@ -13,10 +13,7 @@ from typing import Any
 from clgraph.errors import ClgraphError
 from clgraph.graph.refusals import one_line
 from clgraph.model.stages.compiled_piece import CompiledPiece
-from clgraph.model.stages.host_plan import HostPlan
-
-RUN_SECONDS = 1e-5
-"""What a run of a program takes beside its nodes, behind one of the same shapes."""
+from clgraph.model.stages.host_plan import RUN_SECONDS, HostPlan
 
 SWITCH_SECONDS = 1.5e-5
 """What it takes more behind one of other shapes, or where elements decide sizes."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from math import inf
 from typing import Any
+
+import numpy as np
 
 from clgraph.errors import UnsupportedError
 from clgraph.graph.interpret import ControlFlow
@@ -66,6 +68,8 @@ class PieceRunner:
         self.host = HostPiece(piece, first=first)
         self.compiled = CompiledPiece(piece, make, sizes, tensors=tensors)
         self._heavy = self.host.is_heavy
+        self._names, self._compilable = tuple(piece.topology.inputs), piece.compilable
+        self._latest_plan: HostPlan | None = None
         self._repeats = None if tensors or preferences.deterministic else Repeats(self.compiled)
         self.on_host = False
         if strict and not piece.compilable:
@@ -100,10 +104,17 @@ class PieceRunner:
         self, arrays: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
     ) -> dict[str, Any]:
         """Return what the piece makes of *arrays*; raises as :meth:`Cancellation.check`."""
-        feeds = {name: arrays[name] for name in self.piece.topology.inputs}
+        given = [arrays[name] for name in self._names]
         if cancellation is not None:
             cancellation.check()
-        if not self.piece.compilable:
+        if watch is None:
+            if not self._compilable and not self._tensors:
+                self.on_host = True
+                return self.host.run_between(given, partial(self._run_body, cancellation=cancellation))
+            if (found := self._planned(given)) is not None:
+                return found
+        feeds = dict(zip(self._names, given, strict=True))
+        if not self._compilable:
             return self._on_host(feeds, None, watch, cancellation)
         unseen = watch is None and cancellation is None
         if unseen and not self.on_host and (results := self.compiled.run_quickly(feeds)) is not None:
@@ -120,8 +131,23 @@ class PieceRunner:
                     return self._on_host(arrays, plan, watch, cancellation)
                 except TooMuch:
                     self._most = _size(feeds)
-        self.on_host = False
+        self.on_host, self._latest_plan = False, None
         return self.compiled.run(feeds, watch, cancellation)
+
+    def _planned(self, given: Sequence[Any]) -> dict[str, Any] | None:
+        """Return what the latest plan makes of its inputs; ``None`` where they are others, or it is not to run."""
+        plan = self._latest_plan
+        if plan is None or plan.on_device or not plan.fits(given) or (self._first and self.compiled.has_programs):
+            return None
+        if (
+            plan.on_device is None
+            and not plan.is_quick
+            and self._repeats is not None
+            and self._repeats.on_device(plan, dict(zip(self._names, given, strict=True)))
+        ):
+            return None
+        self.on_host = True
+        return self.host.run_plan(plan, given)
 
     def _is_for_device(self, plan: HostPlan | None, feeds: Mapping[str, Any]) -> bool:
         """Whether a piece that the host can compute has a program for *feeds*, prepared for them or because they come.
@@ -148,6 +174,7 @@ class PieceRunner:
         run_body = partial(self._run_body, watch=watch, cancellation=cancellation)
         results = self.host.run(feeds, run_body, cancellation, plan)
         self.on_host = True
+        self._latest_plan = plan
         if isinstance(watch, StageClock) and (self.piece.compilable or not self._bodies):
             watch.note_host(self.piece, start, self.host.operations)
         return results
@@ -172,7 +199,7 @@ class PieceRunner:
                 label=f"{self.piece.topology.label}_{self.host.role_of(body)}_",
             )
         results = self._bodies[id(body)].run(feeds, watch, cancellation)
-        return {name: array_of(a) for name, a in results.items()}
+        return {name: array_of(a) for name, a in results.items()} if self._tensors else results
 
     def take_over(self, other: PieceRunner) -> None:
         """Clone what *other* has compiled of the same piece."""
@@ -251,7 +278,8 @@ class StageRunner:
         self, feeds: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
     ) -> dict[str, Any]:
         """Return the outputs by name, each in memory of its own."""
-        results = self.run(feeds, watch, cancellation)
+        with np.errstate(all="ignore"):  # as references compute; for all of them at once
+            results = self.run(feeds, watch, cancellation)
         made = {name for piece in self.pieces if not piece.on_host for name, _ in piece.piece.topology.outputs}
         seen: set[int] = set()
         for name, source in self.topology.outputs:

@@ -11,8 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.errors import ShapeError
 from clgraph.graph.interpret import interpret
 from clgraph.graph.topology import Topology
-from clgraph.model.stages.host_piece import PLANNED
-from clgraph.model.stages.host_plan import HostPlans
+from clgraph.model.stages.host_plan import PLANNED, HostPlans
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather

@@ -146,8 +146,9 @@ def test_a_loop_that_appends_to_open_lengths_is_bound_to_none_until_they_come_ag
     monkeypatch.setattr(repeats, "BINDING_SECONDS", (1e-3, 0.0))
     with clgraph.compile(appending("n"), device) as model:
         assert isinstance(model, StagedModel)
-        for rows in (*range(1, 12), *[3] * 40):
-            x = np.arange(4.0 * rows, dtype=np.float32).reshape(rows, 4)
+        for rows in (*range(1, 12), *[1000] * 60):
+            x = np.zeros((rows, 4), np.float32)
+            x[0] = 4.0**8 * np.arange(4)  # which has whole eighth quarters
             np.testing.assert_array_equal(model.run({"x": x})["y"], appended(x))
             assert rows != 11 or not model.is_compiled
         assert first(model).startswith("compiled")

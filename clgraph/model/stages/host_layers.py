@@ -1,0 +1,109 @@
+"""The layers of a stage that only the host computes, one behind the other: what decides shapes, and control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from clgraph.core.frozen import frozen
+from clgraph.graph.host_types import has_strings
+from clgraph.graph.interpret import ControlFlow, Execute, check_kinds, compute, refuse
+from clgraph.graph.layer import Layer
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.topology import Topology
+from clgraph.model.stages.host_plan import PLANNED, HostPlans
+from clgraph.ops.on_strings import OnStrings
+
+
+@frozen
+class _Step:
+    """A layer: where its inputs and results stand among the values, and what computes it unless it is *control*."""
+
+    layer: Layer
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    compute: Callable[..., tuple[Any, ...]]
+    control: ControlFlow | None
+
+
+class HostLayers:
+    """The layers of a topology, which compute what :func:`~clgraph.graph.interpret.interpret` does."""
+
+    def __init__(self, topology: Topology) -> None:
+        """Take the layers, in their order."""
+        places = {name: i for i, name in enumerate(dict.fromkeys((*topology.inputs, *topology.constants)))}
+        self._steps = list[_Step]()
+        for layer in topology.layers:
+            own = layer.primitive
+            for name in layer.outputs:
+                places.setdefault(name, len(places))
+            computed: Callable[..., tuple[Any, ...]] = own.reference
+            if isinstance(own, OnStrings):
+                computed = partial(_on_strings, own, _Numbers(own.inner, layer, topology.constants))
+            elif not own.data_dependent:
+                computed = partial(_computed, own)
+            inputs, outputs = (tuple(places[name] for name in names) for names in (layer.inputs, layer.outputs))
+            control = own if isinstance(own, ControlFlow) else None
+            self._steps.append(_Step(layer, inputs, outputs, computed, control))
+        self._values = [topology.constants.get(name) for name in places]
+        self._outputs = [(name, places[source]) for name, source in topology.outputs]
+
+    def run(self, given: Sequence[Any], execute: Execute) -> dict[str, Any]:
+        """Return the outputs by name.
+
+        Args:
+            given: The inputs in their order.
+            execute: Computes control flow.
+
+        Raises:
+            ShapeError, UnsupportedError, InputError: As ``interpret``; the message names the layer.
+        """
+        values: list[Any] = self._values.copy()
+        values[: len(given)] = given
+        for step in self._steps:
+            arguments = [values[i] for i in step.inputs]
+            check_kinds(step.layer, arguments)
+            try:
+                results = step.compute(*arguments) if step.control is None else execute(step.control, arguments)
+            except Exception:  # references may raise of any class; to enter contexts takes longer than a small one
+                refuse(step.layer)
+                raise
+            for i, result in zip(step.outputs, results, strict=False):
+                values[i] = result
+        return {name: values[i] for name, i in self._outputs}
+
+
+def _computed(primitive: Primitive, *arguments: Any) -> tuple[Any, ...]:
+    return compute(primitive, arguments)
+
+
+def _on_strings(primitive: OnStrings, run: _Numbers, *arguments: Any) -> tuple[Any, ...]:
+    return primitive.computed_by(run, arguments)
+
+
+class _Numbers:
+    """What an operator makes of the numbers that stand for strings, by a plan where their shapes come again."""
+
+    def __init__(self, primitive: Primitive, layer: Layer, constants: Mapping[str, Array]) -> None:
+        """Take the operator, and the *layer* that has it: those of its inputs that are constant numbers stay so."""
+        topology = Topology()
+        self._primitive, self._fed = primitive, list[int]()
+        for slot, name in enumerate(layer.inputs):
+            if name in constants and not has_strings(constants[name]):
+                topology.constant(f"in{slot}", constants[name])
+            else:
+                topology.input(f"in{slot}", None, None)
+                self._fed.append(slot)
+        names = [f"out{slot}" for slot in range(len(layer.outputs))]
+        topology.add(names[0], primitive, *(f"in{slot}" for slot in range(len(layer.inputs))), outputs=names)
+        for name in names:
+            topology.output(name)
+        self._plans = None if primitive.data_dependent else HostPlans(topology, PLANNED)
+
+    def __call__(self, given: Sequence[Array]) -> Sequence[Array]:
+        if self._plans is not None:
+            fed = {f"in{slot}": given[slot] for slot in self._fed}
+            if (plan := self._plans.find(fed)) is not None:
+                return list(plan.run(list(fed.values())).values())
+        return compute(self._primitive, given)

@@ -1,0 +1,218 @@
+"""References of layers spelled for element types and shapes that are known: a call of NumPy and little else.
+
+On a few numbers, references spend most of their time on what is the same in each run: axes, shapes, the floating-point
+state. The results are theirs, bit for bit; what a spelling cannot do, such as an index out of range, it leaves to them.
+They are called under ``np.errstate(all="ignore")``, and may return views of their arguments and NumPy's scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from operator import methodcaller
+from typing import Any
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.ops.activation import FUNCTIONS as ACTIVATIONS
+from clgraph.ops.activation import held
+from clgraph.ops.eltwise import ARITHMETIC, COMPARISONS
+
+Spelling = Callable[..., Any]
+"""Makes the result of a layer that has one, else the tuple of them."""
+
+_MOVED_AT_ONCE = 1 << 16
+"""Bytes of a table up to which ``take`` may copy it, as it does one that is not aligned."""
+
+_NATIVE = frozenset(d for d in DType if d.numpy.isbuiltin == 1 and d.numpy.kind in "biuf")
+_REDUCTIONS: dict[str, np.ufunc] = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
+
+
+def spelled(primitive: Primitive, inputs: Sequence[Layout]) -> Spelling | None:
+    """Return what computes a bound *primitive* on *inputs* like its reference; ``None`` where nothing here does."""
+    make = _MAKERS.get(primitive.kind)
+    if make is None or any(layout.dtype not in _NATIVE for layout in inputs):
+        return None
+    return make(primitive, inputs)
+
+
+def _eltwise(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    a, b = inputs
+    if a.dtype != b.dtype:
+        return None
+    if primitive.function in COMPARISONS:
+        return COMPARISONS[primitive.function]
+    if primitive.function == "div" and a.dtype.floating:
+        return np.true_divide
+    function = ARITHMETIC[primitive.function]
+    return function if isinstance(function, np.ufunc) else partial(_as_type, function, a.dtype.numpy)
+
+
+def _activation(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
+    dtype = inputs[0].dtype.numpy
+    alpha, beta = (held(v, dtype) for v in (primitive.alpha, primitive.beta))
+    function = ACTIVATIONS[primitive.function]
+    return lambda x: _as_type(function, dtype, x, alpha, beta)
+
+
+def _as_type(function: Spelling, dtype: np.dtype[Any], *arguments: Any) -> Any:
+    result = function(*arguments)
+    return result if result.dtype == dtype else result.astype(dtype)
+
+
+def _reduce(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    (x,) = inputs
+    if x.dtype in (DType.F16, DType.BOOL):
+        return None
+    axes, dtype, keeps = primitive.reduced(x.rank), x.dtype.numpy, primitive.keepdims
+    over = axes[0] if len(axes) == 1 else axes
+    if (ufunc := _REDUCTIONS.get(primitive.function)) is not None:
+        return lambda x: ufunc.reduce(x, over, dtype, keepdims=keeps)
+    if primitive.function == "sum_square":
+        return lambda x: np.add.reduce(x * x, over, dtype, keepdims=keeps)
+    if primitive.function == "l2" and x.dtype.floating:
+        return lambda x: np.sqrt(np.add.reduce(x * x, over, dtype, keepdims=keeps))
+    if primitive.function == "mean" and x.dtype.floating and x.count:
+        count = dtype.type(prod(x.shape[a] for a in axes))
+        return lambda x: np.add.reduce(x, over, dtype, keepdims=keeps) / count
+    return None
+
+
+def _reshape(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
+    return methodcaller("reshape", primitive.target(inputs[0].shape, ()))
+
+
+def _reorder(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    if primitive.format is not None or primitive.halo or primitive.dtype not in _NATIVE:
+        return None
+    return methodcaller("astype", primitive.dtype.numpy)
+
+
+def _is_special(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    return np.isnan if primitive.nan else None
+
+
+def _where(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
+    return np.where
+
+
+def _concat(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
+    axis = primitive.axis
+    return lambda *arguments: np.concatenate(arguments, axis)
+
+
+def _matmul(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    reference, dtypes = primitive.reference, {x.dtype for x in inputs}
+    turned = primitive.transpose_a or primitive.transpose_b
+    if turned or len(inputs) != 2 or dtypes not in ({DType.F32}, {DType.F64}):
+        return None
+
+    def run(a: Array, b: Array) -> Any:
+        # Where strides are others, NumPy multiplies without its library of linear algebra, and rounds otherwise.
+        return np.matmul(a, b) if a.flags.forc and b.flags.forc else reference(a, b)[0]
+
+    return run
+
+
+def _gather(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
+    axis, reference = primitive.axis, primitive.reference
+
+    def run(x: Array, indices: Array) -> Any:
+        if x.nbytes < _MOVED_AT_ONCE or x.flags.aligned:
+            try:
+                return x.take(indices, axis)
+            except IndexError:
+                pass
+        return reference(x, indices)[0]
+
+    return run
+
+
+def _gather_nd(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    reference, depth = primitive.reference, inputs[1].shape[-1]
+    if primitive.batch or inputs[1].rank != 2:
+        return None
+
+    def run(x: Array, indices: Array) -> Any:
+        if indices.shape[1] == depth:
+            try:
+                return x[tuple(indices.T)]
+            except IndexError:
+                pass
+        return reference(x, indices)[0]
+
+    return run
+
+
+def _gather_elements(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
+    reference = primitive.reference
+    before, after = _around(inputs[1].shape, primitive.axis)
+
+    def run(x: Array, indices: Array) -> Any:
+        try:
+            return x[(*before, indices, *after)]
+        except IndexError:
+            return reference(x, indices)[0]
+
+    return run
+
+
+def _scatter_elements(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    reference = primitive.reference
+    if primitive.reduction != "none":
+        return None
+    before, after = _around(inputs[1].shape, primitive.axis)
+
+    def run(x: Array, indices: Array, updates: Array) -> Any:
+        made = x.copy()
+        try:
+            made[(*before, indices, *after)] = updates
+        except IndexError:
+            return reference(x, indices, updates)[0]
+        return made
+
+    return run
+
+
+def _scatter_nd(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    reference = primitive.reference
+    if primitive.reduction != "none" or inputs[1].rank != 2:
+        return None
+
+    def run(x: Array, indices: Array, updates: Array) -> Any:
+        made = x.copy()
+        try:
+            made[tuple(indices.T)] = updates
+        except IndexError:
+            return reference(x, indices, updates)[0]
+        return made
+
+    return run
+
+
+def _around(shape: Sequence[int], axis: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Return the places along the axes before and after *axis*, which broadcast to *shape* with indices between."""
+    places: tuple[Array, ...] = np.indices(shape, sparse=True)
+    return places[:axis], places[axis + 1 :]
+
+
+_MAKERS: dict[str, Callable[[Any, Sequence[Layout]], Spelling | None]] = {
+    "eltwise": _eltwise,
+    "activation": _activation,
+    "reduce": _reduce,
+    "reshape": _reshape,
+    "reorder": _reorder,
+    "is_special": _is_special,
+    "where": _where,
+    "concat": _concat,
+    "matmul": _matmul,
+    "gather": _gather,
+    "gather_nd": _gather_nd,
+    "gather_elements": _gather_elements,
+    "scatter_elements": _scatter_elements,
+    "scatter_nd": _scatter_nd,
+}

@@ -1,0 +1,94 @@
+"""Spellings of references: bit for bit what these make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.graph.primitive import Primitive
+from clgraph.model.stages.spellings import spelled
+from clgraph.ops.activation import FUNCTIONS as ACTIVATIONS
+from clgraph.ops.activation import Activation
+from clgraph.ops.concat import Concat
+from clgraph.ops.eltwise import ARITHMETIC, COMPARISONS, Eltwise
+from clgraph.ops.gather import Gather
+from clgraph.ops.gather_elements import GatherElements
+from clgraph.ops.gather_nd import GatherND
+from clgraph.ops.is_special import IsSpecial
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.reduce import FUNCTIONS as REDUCTIONS
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.scatter_elements import ScatterElements
+from clgraph.ops.scatter_nd import ScatterND
+from clgraph.ops.where import Where
+
+X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+X[0, 1], X[2, 3] = np.nan, np.inf
+WHOLE = np.array([[1, -7, 300], [5, 0, 2**31 - 1]], np.int32)
+AT = np.array([0, -1, 2, -3])
+PLACES = np.array([[0, -1], [2, 3]])
+OUTSIDE = np.array([7, -9, 1])
+
+CASES: list[tuple[Primitive, tuple[np.ndarray, ...]]] = [
+    *((Eltwise(f), (X, X.T.copy().reshape(3, 4))) for f in ("add", "sub", "mul", "div", "min", "max", "prelu", "fmod")),
+    *((Eltwise(f), (WHOLE, np.array(3, np.int32))) for f in ("add", "div", "mod", "min", "and", "shift_left")),
+    *((Eltwise(f), (X, np.array(0.5, np.float32))) for f in COMPARISONS),
+    (Eltwise("and"), (X > 0, X < 1)),
+    *((Activation(f, 0.5, 0.25), (X,)) for f in ACTIVATIONS if f != "not"),
+    (Activation("clip", 0, 5), (WHOLE,)),
+    *((Reduce(f, axes, k), (X,)) for f in REDUCTIONS for axes, k in (((1,), True), ((0, 1), False), ((), True))),
+    *((Reduce(f, (0,), keepdims=False), (WHOLE,)) for f in ("sum", "max", "min", "prod", "mean")),
+    (Reduce("sum", (0,)), (X.astype(np.float16),)),
+    (Reshape((2, 6)), (X,)),
+    *((Reorder(d), (X[:2, 2:],)) for d in (DType.F64, DType.I32, DType.BOOL, DType.F16, DType.BF16)),
+    (IsSpecial(nan=True), (X,)),
+    (IsSpecial(negative=True, positive=True), (X,)),
+    (Where(), (X > 0, X, np.array(1, np.float32))),
+    (Concat(1), (X, X[:, :1], X)),
+    (MatMul(), (X[:2, 2:3], X[1:2])),
+    (MatMul(), (np.ones((2, 8), np.float32)[:, ::2], np.ones((4, 3), np.float32) / 3)),
+    (MatMul(transpose_b=True), (X, X)),
+    *((Gather(0), (X, at)) for at in (AT, np.array(-1), OUTSIDE)),
+    (Gather(1), (X, PLACES)),
+    (GatherND(), (X, PLACES)),
+    (GatherND(), (X, np.array([[9, -9]]))),
+    (GatherElements(1), (X, PLACES)),
+    (GatherElements(0), (X, np.array([[8, 0, -3, -9]]))),
+    (ScatterND(), (X, PLACES, np.array([5, 6], np.float32))),
+    (ScatterElements(1), (X, PLACES, np.array([[5, 6], [7, 8]], np.float32))),
+]
+
+
+def test_a_spelling_makes_what_the_reference_makes() -> None:
+    spelled_kinds = set()
+    for primitive, arguments in CASES:
+        compute = spelled(primitive, [Layout.of(a) for a in arguments])
+        if compute is None:
+            continue
+        spelled_kinds.add(primitive.kind)
+        before = [a.copy() for a in arguments]
+        with np.errstate(all="ignore"):
+            found = np.asarray(compute(*arguments))
+        (wanted,) = primitive.reference(*arguments)
+        assert (found.dtype, found.shape, found.tobytes()) == (wanted.dtype, wanted.shape, wanted.tobytes()), primitive
+        for a, b in zip(arguments, before, strict=True):
+            assert a.tobytes() == b.tobytes(), f"{primitive} writes to its arguments"
+    assert spelled_kinds == {p.kind for p, _ in CASES}
+
+
+def test_types_that_numpy_has_not_itself_are_left_to_references() -> None:
+    layouts = [Layout.of(X.astype(ml_dtypes.bfloat16))] * 2
+    assert spelled(Eltwise("add"), layouts) is None
+    assert spelled(Eltwise("add"), [replace(x, dtype=DType.F32) for x in layouts]) is not None
+
+
+def test_arithmetic_by_name_is_all_there() -> None:
+    for function in ARITHMETIC:
+        kinds = np.int64 if function.startswith("shift") else np.float32
+        assert spelled(Eltwise(function), [Layout.of(np.ones(2, kinds))] * 2) is not None
