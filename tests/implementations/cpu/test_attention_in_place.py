@@ -13,7 +13,7 @@ LAYERS = 6
 
 
 def decoder(rows, keys, depth):
-    """As many attentions as a decoder has layers, each over keys and values of its own: three, and at most 24 queries."""
+    """As many attentions as a decoder has layers, each of three heads over keys and values of its own."""
     made = clgraph.Topology()
     q = made.input("q", (1, 3, rows, depth))
     for i in range(LAYERS):
