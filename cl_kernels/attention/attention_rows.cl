@@ -3,7 +3,8 @@
 // A ticket is a run of queries of one batch element. Its scores, [queries][keys rounded up to 64], stay in scratch from
 // the product with the keys over the exponentials to the product with the values. Products read 64 columns of the right
 // side even where it has fewer, what follows in memory; the columns that do not exist are not used. Behind the last batch
-// element may be nothing, so that its keys and values are packed in scratch first.
+// element may be nothing, so that its keys and values are packed in scratch first. One or two queries read rows of keys as
+// they are.
 //
 // q, k, v, out   matrices side by side, q_batch, ... floats apart: [rows][depth], [depth][keys] or (by_key) [keys][depth],
 //                [keys][width], [rows][width]
@@ -21,6 +22,7 @@
 #include "rows.clh"
 
 #define ATTENTION_ROWS 24  // most queries of a ticket
+#define ATTENTION_FEW 2    // so many queries read keys where they lie
 
 // Some rows of a product with a right side of at most 64 columns; of at most 32 in blocks of their own.
 static void attention_product(__global const attention_rows_desc* d, __global const float* a, const int a_row,
@@ -35,6 +37,26 @@ static void attention_product(__global const attention_rows_desc* d, __global co
       micro_matmul(d->first_id + count - 1, a + (long)y * a_row, a_row, 1, b + j, b_row, c + (long)y * c_row + j, c_row,
                    columns - j, depth, 0, b, 0);
     y += count;
+  }
+}
+
+// Scores of a query and keys that lie in rows, which are read once: packing them would take longer than their products.
+static void attention_scores(__global const float* q, __global const float* k, const int depth, const int keys,
+                             __global float* scores) {
+  const int whole = depth / 16 * 16, rest = depth - whole;
+  for (int j = 0; j < keys; j += 4) {
+    float16 sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    __global const float* rows[4];
+    for (int u = 0; u < 4; u++) rows[u] = k + (long)min(j + u, keys - 1) * depth;
+    for (int i = 0; i < whole; i += 16) {
+      const float16 w = LOAD_LOOSE(q + i);
+      for (int u = 0; u < 4; u++) sum[u] = fma(LOAD_LOOSE(rows[u] + i), w, sum[u]);
+    }
+    if (rest) {
+      const float16 w = load_lanes(q + whole, 1, rest);
+      for (int u = 0; u < 4; u++) sum[u] = fma(load_lanes(rows[u] + whole, 1, rest), w, sum[u]);
+    }
+    for (int u = 0; u < 4; u++) scores[j + u] = sum_lanes(sum[u]);
   }
 }
 
@@ -83,7 +105,9 @@ static void attention_rows(__global const attention_rows_desc* d, __global char*
   __global float* out = AT(float, banks, d->out) + (long)n * d->out_batch + (long)first * width;
 
   const bool behind = n < d->batch - 1;
-  for (int g = 0; g < keys; g += 64) {
+  const bool few = d->by_key && rows <= ATTENTION_FEW;
+  for (int i = 0; few && i < rows; i++) attention_scores(q + (long)i * depth, k, depth, keys, scores + (long)i * pitch);
+  for (int g = 0; !few && g < keys; g += 64) {
     const bool whole = !d->by_key && (behind || keys - g >= 64);
     if (!whole)
       pack_columns(d->by_key ? k + (long)g * depth : k + g, d->by_key ? 1 : keys, d->by_key ? depth : 1, depth,

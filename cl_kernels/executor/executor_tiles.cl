@@ -136,10 +136,15 @@ __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void executor_tiles(__global const char* table, const int first, const int last,
                              volatile __global int* counters, __global char* scratch, const long scratch_bytes,
                              const int workers, const long spins, volatile __global int* error, const int timed,
-                             __global ulong* times, __global char* b0, __global char* b1, __global char* b2,
-                             __global char* b3, __global char* b4, __global char* b5, __global char* b6,
-                             __global char* b7) {
-  __global char* banks[8] = {b0, b1, b2, b3, b4, b5, b6, b7};
+                             __global ulong* times, __global char* b0, __global char* b1, __global char* b2, __global char* b3,
+                             __global char* b4, __global char* b5, __global char* b6, __global char* b7, __global char* b8,
+                             __global char* b9, __global char* b10, __global char* b11, __global char* b12, __global char* b13,
+                             __global char* b14, __global char* b15, __global char* b16, __global char* b17, __global char* b18,
+                             __global char* b19, __global char* b20, __global char* b21, __global char* b22, __global char* b23,
+                             __global char* b24, __global char* b25, __global char* b26, __global char* b27, __global char* b28,
+                             __global char* b29, __global char* b30, __global char* b31) {
+  __global char* banks[32] = {b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15, b16, b17, b18, b19, b20,
+                              b21, b22, b23, b24, b25, b26, b27, b28, b29, b30, b31};
   const int me = get_group_id(0);
   run_steps(me, table, first, last, counters, scratch + me * scratch_bytes, workers, spins, error, timed, times, banks);
 }

@@ -105,6 +105,10 @@ class RepeatAlong(Composite):
 
     kind: ClassVar[str] = "repeat_along"
 
+    def value_slots(self) -> tuple[int, ...]:
+        """Return the slots of how often, and of the axis."""
+        return 1, 2
+
     def compose(self, c: Composition) -> Sequence[str]:
         repeats = [1] * c.layout(c.inputs[0]).rank
         (count,), (axis,) = known_ints(c.values, 1, "tiles"), known_ints(c.values, 2, "axis")

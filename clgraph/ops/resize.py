@@ -180,6 +180,10 @@ class Extrapolate(Composite):
 
     kind: ClassVar[str] = "extrapolate"
 
+    def value_slots(self) -> tuple[int, ...]:
+        """Return the slots that the resize reads."""
+        return self.resize.value_slots()
+
     def compose(self, c: Composition) -> Sequence[str]:
         from clgraph.ops.where import Where
 

@@ -6,5 +6,5 @@ EXECUTOR = "executor/executor_tiles.cl"
 ENTRY = "executor_tiles"
 """File of the executor, and its ``__kernel``."""
 
-BANKS = 8
+BANKS = 32
 """Buffers that a library's kernel can address."""

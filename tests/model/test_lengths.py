@@ -17,6 +17,7 @@ from clgraph.ops.expand import Expand, Repeat
 from clgraph.ops.fill import Fill
 from clgraph.ops.gather import Gather
 from clgraph.ops.gather_nd import GatherND
+from clgraph.ops.power import Power
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Flatten, Reshape, Squeeze, Unsqueeze
@@ -198,3 +199,15 @@ def test_layers_that_are_not_bound_compute_what_their_references_do(primitive, a
     made = Lengths(t).values(feeds)["y"]
     np.testing.assert_array_equal(made, wanted)
     assert (made.dtype, made.shape) == (wanted.dtype, wanted.shape)
+
+
+def test_elements_behind_an_operator_that_is_composed_of_others_are_not_read_for_a_shape():
+    t = Topology()
+    ids = t.input("ids", ("batch", "new"), np.int64)
+    rows = t.add("rows", Gather(0), t.constant("table", np.ones((50, 4), np.float32)), ids)
+    squares = t.add("squares", Power(), rows, t.constant("two", np.array(2, np.float32)))
+    t.output("shape", t.add("shape", ShapeOf(), t.add("sum", Reduce("sum", (2,)), squares)))
+    lengths = Lengths(t)
+    first = lengths.values({"ids": np.array([[3, 4]])})
+    assert first["shape"].tolist() == [1, 2, 1]
+    assert lengths.values({"ids": np.array([[5, 40]])}) is first

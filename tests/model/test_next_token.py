@@ -108,3 +108,18 @@ def test_what_does_not_fit_is_refused_and_the_next_token_is_computed(decoder):
     with pytest.raises(InputError, match="the session has 1 texts"):
         next_ids(session, d, [[1], [2]])
     assert [*tokens, *continued(session, d, next_ids(session, d, [tokens[-1:]]), 2)] == want
+
+
+def test_a_mask_that_goes_on_hiding_tokens_is_added_to_the_scores_of_the_next_token(prepared):
+    d = Decoder("optimum")
+    made = decoder_model(d)
+    model, run = clgraph.compile(made), onnxruntime_run(made)
+    caches = list(model.run(decoder_feeds(d, np.array([PROMPT]))).values())[1:]
+    for token in range(6):
+        feeds = decoder_feeds(d, np.array([[token]]), caches)
+        feeds["attention_mask"][0, 3 : 5 + token // 3] = 0
+        found = list(model.run(feeds).values())
+        for got, want in zip(found, run(feeds), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+        caches = found[1:]
+    assert len(prepared) == 1 + 1, "of a prompt, and of the first token"

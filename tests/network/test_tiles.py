@@ -11,6 +11,7 @@ from clgraph.graph.program import Program
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.node_steps import steps_of
 from clgraph.network.tiles import TileExecutor, TileTable
+from clgraph.selector.executor_kernel import BANKS
 from clgraph.selector.library import compose
 from tests.support.tiny import Scale, ScaleAddDescriptor, ScaleTile, linked, planned
 
@@ -79,7 +80,7 @@ def test_an_error_word_that_is_set_ends_the_launch_and_is_reported_and_cleared(e
 
 def test_more_banks_than_a_library_addresses_are_refused(engine, chained):
     _, places, _ = chained
-    places.banks.extend(places.banks[:1] * 8)
+    places.banks.extend(places.banks[:1] * BANKS)
     table = TileTable(compose("test", engine.info.simd))
     with pytest.raises(DeviceMemoryError, match=f"{len(places.banks)} allocations"):
         TileExecutor(table, places)

@@ -27,7 +27,7 @@ MOST_SCRATCH = 512 * 1024
 """Bytes of scores and packed values that still stay in a worker's cache."""
 
 
-@descriptor("attention_rows", micros=("micro_matmul",))
+@descriptor("attention_rows", micros=("micro_matmul",), any_alignment=True)
 class AttentionRowsDesc(Descriptor):
     """Fields as in ``attention_rows.cl``."""
 
@@ -58,6 +58,11 @@ class AttentionRowsDesc(Descriptor):
     first_id: Int
     narrow_id: Int
     scale: Float
+
+    @property
+    def reads_in_place(self) -> bool:
+        """Whether one ticket reads each matrix, and what it reads behind one is in the next."""
+        return self.spans == 1 and min(self.k_batch, self.v_batch) >= GROUP
 
 
 @frozen

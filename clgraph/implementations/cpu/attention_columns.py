@@ -39,7 +39,7 @@ MICROS = micro_family(
 )
 
 
-@descriptor("attention_columns", micros=("micro_matmul", "micro_scores"))
+@descriptor("attention_columns", micros=("micro_matmul", "micro_scores"), any_alignment=True)
 class AttentionColumnsDesc(Descriptor):
     """Fields as in ``attention_columns.cl``."""
 
@@ -80,6 +80,11 @@ class AttentionColumnsDesc(Descriptor):
     narrow_id: Int
     scores_id: Int
     scale: Float
+
+    @property
+    def reads_in_place(self) -> bool:
+        """Whether one ticket reads each matrix: others are sooner copied to where vectors begin with cache lines."""
+        return self.spans == 1
 
 
 def _tickets(q: Query[Attention], batch: int) -> TicketRanges:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from clgraph.core.dtype import largest
+from clgraph.core.layout import Shape
 from clgraph.graph.primitive import Array
+from clgraph.model.state.lengths import zeros
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 
 
+def declared_shape(bias: Array) -> Shape:
+    """Return the shape that programs are compiled for: ``[batch, heads, tokens, 1]``, each perhaps 1."""
+    return (*(1,) * (4 - bias.ndim), *bias.shape[:-1], 1)
+
+
 def declared(bias: Array) -> Array:
-    """Return an array of the shape that programs are compiled for: ``[batch, heads, tokens, 1]``, each perhaps 1."""
-    return np.zeros((*(1,) * (4 - bias.ndim), *bias.shape[:-1], 1), np.float32)
+    """Return an array of the shape that programs are compiled for, which takes no memory."""
+    return zeros(declared_shape(bias), np.dtype(np.float32))
 
 
 def widened(bias: Array, total: int, places: int) -> Array:
@@ -20,7 +27,7 @@ def widened(bias: Array, total: int, places: int) -> Array:
 
     What is behind the *total* of tokens is hidden.
     """
-    wide = np.full((*declared(bias).shape[:-1], places), -np.inf, np.float32)
+    wide = np.full((*declared_shape(bias)[:-1], places), -np.inf, np.float32)
     with np.errstate(over="ignore"):
         wide[..., :total] = np.where(bias, 0, -np.inf) if bias.dtype == np.bool_ else bias
     return wide

@@ -43,6 +43,11 @@ class Caches:
         return self._held
 
     @property
+    def engine(self) -> Engine | None:
+        """What the memory is of; ``None``: the host."""
+        return self._engine
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the memory."""
         return self.layout.elements(self.batch, self.places) * self.layout.dtype.itemsize

@@ -14,6 +14,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, InputError, ShapeError, UnsupportedError
+from clgraph.graph.composite import Composite
 from clgraph.graph.faults import faults
 from clgraph.graph.interpret import compute
 from clgraph.graph.layer import Layer
@@ -221,12 +222,17 @@ def _shaped(topology: Topology) -> tuple[set[str], set[str]]:
         primitive = layer.primitive
         if primitive.shapes_only:
             continue
-        if primitive.data_dependent or isinstance(primitive, Inlinable) or read & set(layer.outputs):
+        if primitive.data_dependent or _chooses(primitive) or read & set(layer.outputs):
             read |= set(layer.inputs)
         else:
             found.add(layer.name)
             read |= {layer.inputs[i] for i in primitive.value_slots()}
     return found, read
+
+
+def _chooses(primitive: Primitive) -> bool:
+    """Whether elements of any input may choose what is made, as they do of an If, but not of a composite operator."""
+    return isinstance(primitive, Inlinable) and (not isinstance(primitive, Composite) or bool(primitive.value_slots()))
 
 
 def _of_shape(primitive: Primitive, arguments: Sequence[Array]) -> tuple[Array, ...]:

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from clgraph.core.frozen import frozen
+from clgraph.core.layout import Shape
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisation import Specialisation
+from clgraph.model.state.biases import BiasMemory, declared_shape, widened
 from clgraph.model.state.caches import Caches
 from clgraph.model.state.last import LAST
-from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
+from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Bias, Parts
 from clgraph.network.feed import Held
 from clgraph.network.network import Network
 
@@ -24,6 +26,7 @@ class NextToken:
     Attributes:
         device: The topology that it was compiled from; ``made``, ``network``: it, and what runs it.
         fed, told: Its inputs that are the model's, and those that the host computes.
+        biases: What it adds to scores: the host's value, its input and memory, and how the value is declared.
         places: Whether it reads where the tokens stand.
         results: All that it makes.
     """
@@ -33,6 +36,7 @@ class NextToken:
     network: Network
     fed: tuple[str, ...]
     told: tuple[str, ...]
+    biases: tuple[tuple[Bias, BiasMemory, Shape], ...]
     places: bool
     results: tuple[str, ...]
 
@@ -58,6 +62,8 @@ class NextToken:
             return None
         if len(wanted) != len(self.results) or any(targets.get(name) is not None for name in wanted):
             return None
+        if any(declared_shape(values[bias.value]) != shape for bias, _, shape in self.biases):
+            return None
         given: dict[str, Held] = {name: feeds[name] for name in self.fed}
         for name in self.told:
             given[name] = values[name]
@@ -65,19 +71,29 @@ class NextToken:
         if self.places:
             given[PLACES] = first[:, None]
         given[STATE] = caches.held
+        for bias, memory, _ in self.biases:
+            given[bias.input] = memory.hold(widened(values[bias.value], total, caches.places), caches.engine)
         if caches.batch > 1:
             caches.clear(int(first.max()), total)
         results = self.network.run_quickly(given)
         return None if results is None else {name: results[name] for name in wanted}
 
 
-def next_token(device: Topology, made: Specialisation, parts: Parts) -> NextToken | None:
-    """Return what runs *made*, a program for a token of *device*, again; ``None`` where it takes biases or values."""
+def next_token(
+    device: Topology, made: Specialisation, parts: Parts, biases: Mapping[str, tuple[BiasMemory, Shape]]
+) -> NextToken | None:
+    """Return what runs *made*, a program for a token of *device*, again; ``None`` where it is for the last of some.
+
+    Args:
+        biases: The memory of each bias, and the shape that *made* was compiled for, by the input.
+    """
     network = made.network
-    inputs = [name for name in device.inputs if name not in (LENGTHS, PLACES, STATE)]
-    if network is None or LAST in inputs or any(b.input in inputs for b in parts.biases):
+    held = tuple((b, *biases[b.input]) for b in parts.biases if b.input in device.inputs)
+    apart = {LENGTHS, PLACES, STATE, *(b.input for b in parts.biases)}
+    inputs = [name for name in device.inputs if name not in apart]
+    if network is None or LAST in inputs:
         return None
     told = tuple(name for name in inputs if name in parts.crossing)
     fed = tuple(name for name in inputs if name not in told)
     results = tuple(name for name, _ in network.program.outputs)
-    return NextToken(device, made, network, fed, told, PLACES in device.inputs, results)
+    return NextToken(device, made, network, fed, told, held, PLACES in device.inputs, results)

@@ -13,7 +13,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import Known
 from clgraph.model.specialisation import Specialisation, Specialise
-from clgraph.model.state.biases import BiasMemory, declared, hides_ahead, hides_nothing, widened
+from clgraph.model.state.biases import BiasMemory, declared, declared_shape, hides_ahead, hides_nothing, widened
 from clgraph.model.state.caches import Caches
 from clgraph.model.state.last import LAST, of_last_tokens
 from clgraph.model.state.next_token import NextToken, next_token
@@ -130,7 +130,7 @@ class Programs:
             found = {name: [self.pieces.last_of(name, results[name], pieces[-1])] for name in wanted}
         caches.filled = total
         if count == 1:
-            self._again = self._next_token(device)
+            self._again = self._next_token(device, values)
         results = {name: self.pieces.joined(name, parts, targets.get(name)) for name, parts in found.items()}
         return Appended(results, least, total)
 
@@ -183,10 +183,11 @@ class Programs:
         results = network.run({**given, **held, STATE: caches.held}, to, cancellation)
         return {name: self.pieces.without(name, results[name], piece) for name in wanted} if more else dict(results)
 
-    def _next_token(self, device: Topology) -> NextToken | None:
+    def _next_token(self, device: Topology, values: Mapping[str, Array]) -> NextToken | None:
         """Return what runs the latest program again on any token, ``None`` where it holds for some values alone."""
-        whatever = (s for found in self._made.values() for values, s in found if s is self.latest and not values)
-        return next((next_token(device, made, self.parts) for made in whatever), None)
+        whatever = (s for found in self._made.values() for known, s in found if s is self.latest and not known)
+        biases = {b.input: (self._biases[b.input], declared_shape(values[b.value])) for b in self.parts.biases}
+        return next((next_token(device, made, self.parts, biases) for made in whatever), None)
 
     def _of_last(self, device: Topology) -> Topology:
         """Return *device* for results of last tokens."""
