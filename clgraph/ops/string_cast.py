@@ -13,8 +13,8 @@ from clgraph.errors import InputError
 from clgraph.graph.host_types import STRINGS, has_strings, tensor_type
 from clgraph.graph.primitive import Array, OfHostValues, primitive
 
-_DIGITS = range(8, 18)
-"""Significant digits of floats: eight, as ONNX Runtime has them, or as many as tell them from all others."""
+_DIGITS = 8
+"""Significant digits of floats, as ONNX Runtime has them. Of those of up to 32 bits, nine tell each from all others."""
 
 
 @primitive
@@ -37,23 +37,29 @@ class StringCast(OfHostValues):
         (x,) = inputs
         if has_strings(x) and self.dtype is None:
             return (x,)
-        flat = x.ravel()
-        y = np.empty(len(flat), object if self.dtype is None else self.dtype.numpy)
-        y[:] = _texts(flat, DType.of(x.dtype)) if self.dtype is None else _numbers(flat, self.dtype)
+        y = _texts(x.ravel(), DType.of(x.dtype)) if self.dtype is None else _numbers(x.ravel(), self.dtype)
         return (y.reshape(x.shape),)
 
 
-def _texts(numbers: Array, dtype: DType) -> list[str]:
+def _texts(numbers: Array, dtype: DType) -> Array:
     """Return the text of each number; most floats have as few digits as any."""
     if not _has_fractions(dtype):
-        wide = numbers if dtype == DType.U64 else numbers.astype(np.int64)
-        return [*map(repr, wide.tolist())]
+        return _integers(numbers if dtype == DType.U64 else numbers.astype(np.int64))
     with np.errstate(invalid="ignore"):
         exact = numbers.astype(np.float64)
-    texts = [f"{number:.{_DIGITS[0]}g}" for number in exact.tolist()]
-    for at in np.flatnonzero(~((_nearest(texts, dtype) == numbers) & np.isfinite(exact))):
-        texts[at] = _text(numbers[at], dtype)
-    return texts
+    texts = [f"{number:.{_DIGITS}g}" for number in exact.tolist()]
+    for at in np.flatnonzero(~((_nearest(texts, dtype) == numbers) & np.isfinite(exact))).tolist():
+        texts[at] = _text(exact.item(at), dtype)
+    return np.fromiter(texts, object, len(texts))
+
+
+def _integers(numbers: Array) -> Array:
+    """Return the text of each integer; where there are fewer of them from the least to the most, each is made once."""
+    least, most = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
+    if most - least < len(numbers):
+        texts = np.fromiter(map(repr, range(least, most + 1)), object, most - least + 1)
+        return np.asarray(texts.take(numbers - least))
+    return np.fromiter(map(repr, numbers.tolist()), object, len(numbers))
 
 
 def _numbers(texts: Array, dtype: DType) -> Array:
@@ -77,14 +83,15 @@ def _has_fractions(dtype: DType) -> bool:
     return dtype.floating or dtype.numpy.name.startswith("float")
 
 
-def _text(number: Any, dtype: DType) -> str:
-    if not _has_fractions(dtype):
-        return str(int(number))
-    exact = float(number)
-    if not np.isfinite(exact):
-        return "NaN" if np.isnan(exact) else "INF" if exact > 0 else "-INF"
-    texts = (f"{exact:.{digits}g}" for digits in _DIGITS)
-    return next(text for text in texts if _number(text, dtype) == number)
+def _text(number: float, dtype: DType) -> str:
+    """Return the text of a float that is not finite, or that eight digits do not tell from all others."""
+    if not np.isfinite(number):
+        return "NaN" if np.isnan(number) else "INF" if number > 0 else "-INF"
+    if dtype != DType.F64:
+        return f"{number:.{_DIGITS + 1}g}"
+    # Python's own text has the fewest digits, but its exponents begin elsewhere.
+    digits = len(repr(number).partition("e")[0].lstrip("-0.").replace(".", "").rstrip("0"))
+    return f"{number:.{digits}g}"
 
 
 def _number(text: str, dtype: DType) -> Any:
