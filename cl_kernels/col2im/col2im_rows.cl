@@ -1,6 +1,7 @@
 // The sum of windows x [N][C][height][width of a window][windows down][windows along] at their places in y [N][C][height][width].
 //
-// A ticket is a run of rows of y. Each is zeros, then the windows' rows that reach it, in the order of a window's elements.
+// A ticket is a run of rows of y. Each is zeros, then the windows' rows that reach it, in the order of a window's elements; two
+// that make the whole row where windows are two apart are written at once.
 //
 // inp, out             floats
 // rows, in_rows        rows of y in all;  rows of an image
@@ -14,6 +15,21 @@
 #define BESIDE(a, b) \
   (float16)((a).s0, (b).s0, (a).s1, (b).s1, (a).s2, (b).s2, (a).s3, (b).s3, (a).s4, (b).s4, (a).s5, (b).s5, (a).s6, (b).s6, \
             (a).s7, (b).s7)
+
+// Of windows two apart, n of two neighbouring elements each: their sums with `to`, or in place of what is there.
+NOINLINE static void add_pairs(__global const float* restrict even, __global const float* restrict odd, __global float* restrict to,
+                               const int add, const int n) {
+  int i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const float16 a = LOAD_LOOSE(even + i), b = LOAD_LOOSE(odd + i), first = BESIDE(a.lo, b.lo), second = BESIDE(a.hi, b.hi);
+    STORE_LOOSE(to + 2 * i, add ? LOAD_LOOSE(to + 2 * i) + first : first);
+    STORE_LOOSE(to + 2 * i + 16, add ? LOAD_LOOSE(to + 2 * i + 16) + second : second);
+  }
+  for (; i < n; i++) {
+    to[2 * i] = add ? to[2 * i] + even[i] : even[i];
+    to[2 * i + 1] = add ? to[2 * i + 1] + odd[i] : odd[i];
+  }
+}
 
 NOINLINE static void add_run(__global const float* restrict from, __global float* restrict to, const int step, const int n) {
   int i = 0;
@@ -39,7 +55,7 @@ static void col2im_rows(__global const col2im_rows_desc* d, __global char** bank
     const int plane = r / d->in_rows, y = r - plane * d->in_rows;
     __global const float* x = AT(const float, banks, d->inp) + (long)plane * d->kernel_y * d->kernel_x * windows;
     __global float* row = AT(float, banks, d->out) + (long)r * width;
-    for (int i = 0; i < width; i++) row[i] = 0.0f;
+    int empty = 1;
     for (int ky = 0; ky < d->kernel_y; ky++) {
       const int reach = y + d->pad_top - ky * d->dilation_y, at = reach / d->stride_y;
       if (reach < 0 || at * d->stride_y != reach || at >= d->down) continue;
@@ -49,9 +65,20 @@ static void col2im_rows(__global const col2im_rows_desc* d, __global char** bank
         const int first = left < 0 ? (stride - 1 - left) / stride : 0;
         const int end = min(along, left < width ? (width - 1 - left) / stride + 1 : 0);
         __global const float* from = x + (ky * d->kernel_x + kx) * windows + (long)at * along;
-        if (first < end) add_run(from + first, row + left + first * stride, stride, end - first);
+        const int paired = stride == 2 && d->dilation_x == 1 && kx + 1 < d->kernel_x && left >= 0 && left + 2 * end <= width;
+        // Pairs that are the whole row need no zeros below them.
+        if (empty && !(paired && left == 0 && 2 * end == width))
+          for (int i = 0; i < width; i++) row[i] = 0.0f;
+        if (paired) {
+          add_pairs(from, from + windows, row + left, !(empty && left == 0 && 2 * end == width), end);
+          kx++;
+        } else if (first < end) {
+          add_run(from + first, row + left + first * stride, stride, end - first);
+        }
+        empty = 0;
       }
     }
+    for (int i = 0; empty && i < width; i++) row[i] = 0.0f;
   }
 }
 #undef BESIDE

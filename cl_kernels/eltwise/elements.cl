@@ -264,6 +264,11 @@ static __global const char* run_of(__global const elements_desc* d, __global cha
   return room;
 }
 
+// Floats less one that they all share.
+NOINLINE static void less_shared(__global const float* restrict a, const float b, __global float* restrict y, const int n) {
+  for (int i = 0; i < n; i++) y[i] = a[i] - b;
+}
+
 // n zero points as floats, in `room` or where they are.
 static __global const float* zeros_of(__global const elements_desc* d, __global const char* c, __global float* room, const int n) {
   if (d->c != CLGRAPH_NULL) return as_floats(d->out_type, c, room, n);
@@ -286,6 +291,7 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces), function = d->operation;
   const int c_size = function == FUNCTION_QUANTIZE ? d->out_size : 1;
   const int by_one = function == FUNCTION_QUANTIZE && d->b_x == 0 && d->c_x == 0;
+  const int shared = !NUMBERS && function == FUNCTION_SUB && d->domain == 0 && d->b_x == 0 && d->fold <= 1;
   __global char* rooms[7];
   for (int i = 0; i < 7; i++) rooms[i] = scratch + i * RUN * 8;
   for (int p = ticket * d->ticket_pieces; p < last; p++) {
@@ -293,7 +299,7 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
     const int of_all = run / d->folds, image = of_all / d->planes, plane = of_all - image * d->planes;
     const long y0 = (run - of_all * d->folds) * d->fold;
     const int n = d->fold > 1 ? min(d->fold, d->rows - (int)y0) * d->width : min(d->run, d->width - x0);
-    const int others = by_one ? 1 : n;
+    const int others = by_one || shared ? 1 : n;
 #define PLACE(t) (image * d->t##_n + plane * d->t##_c + y0 * d->t##_y + (long)x0 * d->t##_x)
     __global const char* a = run_of(d, banks, d->a, PLACE(a), d->a_y, d->a_x, d->a_size, rooms[0], n);
     __global const char* b = run_of(d, banks, d->b, PLACE(b), d->b_y, d->b_x, d->b_size, rooms[1], others);
@@ -329,6 +335,8 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
                                 zeros_of(d, (__global const char*)c, (__global float*)rooms[6], n),
                                 as_float((int)d->first), as_float((int)d->second), (__global float*)y, n);
               else if (function == FUNCTION_POW) float_powers(first, SECOND(float, as_floats), (__global float*)y, n);
+              else if (shared)
+                less_shared(first, *as_floats(d->b_type, b, (__global float*)rooms[4], 1), (__global float*)y, n);
               else if (function < FUNCTION_POST) of_floats(function, first, SECOND(float, as_floats), (__global float*)y, n);
               else post_floats(function - FUNCTION_POST, as_float((int)d->first), as_float((int)d->second), first, (__global float*)y, n,
                                (__global post_step*)rooms[2]))

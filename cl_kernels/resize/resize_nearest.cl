@@ -33,7 +33,14 @@
         out[2] = v.s88889999aaaabbbb, out[3] = v.sccccddddeeeeffff; \
       } \
     } \
-    for (i *= times; i < n; i++) y[i] = x[places[i]]; \
+    i *= times; \
+    for (; i + 16 <= n; i += 16) { \
+      const uint16 p = *(__global const loose_uint*)(places + i); \
+      *(__global loose_##T*)(y + i) = \
+          (T##16)(x[p.s0], x[p.s1], x[p.s2], x[p.s3], x[p.s4], x[p.s5], x[p.s6], x[p.s7], x[p.s8], x[p.s9], x[p.sa], x[p.sb], \
+                  x[p.sc], x[p.sd], x[p.se], x[p.sf]); \
+    } \
+    for (; i < n; i++) y[i] = x[places[i]]; \
   }
 #define TWICE(T, W) \
   const W##16 wide = convert_##W##16(v); \

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from clgraph.network.watch import Watcher
     from clgraph.selector.query import DeviceInfo
 
+Deciding = tuple[tuple[str, bytes], ...]
+"""Inputs by name, and what those held whose values a program was compiled for."""
+
 _QUEUE = "clgraph-run"
 """What the thread of asynchronous runs is called; it and its queue come with the first of them."""
 
@@ -55,7 +58,7 @@ class Running(Remembering):
         self._random = RANDOM_KEY in topology.inputs
         self._fed = [(name, None) for name in self.input_names]
         self._wanted, self._indices = wanted_types(topology.inputs.values()), topology.indices
-        self._quick: tuple[Specialisation, QuickRun] | None = None
+        self._quick: tuple[Specialisation, QuickRun, Deciding] | None = None
 
     @overload
     def run(
@@ -144,7 +147,10 @@ class Running(Remembering):
         """
         if self._quick is None or type(feeds) is not dict:
             return None
-        latest, quick = self._quick
+        latest, quick, values = self._quick
+        for name, data in values:
+            if type(given := feeds.get(name)) is not np.ndarray or given.tobytes() != data:
+                return None
         check_process()
         if self._indices:
             self._check_indices(feeds)
@@ -168,7 +174,7 @@ class Running(Remembering):
             found = self._specialisations.find(tuple(a.shape for a in feeds.values()), feeds)
             if found is None or found.network is None or found.network.quick is None or self._is_over_caches:
                 return None
-            self._quick = self._prepared(found.network)
+            self._quick = self._prepared(found.network, self._deciding(feeds))
             return GATE.call(found.network.quick, feeds)
 
     def _run_arrays(
@@ -185,17 +191,22 @@ class Running(Remembering):
             if not tensors and (found := self._run_fed_back(arrays, outputs, cancellation)) is not None:
                 return found
             network = self._network(arrays)
+            deciding = self._deciding(arrays)  # before results, which may lie where a feed does
             results = run_network(network, arrays, outputs, tensors=tensors, cancellation=cancellation)
             if self._quick is None or self._quick[0] is not self._specialisations.latest:
-                self._quick = self._prepared(network)
+                self._quick = self._prepared(network, deciding)
             return results
 
-    def _prepared(self, network: Network) -> tuple[Specialisation, QuickRun] | None:
+    def _deciding(self, feeds: Mapping[str, Any]) -> Deciding:
+        """Return the feeds, and what they hold now, whose values the latest program was compiled for."""
+        return tuple((name, np.asarray(feeds[name]).tobytes()) for name in self._specialisations.deciding)
+
+    def _prepared(self, network: Network, deciding: Deciding) -> tuple[Specialisation, QuickRun, Deciding] | None:
         """Return what :meth:`run_quickly` goes by, *network* being the latest."""
         latest = self._specialisations.latest
-        if latest is None or network.quick is None or self._specialisations.deciding or self._is_over_caches:
+        if latest is None or network.quick is None or self._is_over_caches:
             return None
-        return latest, network.quick
+        return latest, network.quick, deciding
 
     @property
     def runs_alike(self) -> bool:

@@ -118,7 +118,7 @@ class BoundProgram:
         ]
         self._files = files_of([v.constant for v in program.constants if v.constant is not None])
         whole = not (binding.poison or program.batch_slices > 1)
-        parts = self.engines, self.subgraphs, self.feeds, self.results, workspace, self._files
+        parts = self.engines, self.subgraphs, self.feeds, self.results, workspace, self._files, self.host.forget
         self.quick = quick_run(*parts) if whole else None
 
     def _bind(

@@ -64,6 +64,11 @@ class Feed:
         """Whether nothing but an array is fed, which is copied by the host or read in place."""
         return not self._updated and (self.unread or self.view is not None or self.borrowed is not None)
 
+    @property
+    def is_on_host(self) -> bool:
+        """Whether the host reads an array where it lies, or nobody does."""
+        return not self._updated and self._places is None
+
     def checked(self, given: object) -> Held:
         """Return *given* C-contiguous; raises ``InputError`` where it is not what the program reads."""
         if self.kept is not None and not isinstance(given, Memory):

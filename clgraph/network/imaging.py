@@ -37,7 +37,7 @@ def image_of(network: Network, file: MappedFile, add: Add) -> Rows:
         NoImageError: Its runs take more than an image has.
     """
     bound = network.bound
-    if network.quick is None or network.kept or len(bound.subgraphs) != 1 or not network.has_nodes:
+    if network.quick is None or network.kept or len(bound.subgraphs) != 1 or not (network.has_nodes and bound.engines):
         raise NoImageError("a run takes more than the kernels of one device")
     ((placement, engine),) = bound.engines.items()
     places, (subgraph,) = bound.places[placement], bound.subgraphs

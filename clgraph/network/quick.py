@@ -6,7 +6,7 @@ feeds have to be, where they are copied, the launches, and where results are cop
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from clgraph.runtime.engine import Engine
 
 
+def _nothing() -> None:
+    """Do what there is to do where nothing is."""
+
+
 class QuickRun:
     """Runs a network on arrays that are just what it reads, in a thread that is no daemon or behind the drivers' gate.
 
@@ -35,10 +39,11 @@ class QuickRun:
 
     __slots__ = (
         "_bound",
-        "_engine",
+        "_failures",
         "_feeds",
         "_files",
         "_finish",
+        "_forget",
         "_large",
         "_lock",
         "_near",
@@ -51,17 +56,25 @@ class QuickRun:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | None,
         bound: Sequence[BoundSubgraph | ImagedLaunches],
         feeds: Sequence[Feed | ImagedFeed],
         results: Sequence[Result | ImagedResult],
         workspace: Workspace,
         files: Sequence[MappedFile],
+        forget: Callable[[], None] = _nothing,
     ) -> None:
-        """Take the only subgraph of a network, or none, what goes in and out, and the *files* that constants lie in."""
-        self._engine, self._bound, self._lock, self.runs = engine, tuple(bound), workspace.lock, 0
+        """Take the only subgraph of a network, or none, what goes in and out, and the *files* that constants lie in.
+
+        Args:
+            engine: The device's, ``None`` where the host computes all.
+            forget: Called when a run is over.
+        """
+        self._bound, self._lock, self.runs, self._forget = tuple(bound), workspace.lock, 0, forget
+        self._failures = () if engine is None else engine.failures
         self._files, self._near = tuple(files), workspace.constants.near
-        self._steps, self._finish = tuple(step for each in bound for step in each.steps), engine.stream.finish
+        self._steps = tuple(step for each in bound for step in each.steps)
+        self._finish = _nothing if engine is None else engine.stream.finish
         self._words = tuple(executor.word for each in bound for executor in each.joined)
         self._feeds = tuple(
             (feed, feed.name, feed.dtype, feed.shape, None if feed.passes else feed.view, feed.kept is not None)
@@ -130,9 +143,10 @@ class QuickRun:
                         found[name] = view.copy()
             except BaseException as error:  # an interrupt, too, must leave nothing in flight
                 with faults("a run of the model"):
-                    give_up(error, self._engine.failures, self._finish, self._check)
+                    give_up(error, self._failures, self._finish, self._check)
                     raise
             finally:
+                self._forget()
                 for feed in self._passing:
                     feed.given = None
                 for result in self._large:
@@ -151,8 +165,15 @@ def quick_run(
     results: Sequence[Result],
     workspace: Workspace,
     files: Sequence[MappedFile],
+    forget: Callable[[], None],
 ) -> QuickRun | None:
-    """Return what runs a network quickly, ``None`` where the host, a caller's queue or another device has a part."""
+    """Return what runs a network quickly, ``None`` where a caller's queue or several placements have a part.
+
+    Args:
+        forget: Drops what the host holds of a run.
+    """
+    if not engines and len(subgraphs) == 1 and all(feed.is_on_host for feed in feeds):
+        return QuickRun(None, subgraphs, feeds, results, workspace, files, forget)
     if len(engines) != 1 or len(subgraphs) > 1:
         return None
     (placement,) = (s.subgraph.placement for s in subgraphs) if subgraphs else engines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite, isnan
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,9 +13,10 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import InputError
 from clgraph.graph.host_types import STRINGS, has_strings, tensor_type
 from clgraph.graph.primitive import Array, OfHostValues, primitive
+from clgraph.ops.decimal_texts import DIGITS, LEAST, MOST, decimal_texts
 
-_DIGITS = range(8, 18)
-"""Significant digits of floats: eight, as ONNX Runtime has them, or as many as tell them from all others."""
+_FEW = 512
+"""Floats that are written one by one: arrays of their digits take longer."""
 
 
 @primitive
@@ -37,23 +39,51 @@ class StringCast(OfHostValues):
         (x,) = inputs
         if has_strings(x) and self.dtype is None:
             return (x,)
-        flat = x.ravel()
-        y = np.empty(len(flat), object if self.dtype is None else self.dtype.numpy)
-        y[:] = _texts(flat, DType.of(x.dtype)) if self.dtype is None else _numbers(flat, self.dtype)
+        y = _texts(x.ravel(), DType.of(x.dtype)) if self.dtype is None else _numbers(x.ravel(), self.dtype)
         return (y.reshape(x.shape),)
 
 
-def _texts(numbers: Array, dtype: DType) -> list[str]:
-    """Return the text of each number; most floats have as few digits as any."""
+def _texts(numbers: Array, dtype: DType) -> Array:
+    """Return the text of each number; most floats have eight digits, as ONNX Runtime has them."""
     if not _has_fractions(dtype):
-        wide = numbers if dtype == DType.U64 else numbers.astype(np.int64)
-        return [*map(repr, wide.tolist())]
+        return _integers(numbers if dtype == DType.U64 else numbers.astype(np.int64))
     with np.errstate(invalid="ignore"):
         exact = numbers.astype(np.float64)
-    texts = [f"{number:.{_DIGITS[0]}g}" for number in exact.tolist()]
-    for at in np.flatnonzero(~((_nearest(texts, dtype) == numbers) & np.isfinite(exact))):
-        texts[at] = _text(numbers[at], dtype)
-    return texts
+    made, found = _in_digits(exact) if len(exact) < _FEW else _many_in_digits(exact, dtype)
+    with np.errstate(over="ignore"):
+        told = (found.astype(dtype.numpy) == numbers) & np.isfinite(exact)
+    for at in np.flatnonzero(~told).tolist():
+        made[at] = _text(exact.item(at), dtype)
+    return made
+
+
+def _in_digits(exact: Array) -> tuple[Array, Array]:
+    """Return a text of eight digits of each float, and the number that it is."""
+    texts = [f"{number:.{DIGITS}g}" for number in exact.tolist()]
+    return np.fromiter(texts, object, len(texts)), np.fromiter(map(float, texts), np.float64, len(texts))
+
+
+def _many_in_digits(exact: Array, dtype: DType) -> tuple[Array, Array]:
+    """Return the same where arrays make most of them; doubles that take more digits have all of them."""
+    sizes, made, found = np.abs(exact), np.empty(len(exact), object), exact.copy()
+    if dtype == DType.F64:
+        at_once = (sizes >= LEAST) & (sizes < 10**DIGITS)
+        at_once[at_once] = exact[at_once] % 1 != 0
+        made[at_once] = [*map(repr, exact[at_once].tolist())]
+    else:
+        at_once = (sizes >= LEAST) & (sizes <= MOST)
+        made[at_once], found[at_once] = decimal_texts(exact[at_once])
+    made[~at_once], found[~at_once] = _in_digits(exact[~at_once])
+    return made, found
+
+
+def _integers(numbers: Array) -> Array:
+    """Return the text of each integer; where there are fewer of them from the least to the most, each is made once."""
+    least, most = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
+    if most - least < len(numbers):
+        texts = np.fromiter(map(repr, range(least, most + 1)), object, most - least + 1)
+        return np.asarray(texts.take(numbers - least))
+    return np.fromiter(map(repr, numbers.tolist()), object, len(numbers))
 
 
 def _numbers(texts: Array, dtype: DType) -> Array:
@@ -77,14 +107,17 @@ def _has_fractions(dtype: DType) -> bool:
     return dtype.floating or dtype.numpy.name.startswith("float")
 
 
-def _text(number: Any, dtype: DType) -> str:
-    if not _has_fractions(dtype):
-        return str(int(number))
-    exact = float(number)
-    if not np.isfinite(exact):
-        return "NaN" if np.isnan(exact) else "INF" if exact > 0 else "-INF"
-    texts = (f"{exact:.{digits}g}" for digits in _DIGITS)
-    return next(text for text in texts if _number(text, dtype) == number)
+def _text(number: float, dtype: DType) -> str:
+    """Return the text of a float that is not finite, or that eight digits do not tell from all others."""
+    if not isfinite(number):
+        return "NaN" if isnan(number) else "INF" if number > 0 else "-INF"
+    if dtype != DType.F64:
+        return f"{number:.{DIGITS + 1}g}"  # nine tell each float of 32 bits from all others
+    if LEAST <= abs(number) < 10**DIGITS:
+        return repr(number)
+    # Python's own text has the fewest digits, but its exponents begin elsewhere.
+    digits = len(repr(number).partition("e")[0].lstrip("-0.").replace(".", "").rstrip("0"))
+    return f"{number:.{digits}g}"
 
 
 def _number(text: str, dtype: DType) -> Any:

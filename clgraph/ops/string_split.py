@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -31,18 +31,24 @@ class StringSplit(OfHostValues):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        parts = [*map(self._parts, x.ravel().tolist())]
-        counts = np.array([*map(len, parts)], np.int64).reshape(x.shape)
-        y = np.empty((x.size, int(counts.max(initial=0))), object)
-        for column, found in zip(y.T, zip_longest(*parts, fillvalue=""), strict=True):
-            column[:] = found
-        return y.reshape(*x.shape, y.shape[1]), counts
+        # One list of all parts: the collector looks through many lists again and again.
+        found: list[str] = []
+        ends: list[int] = []
+        for parts in map(self._parts, x.ravel().tolist()):
+            found += parts
+            ends.append(len(found))
+        counts = np.diff(np.array(ends, np.int64), prepend=0)
+        y = np.full((x.size, int(counts.max(initial=0))), "", object)
+        y[np.arange(y.shape[1]) < counts[:, np.newaxis]] = np.fromiter(found, object, len(found))
+        return y.reshape(*x.shape, y.shape[1]), counts.reshape(x.shape)
 
-    def _parts(self, text: str) -> list[str]:
+    @property
+    def _parts(self) -> Callable[[str], list[str]]:
+        """What cuts a string; maps call methods of ``str`` soonest."""
         most = -1 if self.maxsplit is None else self.maxsplit
         if not self.delimiter:
-            return text.strip().split(maxsplit=most)
-        return text.split(self.delimiter, most) if text else []
+            return str.split if most < 0 else lambda text: text.strip().split(maxsplit=most)
+        return lambda text: text.split(self.delimiter, most) if text else []
 
 
 @onnx("StringSplit", since=(20,))

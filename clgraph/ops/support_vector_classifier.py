@@ -25,6 +25,9 @@ from clgraph.ops.tree_ensemble import class_labels, label_of
 _BY_NUMBER = 64
 """Elements up to which Python's numbers take less than NumPy's calls."""
 
+_MOST_WHOLE = 8
+"""Classes whose pairs are weighted by one product, most of whose weights are 0."""
+
 _LEAST = 1e-7
 """Of a probability of one class against another."""
 
@@ -34,9 +37,9 @@ _LEAST = 1e-7
 class SupportVectorClassifier(Primitive):
     """The place of the best class of each row of x, int64 ``[rows]``, and scores, float32.
 
-    Inputs: x ``[rows, features]``, v ``[vectors, features]``, w ``[classes - 1, vectors]``; without vectors w is
-    ``[classes, features]`` and scores are products. Else they are one for each pair of classes, or with
-    *probabilities* one a class; of two classes always two.
+    Inputs: x ``[rows, features]``, v ``[vectors, features]``, w ``[classes - 1, vectors]``, of each vector against the
+    other classes, or ``[pairs, vectors]``; without vectors w is ``[classes, features]`` and scores are products. Else
+    they are one for each pair of classes, or with *probabilities* one a class; of two classes always two.
 
     Attributes:
         vectors_per_class: How many of v are each class's.
@@ -91,18 +94,19 @@ class SupportVectorClassifier(Primitive):
 
     def _pairs(self, kernels: Array, weights: Array) -> tuple[Array, Array]:
         """Return the score of each pair of classes ``[rows, pairs]``, and the votes for each class."""
-        starts = np.cumsum((0, *self.vectors_per_class))
         first, second = _pairs_of(self.classes)
-        # Of each class's vectors with the weights against each other class.
-        parts = np.empty((self.classes, self.classes - 1, len(kernels)))
-        for part, begin, end in zip(parts, starts, starts[1:], strict=False):
-            np.matmul(weights[:, begin:end], kernels[:, begin:end].T, out=part)
-        scores = parts[first, second - 1] + parts[second, first] + np.array(self.rho)[: len(first), np.newaxis]
-        votes = np.zeros((self.classes, len(kernels)), np.int64)
-        for i, j, won in zip(first, second, scores > 0, strict=True):
-            votes[i] += won
-            votes[j] += ~won
-        return scores.T, votes.T
+        if len(weights) == len(first):
+            scores = kernels @ weights.T
+        else:
+            starts = np.cumsum((0, *self.vectors_per_class))
+            # Of each class's vectors with the weights against each other class.
+            parts = np.empty((self.classes, self.classes - 1, len(kernels)))
+            for part, begin, end in zip(parts, starts, starts[1:], strict=False):
+                np.matmul(weights[:, begin:end], kernels[:, begin:end].T, out=part)
+            scores = (parts[first, second - 1] + parts[second, first]).T
+        scores += self.rho[: len(first)]
+        won = (scores > 0).astype(np.float64)
+        return scores, np.asarray(won @ _votes_of(self.classes) + np.arange(self.classes))
 
     def _probabilities(self, pairs: Array) -> Array:
         """Return the probability of each class ``[rows, classes]`` from the scores of each pair."""
@@ -119,6 +123,24 @@ class SupportVectorClassifier(Primitive):
 def _pairs_of(classes: int) -> tuple[Array, Array]:
     """Return the first and the second class of each pair, in the order of scores."""
     return np.triu_indices(classes, 1)
+
+
+@cache
+def _votes_of(classes: int) -> Array:
+    """Return what each pair that its first class wins changes of the votes for the classes, ``[pairs, classes]``.
+
+    Where all second classes win, a class has a vote of each before it.
+    """
+    unit, (first, second) = np.eye(classes), _pairs_of(classes)
+    return np.asarray(unit[first] - unit[second])
+
+
+def _of_pairs(weights: Array, per_class: Sequence[int]) -> Array:
+    """Return the weights of all vectors for each pair of classes ``[pairs, vectors]``, 0 of other classes' vectors."""
+    first, second = (places[:, np.newaxis] for places in _pairs_of(len(per_class)))
+    owner, column = np.repeat(np.arange(len(per_class)), per_class), np.arange(sum(per_class))
+    made = np.where(owner == first, weights[second - 1, column], 0)
+    return np.where(owner == second, weights[first, column], made).astype(weights.dtype)
 
 
 def coupled(against: Array) -> Array:
@@ -198,5 +220,7 @@ def import_svm_classifier(node: OnnxNode) -> Sequence[str]:
     matrix = table(weights, classes - 1 if per_class else classes, "coefficients")
     if per_class and matrix.shape[1] != count:
         raise ModelError(f"{count} support vectors of {classes} classes have {weights.size} coefficients")
+    if 2 < len(per_class) <= _MOST_WHOLE:
+        matrix = _of_pairs(matrix, per_class)
     best, scores = node.emit(of, node.inputs[0], node.literal(vectors), node.literal(matrix), outputs=2)
     return (label_of(node, labels, best), scores)

@@ -33,8 +33,12 @@ class Kernel:
     def of(self, x: Array, y: Array) -> Array:
         """Return the kernel of each row of x with each of y."""
         if self.function == "RBF":
-            squares = (x * x).sum(1)[:, np.newaxis] + (y * y).sum(1) - 2 * x @ y.T
-            return np.asarray(np.exp(-self.gamma * np.maximum(squares, 0)))
+            squares = (-2 * x) @ y.T
+            squares += np.einsum("ij,ij->i", x, x)[:, np.newaxis]
+            squares += np.einsum("ij,ij->i", y, y)
+            np.maximum(squares, 0, out=squares)
+            squares *= -self.gamma
+            return np.asarray(np.exp(squares, out=squares))
         product = x @ y.T
         if self.function == "LINEAR":
             return np.asarray(product)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from clgraph.core.memo import Remembering, remembered
 from clgraph.errors import ModelError, ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
+from clgraph.ops.grams import Grams
 
 _MOST_COLUMNS = 1 << 31
 """Of a result: ONNX's indices are larger than memory."""
@@ -48,21 +49,27 @@ class TfIdfVectorizer(OfHostValues, Remembering):
         (x,) = inputs
         if x.ndim not in (1, 2):
             raise ShapeError(f"items {list(x.shape)} are neither [items] nor [rows, items]")
-        rows, place_of = np.atleast_2d(x).tolist(), _places(self).get
+        rows, grams = np.atleast_2d(x), _grams(self)
         counts = np.zeros((len(rows), max(self.columns, default=-1) + 1), np.float32)
-        for row, count in zip(rows, counts, strict=True):
-            found = [place for gram in self._grams(row) if (place := place_of(gram)) is not None]
-            count += np.bincount(found, minlength=len(count)) if found else 0
+        starts = np.arange(len(rows))[:, np.newaxis] * counts.shape[1]
+        for nodes in self._nodes(grams, grams.codes(rows)):
+            columns = grams.columns.take(nodes)
+            np.add.at(counts.reshape(-1), (columns + starts)[columns >= 0], np.float32(1))
         y = self._weighted(counts)
         return (y[0] if x.ndim == 1 else y,)
 
-    def _grams(self, row: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """Return the n-grams of a row; an item by itself is a tuple, too."""
+    def _nodes(self, grams: Grams, codes: Array) -> Iterator[Array]:
+        """Return where the n-grams of each length at each distance end in the tree; those of one item once."""
         least, most = self.lengths
-        for length in range(least, min(most, len(row)) + 1):
-            furthest = 1 if length == 1 else min(self.skips + 1, (len(row) - 1) // (length - 1))
-            for distance in range(1, furthest + 1):
-                yield from zip(*(row[i * distance :] for i in range(length)), strict=False)
+        items, first = codes.shape[1], grams.below(grams.root, codes)
+        if least == 1:
+            yield first
+        for distance in range(1, min(self.skips + 1, items - 1) + 1):
+            nodes = first
+            for length in range(2, min(most, (items - 1) // distance + 1) + 1):
+                nodes = grams.below(nodes[:, :-distance], codes[:, (length - 1) * distance :])
+                if length >= least:
+                    yield nodes
 
     def _weighted(self, counts: Array) -> Array:
         if self.mode == "TF":
@@ -74,14 +81,14 @@ class TfIdfVectorizer(OfHostValues, Remembering):
 
 
 @remembered
-def _places(of: TfIdfVectorizer) -> Mapping[tuple[Any, ...], int]:
-    """Return the column of every n-gram of the pool."""
+def _grams(of: TfIdfVectorizer) -> Grams:
+    """Return the n-grams of the pool with their columns; of equal ones the first counts."""
     places: dict[tuple[Any, ...], int] = {}
     columns = iter(of.columns)
     for length, (begin, end) in enumerate(pairwise((*of.starts, len(of.pool))), start=1):
         for at in range(begin, end, length):
             places.setdefault(tuple(of.pool[at : at + length]), next(columns))
-    return places
+    return Grams(places)
 
 
 @onnx("TfIdfVectorizer", since=(9,))

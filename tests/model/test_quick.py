@@ -177,6 +177,63 @@ def test_shapes_that_change_and_values_that_decide_sizes_are_looked_at(device):
         x = np.arange(12, dtype=np.float32).reshape(2, 6)
         for shape in ((3, 4), (3, 4), (4, 3), (4, 3), (2, 6)):
             assert model.run({"x": x, "shape": np.int64(shape)})["y"].shape == shape
+        given = np.int64([6, 2])
+        for _ in range(3):
+            assert model.run({"x": x, "shape": given})["y"].shape == (6, 2)
+        before = quick_runs(model)
+        given[:] = 3, 4  # the same array
+        for shape in ((3, 4), (3, 4), (12, 1), (3, 4)):
+            given[:] = shape
+            np.testing.assert_array_equal(model.run({"x": x, "shape": given})["y"], x.reshape(shape))
+        assert before in (None, 2)
+
+
+def test_values_that_decide_sizes_are_those_of_before_the_run(device):
+    memory = np.int64([4, 3, 0, 0, 0, 0])
+    y = memory.view(np.float32).reshape(4, 3)  # over the feed of the shape, which the result makes another one
+    x = np.int64([3, 4, 0, 0, 0, 0]).view(np.float32).reshape(2, 6)
+    with clgraph.compile(reshaping(), device=device) as model:
+        model.run({"x": x, "shape": memory[:2]}, outputs={"y": y})
+        if memory[:2].tolist() != [3, 4]:
+            pytest.skip("the device flushes numbers that small")
+        for _ in range(2):
+            assert model.run({"x": x, "shape": np.int64([3, 4])})["y"].shape == (3, 4)
+
+
+def test_a_network_of_the_host_alone_is_run_quickly(device):
+    node = helper.make_node(
+        "SVMRegressor", ["x"], ["y"], domain="ai.onnx.ml", coefficients=[1.0, 2.0, 3.0], rho=[0.5], n_supports=0
+    )
+    graph = helper.make_graph(
+        [node],
+        "host",
+        [helper.make_tensor_value_info("x", FLOAT, (2, 3))],
+        [helper.make_tensor_value_info("y", FLOAT, (2, 1))],
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+    with clgraph.compile(helper.make_model(graph, opset_imports=opsets), device=device) as model:
+        for count in range(4):
+            x = X * count
+            np.testing.assert_allclose(model.run({"x": x})["y"], x @ np.float32([[1], [2], [3]]) + 0.5, rtol=1e-6)
+        network = model._specialisations.latest.network
+        assert quick_runs(model) == (None if network.bound.engines else 3)
+        assert not network.bound.host.arrays
+        model.run({"x": np.asfortranarray(X)})
+
+
+def test_strings_are_looked_at_in_every_run(device):
+    made = open_model(
+        [helper.make_node("Equal", ["a", "b"], ["y"])],
+        {"a": (TensorProto.STRING, (2,)), "b": (TensorProto.STRING, (2,))},
+    )
+    made.opset_import[0].version = 19
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.BOOL
+    with clgraph.compile(made, device=device) as model:
+        for a, b in ((["p", "q"], ["p", "r"]), (["", "é"], ["x", "é"]), (["p", "p"], ["p", "p"])):
+            found = model.run({"a": np.array(a, object), "b": np.array(b, object)})["y"]
+            assert found.tolist() == [one == other for one, other in zip(a, b, strict=True)]
+        with pytest.raises(InputError, match=r"'b' is .* give it as an array of str, not of int"):
+            model.run({"a": np.array(["p", "q"], object), "b": np.array(["p", 1], object)})
 
 
 def test_a_model_whose_constants_lie_in_a_file_runs_quickly_and_looks_at_the_file(device, tmp_path):
@@ -242,14 +299,14 @@ def test_threads_take_turns_and_daemons_among_them(model):
 
 def test_a_daemon_runs_quickly_behind_the_gate_of_drivers(model):
     model.run({"x": X, "b": B})
-    latest, quick = model._quick
+    latest, quick, deciding = model._quick
     inside = []
 
     def seen(feeds):
         inside.append(threading.get_ident() in GATE._inside)
         return quick(feeds)
 
-    model._quick = latest, seen
+    model._quick = latest, seen, deciding
     for daemon in (False, True):
         thread = threading.Thread(target=model.run, args=({"x": X, "b": B},), daemon=daemon)
         thread.start()

@@ -5,7 +5,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.ops.label_encoder import LabelEncoder
-from clgraph.ops.support_vector_classifier import SupportVectorClassifier
+from clgraph.ops.support_vector_classifier import SupportVectorClassifier, _of_pairs
 from clgraph.ops.support_vector_regressor import SupportVectorRegressor
 from clgraph.ops.tf_idf_vectorizer import TfIdfVectorizer
 
@@ -69,6 +69,9 @@ def test_scores_of_pairs_are_votes_of_each_class_against_each_other():
         votes[:, i] += score > 0
         votes[:, j] += score <= 0
     np.testing.assert_array_equal(best, votes.argmax(1))
+    of = SupportVectorClassifier("LINEAR", (), (2, 4, 3), rho, (), 3)
+    for found, wanted in zip(of.reference(x, vectors, _of_pairs(weights, (2, 4, 3))), (best, scores), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_grams_are_counted_at_every_distance():
@@ -83,3 +86,42 @@ def test_grams_are_counted_at_every_distance():
         for pair, column, weight in zip(((2, 0), (1, 3), (3, 1)), columns[2:], (3.0, 4.0, 5.0), strict=True):
             counts[column] = weight * sum((row[i], row[i + d]) == pair for d in (1, 2, 3) for i in range(50 - d))
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "strings", "far apart", "many"])
+@pytest.mark.parametrize(("lengths", "skips"), [((1, 1), 5), ((1, 3), 0), ((2, 4), 2), ((3, 3), 40)], ids=str)
+def test_grams_of_any_items_are_counted(kind, lengths, skips):
+    rng = np.random.default_rng(4)
+    items = {
+        "numbers": [*range(6)],
+        "strings": ["", "a", "aa", "é", "b c", "a "],
+        "far apart": [LIMITS.min, -1, 0, 7, 1 << 40, LIMITS.max],
+        "many": [*range(300)],
+    }[kind]
+    few = items[:-2]  # of the last two no n-gram begins
+    grams = {n: {tuple(few[i] for i in rng.integers(0, len(few), n)) for _ in range(120)} for n in (1, 2, 3, 4)}
+    pool = [gram for n in (1, 2, 3, 4) for gram in sorted(grams[n])]
+    pool.insert(len(grams[1]), pool[0])  # one twice: the first counts
+    starts = np.cumsum([0, len(grams[1]) + 1, 2 * len(grams[2]), 3 * len(grams[3])])
+    columns = tuple(rng.permutation(len(pool)).tolist())
+    flat = tuple(item for gram in pool for item in gram)
+    of = TfIdfVectorizer("TF", lengths, skips, flat, tuple(starts.tolist()), columns)
+    for shape in ((5, 23), (23,), (2, 2), (3, 1), (0, 4), (2, 0)):
+        dtype = object if kind == "strings" else np.int64
+        x = np.array([items[i] for i in rng.integers(0, len(items), int(np.prod(shape)))], dtype).reshape(shape)
+        rows = np.atleast_2d(x).tolist()
+        wanted = np.zeros((len(rows), len(pool)), np.float32)
+        column_of = dict(reversed([*zip(pool, columns, strict=True)]))
+        for row, counts in zip(rows, wanted, strict=True):
+            for n in range(lengths[0], lengths[1] + 1):
+                for d in range(1, 2 if n == 1 else skips + 2):
+                    for i in range(len(row) - (n - 1) * d):
+                        if (gram := tuple(row[i : i + (n - 1) * d + 1 : d])) in column_of:
+                            counts[column_of[gram]] += 1
+        np.testing.assert_array_equal(np.atleast_2d(of.reference(x)[0]), wanted)
+
+
+def test_grams_of_an_empty_pool_are_none():
+    of = TfIdfVectorizer("TF", (1, 2), 1, (), (0,), ())
+    for x in (np.array(["a", "b"], object), np.arange(6).reshape(2, 3)):
+        assert of.reference(x)[0].shape == (*x.shape[:-1], 0)

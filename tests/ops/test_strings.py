@@ -14,6 +14,7 @@ import clgraph
 from clgraph.core.dtype import DType
 from clgraph.errors import InputError, ModelError, ShapeError, UnsupportedError
 from clgraph.ops.string_cast import StringCast
+from clgraph.ops.string_split import StringSplit
 
 TEXT = TensorProto.STRING
 CODES = {
@@ -97,6 +98,58 @@ def test_many_floats_have_the_fewest_digits_from_eight_on_that_tell_them() -> No
                 assert dtype(float(text)) == number
                 assert digits == 8 or dtype(float(f"{float(number):.{digits - 1}g}")) != number
         np.testing.assert_array_equal(StringCast(DType.of(np.dtype(dtype))).reference(np.array(found, object))[0], x)
+
+
+def test_digits_of_many_floats_are_those_of_each() -> None:
+    rng = np.random.default_rng(1)
+    for dtype in (np.float32, np.float16, ml_dtypes.bfloat16, np.float64):
+        families = (
+            10.0 ** rng.uniform(-6, 10, 20000) * rng.choice([-1, 1], 20000),
+            np.arange(-3000, 3000) / 64,
+            np.arange(1, 3000) / 1e4,
+            10.0 ** np.repeat(np.arange(-5, 9), 100) * np.float32(1 + rng.choice([-6e-8, 0, 6e-8, 1.2e-7], 1400)),
+            np.full(600, 99999992.0),
+            rng.choice([0.0, -0.0, np.nan, np.inf, -np.inf, 1.5, 1e-4, 1e8], 3000),
+        )
+        for numbers in families:
+            with np.errstate(over="ignore"):
+                x = numbers.astype(dtype)
+            few = np.concatenate([StringCast().reference(part)[0] for part in np.array_split(x, len(x) // 300 + 1)])
+            assert StringCast().reference(x)[0].tolist() == few.tolist()
+
+
+def test_doubles_have_exponents_where_digits_end() -> None:
+    texts_of = {801113111930.0: "8.0111311193e+11", 123456789.0: "123456789", -0.1: "-0.1", 1 / 3: "0.3333333333333333"}
+    texts_of |= {123456789012.5: "123456789012.5", 1.5e-7: "1.5e-07", 2.0**60: "1.152921504606847e+18", 100.0: "100"}
+    assert StringCast().reference(np.array([*texts_of]))[0].tolist() == [*texts_of.values()]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int8", "bool"])
+def test_integers_near_each_other_and_far_apart_are_written_in_full(dtype: str) -> None:
+    ends = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for numbers in (
+        [*ends],
+        [],
+        [ends[1]] * 9,
+        [ends[1] - 1, ends[1]] * 9,
+        [ends[0], ends[0] + 1] * 9,
+        [*range(ends[1] - 6, ends[1] + 1)] * 2,
+    ):
+        x = np.array(numbers, dtype)
+        assert StringCast().reference(x)[0].tolist() == [str(int(number)) for number in x.tolist()]
+
+
+def test_parts_are_those_of_each_string() -> None:
+    x = np.array([["a b c", "", " b "], ["a,b  c", "abc", ",,"]], object)
+    for delimiter, most in ((" ", None), ("", None), (",", 1), ("", 1), ("b ", 2), (",", 0)):
+        y, counts = StringSplit(delimiter, most).reference(x)
+        cuts = -1 if most is None else most
+        wanted = [(s.split(delimiter, cuts) if s else []) if delimiter else s.strip().split(None, cuts) for s in x.flat]
+        assert counts.dtype == np.int64
+        assert counts.shape == x.shape
+        assert counts.ravel().tolist() == [*map(len, wanted)]
+        assert y.shape == (*x.shape, max(map(len, wanted)))
+        assert y.reshape(6, -1).tolist() == [parts + [""] * (y.shape[-1] - len(parts)) for parts in wanted]
 
 
 def test_strings_become_numbers() -> None:

@@ -164,7 +164,7 @@ class StagedModel(Model):
     ) -> dict[str, Any]:
         """Run the stages one after the other."""
         results = self._run(arrays, None, cancellation)
-        if all(type(a) is np.ndarray and not has_strings(a) for a in arrays.values()) and not self._random:
+        if all(type(a) is np.ndarray for a in arrays.values()) and not self._random:
             self._alike = tuple((name, a.dtype, a.shape) for name, a in arrays.items())
         layouts = {name: _layout(result) for name, result in results.items()}
         return {n: self._placed(results[n], p, tensors) for n, p in wanted_places(layouts, outputs).items()}
@@ -184,6 +184,11 @@ class StagedModel(Model):
             if array.dtype is not dtype and array.dtype != dtype:
                 return None
         self._check_open()
+        for name, dtype, _ in alike:
+            if dtype.hasobject:
+                from clgraph.model.host_feeds import strings
+
+                strings(feeds[name], f"input {name!r}")
         if self._indices:
             check_indices(feeds, self._indices)
         return self._run_alike(feeds)
