@@ -11,12 +11,23 @@
 // Error: one rounding a sum, as many as a window has elements.
 #include "post_tile.clh"
 
+#define BESIDE(a, b) \
+  (float16)((a).s0, (b).s0, (a).s1, (b).s1, (a).s2, (b).s2, (a).s3, (b).s3, (a).s4, (b).s4, (a).s5, (b).s5, (a).s6, (b).s6, \
+            (a).s7, (b).s7)
+
 NOINLINE static void add_run(__global const float* restrict from, __global float* restrict to, const int step, const int n) {
   int i = 0;
   if (step == 1) {
     for (; i + 16 <= n; i += 16) STORE_LOOSE(to + i, LOAD_LOOSE(to + i) + LOAD_LOOSE(from + i));
     for (; i + 4 <= n; i += 4) vstore4(vload4(0, to + i) + vload4(0, from + i), 0, to + i);
   }
+  // What lies between is added nothing to; behind the last of them there may be nothing.
+  if (step == 2)
+    for (; i + 16 < n; i += 16) {
+      const float16 v = LOAD_LOOSE(from + i), none = 0.0f;
+      STORE_LOOSE(to + 2 * i, LOAD_LOOSE(to + 2 * i) + BESIDE(v.lo, none.lo));
+      STORE_LOOSE(to + 2 * i + 16, LOAD_LOOSE(to + 2 * i + 16) + BESIDE(v.hi, none.lo));
+    }
   for (; i < n; i++) to[i * step] += from[i];
 }
 
@@ -43,3 +54,4 @@ static void col2im_rows(__global const col2im_rows_desc* d, __global char** bank
     }
   }
 }
+#undef BESIDE

@@ -60,7 +60,7 @@
 #define FUNCTION_NEG 16
 #define FUNCTION_ABS 17
 #define FUNCTION_NOT 18
-// Of signed bytes and 16-bit integers, in their domains.
+// Of signed bytes and 16-bit integers, in their domains; in those of int and long the same codes are of unsigned ones.
 #define FUNCTION_SIGNED_MIN 19
 #define FUNCTION_SIGNED_MAX 20
 #define FUNCTION_SIGNED_LESS 21
@@ -68,6 +68,13 @@
 #define FUNCTION_SIGNED_NEG 23
 #define FUNCTION_SIGNED_ABS 24
 #define FUNCTION_SIGNED_CLIP 25
+#define FUNCTION_UNSIGNED_MIN 19
+#define FUNCTION_UNSIGNED_MAX 20
+#define FUNCTION_UNSIGNED_LESS 21
+#define FUNCTION_UNSIGNED_LESS_EQUAL 22
+#define FUNCTION_UNSIGNED_DIV 23
+#define FUNCTION_UNSIGNED_MOD 24
+#define FUNCTION_UNSIGNED_CLIP 25
 #define FUNCTION_CLIP 26
 #define FUNCTION_SHIFT_LEFT 27
 #define FUNCTION_SHIFT_RIGHT 28
@@ -77,6 +84,7 @@
 #define FUNCTION_QUANTIZE 32
 #define FUNCTION_QUANTIZED_SUM 33
 #define FUNCTION_QUANTIZED_PRODUCT 34
+#define FUNCTION_UNSIGNED_SHIFT_RIGHT 35
 #define FUNCTION_ANGLE 40
 #define FUNCTION_POST 64
 
@@ -140,6 +148,14 @@ static int of_few(const int function, __global const long* a, __global const lon
     case FUNCTION_CLIP: ALL(min(max(a[i], low), high)) \
     case FUNCTION_SHIFT_LEFT: ALL((u##T)b[i] < 8 * sizeof(T) ? (T)((u##T)a[i] << b[i]) : 0) \
     case FUNCTION_SHIFT_RIGHT: ALL(a[i] >> ((u##T)b[i] < 8 * sizeof(T) ? b[i] : 8 * sizeof(T) - 1)) \
+    case FUNCTION_UNSIGNED_MIN: ALL((T)min((u##T)a[i], (u##T)b[i])) \
+    case FUNCTION_UNSIGNED_MAX: ALL((T)max((u##T)a[i], (u##T)b[i])) \
+    case FUNCTION_UNSIGNED_LESS: TESTS((u##T)a[i] < (u##T)b[i]) \
+    case FUNCTION_UNSIGNED_LESS_EQUAL: TESTS((u##T)a[i] <= (u##T)b[i]) \
+    case FUNCTION_UNSIGNED_DIV: ALL(b[i] ? (T)((u##T)a[i] / (u##T)b[i]) : 0) \
+    case FUNCTION_UNSIGNED_MOD: ALL(b[i] ? (T)((u##T)a[i] % (u##T)b[i]) : 0) \
+    case FUNCTION_UNSIGNED_CLIP: ALL((T)min(max((u##T)a[i], (u##T)low), (u##T)high)) \
+    case FUNCTION_UNSIGNED_SHIFT_RIGHT: ALL((u##T)b[i] < 8 * sizeof(T) ? (T)((u##T)a[i] >> b[i]) : 0) \
     case FUNCTION_BITS_EQUAL: TESTS((a[i] & low) == high) \
     case FUNCTION_BITS_ABOVE: TESTS((a[i] & low) > high) \
     } \

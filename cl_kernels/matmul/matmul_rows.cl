@@ -21,16 +21,20 @@
 //                              and 16 columns; -1: none
 // ahead                        floats that a product of one row fetches ahead of its walk through b; 0: none
 // fetched                      packed b that comes from memory: floats of the next group fetched with each k; 0: none
+// narrow                       1: b is packed, rows of the result are columns < 16 floats, one behind the other, and the list is
+//                              applied to NARROW_ROWS at once;  scratch has room for it (narrow_rows.clh)
 // dots                         1: b is few columns, of which one lies in one piece or is copied to scratch to do so, as rows of
 //                              a do;  0: it is not
 //
 // Error as in micro_matmul.cl; of dots the sums are shorter: depth / 16 products each, then 16 of these and what is left.
 // Post-operations follow on each run of rows; outer and inner batch, row and 16-column vector are n, f, y and x.
 #include "dots.clh"
+#include "narrow_rows.clh"
 #include "pack.clh"
 
 #define FEW_ROWS 4
 #define FEW_NARROW_ROWS 12  // of less than a vector, which take less time than a group that is filled up
+#define NARROW_ROWS 32
 #define DOT_ROWS 8  // that stay in the first-level cache for the next column
 #define SHORT_DEPTH 16
 #define ONE_SUM 1024  // products that micro_matmul.cl sums in order
@@ -97,8 +101,11 @@ NOINLINE static void short_rows_by_columns(__global const float* a, const int a_
       sum = fma((float16)((float4)(r0[at]), (float4)(r1[at]), (float4)(r2[at]), (float4)(r3[at])), w[k], sum);
     }
     __global float* to = c + (long)y * c_row;
-    if (c_row == 4 && y + 4 <= rows) {
-      STORE_LOOSE(to, sum);
+    if (y + 4 <= rows && (c_row == columns || c_row == 4)) {
+      if (c_row == 4) STORE_LOOSE(to, sum);
+      else if (columns == 3) vstore8(sum.s01245689, 0, to), vstore4(sum.sacde, 0, to + 8);
+      else if (columns == 2) vstore8(sum.s014589cd, 0, to);
+      else vstore4(sum.s048c, 0, to);
       continue;
     }
     float v[16];
@@ -142,6 +149,7 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
     post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, count, 0, d->columns);
     return;
   }
+  const int steps = d->narrow ? 0 : posts;
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     const int columns = min(64, d->columns - g * 64);
     __global const float* b =
@@ -152,7 +160,7 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
       const int count = last_row - first_row;
       short_rows_by_columns(a + (long)first_row * d->a_row, d->a_row, d->a_step, b, b_row, d->packed ? 1 : d->b_column, to,
                             d->c_row, count, columns, d->depth);
-      post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, count, g, columns);
+      post_group(post, steps, banks, to, d->c_row, outer, inner, first_row, count, g, columns);
       continue;
     }
     const int few = last_row - first_row <= (columns < 16 ? FEW_NARROW_ROWS : columns < 64 ? FEW_ROWS : nb < 4);
@@ -161,7 +169,7 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
       for (int y = first_row; y < last_row; y++)
         row_by_columns(a + (long)y * d->a_row, d->a_step, b, b_row, to + (long)(y - first_row) * d->c_row, columns,
                        d->depth);
-      post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, last_row - first_row, g, columns);
+      post_group(post, steps, banks, to, d->c_row, outer, inner, first_row, last_row - first_row, g, columns);
       continue;
     }
     // Narrow groups go in blocks of 6 or 12 rows, the last of which begins so that it is full: rows that it has in common with
@@ -184,9 +192,13 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
       for (int j = 0; j < columns; j += step, next += (long)d->fetched * d->depth)
         micro_matmul(id, a + (long)y * d->a_row, d->a_row, d->a_step, b + j, b_row, to + j, d->c_row,
                      columns - j, d->depth, 0, d->ahead ? b + j + d->ahead : next, d->ahead ? b_row : d->fetched);
-      post_group(post, posts, banks, to, d->c_row, outer, inner, y, count, g, columns);
+      post_group(post, steps, banks, to, d->c_row, outer, inner, y, count, g, columns);
       y += count;
     }
+  }
+  for (int y = first_row; d->narrow && y < last_row; y += NARROW_ROWS) {
+    __global float* to = c + (long)y * d->c_row;
+    post_narrow(post, posts, banks, to, to, scratch, outer, inner, y, min(NARROW_ROWS, last_row - y), d->rows, d->columns);
   }
 }
 #undef FEW_ROWS
@@ -194,3 +206,4 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
 #undef ONE_SUM
 #undef SHORT_DEPTH
 #undef DOT_ROWS
+#undef NARROW_ROWS

@@ -1,12 +1,12 @@
-// Maxima of windows over the last two axes of dense plain tensors [planes][height][width] of any element type.
+// Maxima of windows over one to three axes of dense plain tensors [volumes][depth][height][width] of any element type.
 //
 // A row of the result: the maxima of the rows of its windows, side by side with nothing around them; from those the maxima of as
 // many neighbours as a window has columns; of these each stride-th. A ticket is a run of rows.
 //
 // inp, out                       dense;  type (element_types.clh), itemsize: of elements
 // domain                         what is compared: 0 floats, 1 doubles, 4 bytes
-// in_height, in_width, height, width    of a plane of the input, of the result
-// kernel_y ... dilation_x, pad_top, pad_left    the window
+// in_depth, in_height, in_width, depth, height, width    of a volume of the input, of the result
+// kernel_z, stride_z, dilation_z, kernel_y ... dilation_x, pad_front, pad_top, pad_left    the window
 // reach                          elements of a row with what is around it
 // rows, ticket_rows              of the result: in all, of a ticket
 //
@@ -25,16 +25,17 @@
     else if (step == 2) EACH(y[i] = x[2 * i]) \
     else EACH(y[i] = x[i * step]) \
   } \
-  NOINLINE static void pooled_row_##T(__global const pool_elements_desc* d, __global const char* plane, const int y, \
-                                      __global char* out, __global char* scratch) { \
+  NOINLINE static void pooled_row_##T(__global const pool_elements_desc* d, __global const char* volume, const int z, \
+                                      const int y, __global char* out, __global char* scratch) { \
     __global T* all = (__global T*)(scratch + RUN * 8); \
     __global T* wide = all + d->reach; \
     const int n = d->reach, columns = (d->width - 1) * d->stride_x + 1; \
     EACH(all[i] = LEAST) \
-    for (int ky = 0; ky < d->kernel_y; ky++) { \
-      const int row = y * d->stride_y - d->pad_top + ky * d->dilation_y; \
-      if (row < 0 || row >= d->in_height) continue; \
-      __global const char* from = plane + (long)row * d->in_width * d->itemsize; \
+    for (int k = 0; k < d->kernel_z * d->kernel_y; k++) { \
+      const int kz = k / d->kernel_y, row = y * d->stride_y - d->pad_top + (k - kz * d->kernel_y) * d->dilation_y; \
+      const int plane = z * d->stride_z - d->pad_front + kz * d->dilation_z; \
+      if (row < 0 || row >= d->in_height || plane < 0 || plane >= d->in_depth) continue; \
+      __global const char* from = volume + ((long)plane * d->in_height + row) * d->in_width * d->itemsize; \
       for (int x0 = 0; x0 < d->in_width; x0 += RUN) { \
         const int count = min(RUN, d->in_width - x0); \
         best_of_##T(as(d->type, from + (long)x0 * d->itemsize, (__global T*)scratch, count), all + d->pad_left + x0, count); \
@@ -61,15 +62,16 @@ static void pool_elements(__global const pool_elements_desc* d, __global char** 
                           const int ticket, __global const post_step* post, const int posts) {
   const int last = min((ticket + 1) * d->ticket_rows, d->rows);
   for (int r = ticket * d->ticket_rows; r < last; r++) {
-    const int at = r / d->height, y = r - at * d->height;
-    __global const char* plane = AT(const char, banks, d->inp) + (long)at * d->in_height * d->in_width * d->itemsize;
+    const int at = r / d->height, y = r - at * d->height, of = at / d->depth, z = at - of * d->depth;
+    const long volume_bytes = (long)d->in_depth * d->in_height * d->in_width * d->itemsize;
+    __global const char* volume = AT(const char, banks, d->inp) + of * volume_bytes;
     __global char* out = AT(char, banks, d->out) + (long)r * d->width * d->itemsize;
-    if (d->domain == 0) pooled_row_float(d, plane, y, out, scratch);
+    if (d->domain == 0) pooled_row_float(d, volume, z, y, out, scratch);
 #ifdef cl_khr_fp64
-    if (d->domain == 1) pooled_row_double(d, plane, y, out, scratch);
+    if (d->domain == 1) pooled_row_double(d, volume, z, y, out, scratch);
 #endif
-    if (d->domain == 4 && d->type == TYPE_I8) pooled_row_char(d, plane, y, out, scratch);
-    if (d->domain == 4 && d->type != TYPE_I8) pooled_row_uchar(d, plane, y, out, scratch);
+    if (d->domain == 4 && d->type == TYPE_I8) pooled_row_char(d, volume, z, y, out, scratch);
+    if (d->domain == 4 && d->type != TYPE_I8) pooled_row_uchar(d, volume, z, y, out, scratch);
   }
 }
 #undef EACH

@@ -22,85 +22,28 @@
 // NUMBERS (0): of the domains, those that few networks need, as tile function reduce_numbers.
 #include "element_types.clh"
 #include "reductions.clh"
+#include "reduced_reals.clh"
 
 #ifndef NUMBERS
   #define NUMBERS 0
 #endif
 
-#define LANES_16(T, LOAD, begin, e, folded) \
-  { \
-    T##16 all = (T##16)(begin); \
-    for (; i + 16 <= n; i += 16) { \
-      const T##16 v = LOAD(x + i); \
-      all = (e); \
-    } \
-    if (i > 0) result = folded##_##T(all); \
-    break; \
-  }
-
-// Four vectors side by side: the next comparison with one does not wait for the one before.
-#define EXTREMES(T, LOAD, BEST, folded) \
-  { \
-    T##16 a = begin, b = begin, c = begin, e = begin; \
-    for (; i + 64 <= n; i += 64) { \
-      const T##16 p = LOAD(x + i), q = LOAD(x + i + 16); \
-      const T##16 r = LOAD(x + i + 32), s = LOAD(x + i + 48); \
-      a = BEST(p, a), b = BEST(q, b), c = BEST(r, c), e = BEST(s, e); \
-    } \
-    a = BEST(b, a), c = BEST(e, c), a = BEST(c, a); \
-    for (; i + 16 <= n; i += 16) { \
-      const T##16 v = LOAD(x + i); \
-      a = BEST(v, a); \
-    } \
-    if (i > 0) result = folded##_##T(a); \
-    break; \
-  }
-
-// reduced_T: the reduction of at most RUN numbers;  combine_T: y[i] = y[i] joined with x[i].
-#define ALL(e) \
-  { \
-    for (int i = 0; i < n; i++) y[i] = (e); \
-    return; \
-  }
-#define REDUCED_REALS(T, LOAD, SQUARED) \
-  NOINLINE static T reduced_##T(const int function, __global const T* x, const int n) { \
-    int i = 0; \
-    const T begin = begin_##T(function); \
-    T result = begin; \
-    switch (function) { \
-    case REDUCE_MAX: EXTREMES(T, LOAD, JOIN_GREATER, most_of_16) \
-    case REDUCE_MIN: EXTREMES(T, LOAD, JOIN_LESSER, least_of_16) \
-    case REDUCE_PROD: LANES_16(T, LOAD, begin, all * v, product_of_16) \
-    case REDUCE_L1: LANES_16(T, LOAD, begin, all + fabs(v), sum_of_16) \
-    case REDUCE_L2: \
-    case REDUCE_SQUARES: LANES_16(T, LOAD, begin, SQUARED(v, all), sum_of_16) \
-    default: LANES_16(T, LOAD, begin, all + v, sum_of_16) \
-    } \
-    for (; i < n; i++) result = joined_##T(function, result, taken_##T(function, x[i])); \
-    return result; \
-  } \
-  NOINLINE static void combine_##T(const int function, __global const T* restrict x, __global T* restrict y, \
-                                const int n) { \
-    switch (function) { \
-    case REDUCE_MAX: ALL(x[i] > y[i] || x[i] != x[i] ? x[i] : y[i]) \
-    case REDUCE_MIN: ALL(x[i] < y[i] || x[i] != x[i] ? x[i] : y[i]) \
-    case REDUCE_PROD: ALL(y[i] * x[i]) \
-    case REDUCE_L1: ALL(y[i] + fabs(x[i])) \
-    case REDUCE_L2: \
-    case REDUCE_SQUARES: ALL(y[i] + x[i] * x[i]) \
-    default: ALL(y[i] + x[i]) \
-    } \
-  }
 #define FUSED(v, all) fma(v, v, all)
-REDUCED_REALS(float, LOAD_LOOSE, FUSED)
+REDUCED_REALS(float, LOAD_LOOSE, FUSED, 0)
 
 #ifdef cl_khr_fp64
 // A call where the CPU has no fused products.
 #define PLAIN(v, all) ((all) + (v) * (v))
 #define LOAD_DOUBLES(p) vload16(0, p)
 REALS(double)
-REDUCED_REALS(double, LOAD_DOUBLES, PLAIN)
+REDUCED_REALS(double, LOAD_DOUBLES, PLAIN, 1)
 #endif
+
+#define ALL(e) \
+  { \
+    for (int i = 0; i < n; i++) y[i] = (e); \
+    return; \
+  }
 
 // A mean is that of the sums of both halves: neither wraps.
 #define REDUCE_LOW 10
@@ -351,11 +294,30 @@ static void reduce_rows(__global const reduce_elements_desc* d, __global const c
 }
 #endif
 
+#if NUMBERS && defined(cl_khr_fp64)
+// Results of units `first` to `last`, each of at most RUN doubles side by side.
+static void rows_of_doubles(__global const reduce_elements_desc* d, __global const double* x, __global double* y,
+                            const int first, const int last) {
+  int outer = first / d->rows, row = first - outer * d->rows;
+  for (int unit = first; unit < last; unit++) {
+    const double made = reduced_double(d->operation, x + outer * d->in_outer + row * d->in_rows, d->along);
+    y[outer * d->out_outer + row * d->out_rows] = ended_double(d->operation, made, d->count);
+    if (++row == d->rows) row = 0, outer++;
+  }
+}
+#endif
+
 static void reduce_elements(__global const reduce_elements_desc* d, __global char** banks, __global char* scratch,
                             const int ticket, __global const post_step* post, const int posts) {
   const int first = ticket * d->ticket_units, last = min(first + d->ticket_units, d->units), function = d->operation;
   __global const char* x = AT(const char, banks, d->inp);
   __global char* y = AT(char, banks, d->out);
+#if NUMBERS && defined(cl_khr_fp64)
+  if (d->domain == 1 && d->inner == 1 && d->across == 1 && d->along <= RUN) {
+    rows_of_doubles(d, (__global const double*)x, (__global double*)y, first, last);
+    return;
+  }
+#endif
 #if !NUMBERS
   if (d->short_rows) reduce_rows(d, x, y, first, last, scratch);
 #endif

@@ -16,17 +16,16 @@
 #include "interleave.clh"
 #include "resize_taps.clh"
 
-// y[i] = x[places[i]], which is x[i / times] for times of 2 to 4.
-#define NEAREST(T) \
+// y[i] = x[places[i]], which is x[i / times] for times of 2 to 4. Elements that are there twice are the halves of wider ones.
+#define NEAREST(T, W) \
   NOINLINE static void nearest_##T(__global const T* restrict x, __global T* restrict y, __global const int* restrict places, \
                                   const int times, const int n) { \
     int i = 0; \
-    for (const int step = 16 * times; step && i < n && n >= step; i += step) { \
-      i = min(i, n - step); \
-      __global loose_##T* out = (__global loose_##T*)(y + i); \
-      const T##16 v = *(__global const loose_##T*)(x + i / times); \
+    for (const int last = times ? n / times - 16 : -1; i <= last; i = i < last ? min(i + 16, last) : last + 16) { \
+      __global loose_##T* out = (__global loose_##T*)(y + i * times); \
+      const T##16 v = *(__global const loose_##T*)(x + i); \
       if (times == 2) { \
-        out[0] = v.s0011223344556677, out[1] = v.s8899aabbccddeeff; \
+        TWICE(T, W) \
       } else if (times == 3) { \
         out[0] = v.s0001112223334445, out[1] = v.s55666777888999aa, out[2] = v.sabbbcccdddeeefff; \
       } else { \
@@ -34,12 +33,18 @@
         out[2] = v.s88889999aaaabbbb, out[3] = v.sccccddddeeeeffff; \
       } \
     } \
-    for (; i < n; i++) y[i] = x[places[i]]; \
+    for (i *= times; i < n; i++) y[i] = x[places[i]]; \
   }
-NEAREST(uchar)
-NEAREST(ushort)
-NEAREST(uint)
-NEAREST(ulong)
+#define TWICE(T, W) \
+  const W##16 wide = convert_##W##16(v); \
+  *(__global loose_##W*)out = wide | wide << 8 * (int)sizeof(T);
+NEAREST(uchar, ushort)
+NEAREST(ushort, uint)
+NEAREST(uint, ulong)
+#undef TWICE
+#define TWICE(T, W) out[0] = v.s0011223344556677, out[1] = v.s8899aabbccddeeff;
+NEAREST(ulong, ulong)
+#undef TWICE
 
 typedef uint16 __attribute__((aligned(1))) loose_bytes;
 

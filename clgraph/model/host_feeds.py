@@ -54,7 +54,8 @@ def strings(given: Any, what: str) -> Array:
         array = np.char.decode(array, "utf-8")
     if array.dtype.kind in ("U", "T"):
         return array.astype(object)
-    found = array.dtype if array.dtype != object else next((type(s) for s in array.flat if not isinstance(s, str)), str)
+    kinds = {array.dtype} if array.dtype != object else {*map(type, array.ravel().tolist())}
+    found = next((kind for kind in kinds if not isinstance(kind, type) or not issubclass(kind, str)), str)
     if found is not str:
         name = found.__name__ if isinstance(found, type) else found
         raise InputError(f"{what} is {STRINGS}: give it as an array of str, not of {name}")

@@ -51,7 +51,7 @@ class Result:
         on_host = value.buffer is None or value.constant is not None
         self._places = None if on_host or value.buffer is None else places.get(value.buffer.placement)
         self._view = None if self._places is None else self._places.view(value)
-        self.constant = None if value.constant is None else constant_array(value)
+        self.constant = None if value.constant is None else _unread(constant_array(value))
         self.source = source
         small = self.borrowed is None and source is None and self._nbytes < LEAST_BYTES
         self.small_view = (self._view if self.constant is None else self.constant) if small else None
@@ -148,3 +148,13 @@ class Result:
 
 def _touches(array: Array, others: Iterable[Held]) -> bool:
     return any(isinstance(other, np.ndarray) and np.may_share_memory(array, other) for other in others)
+
+
+def _unread(array: Array) -> Array:
+    """Return *array*, or of a large one whose elements are alike a view of the first, which copies need not read."""
+    if array.nbytes < LEAST_BYTES or not array.flags.c_contiguous:
+        return array
+    bits = array.reshape(-1).view(f"u{array.itemsize}")
+    if bits[0] != bits[-1] or not (bits == bits[0]).all():
+        return array
+    return np.broadcast_to(array.reshape(-1)[0], array.shape)

@@ -40,9 +40,10 @@ class StrayWrites:
 
     def end(self) -> None:
         """Raise ``ProgramError`` where constants are not as at the begin."""
+        before, self._constants = self._constants, {}
         for place, table in self.places.items():
             now = _read(table, table.constant_banks)
-            if count := sum(np.count_nonzero(a != b) for a, b in zip(self._constants[place], now, strict=True)):
+            if count := sum(np.count_nonzero(a != b) for a, b in zip(before[place], now, strict=True)):
                 raise ProgramError(
                     f"{count} bytes of the constants of {place} changed in a run: a kernel writes outside of its "
                     f"results; clgraph compare --bisect tries one after the other"

@@ -18,6 +18,15 @@ from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
 _NAN = "nan"
 """Stands for NaN among keys, which is not equal to itself; keys that are numbers are never texts."""
 
+_FEW = 32
+"""Elements up to which a dictionary is faster than NumPy's functions."""
+
+_SPREAD = 16
+"""Numbers for each key of a table with a place for all of them, at most."""
+
+_MOST_WHOLE = 1 << 24
+"""Up to here differences of floats that are integers are exact, or far from any integer."""
+
 
 @primitive
 @frozen
@@ -40,6 +49,9 @@ class LabelEncoder(OfHostValues, Remembering):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
+        sorted_keys = _sorted(self) if x.size >= _FEW and x.dtype.kind in "fiu" else None
+        if sorted_keys is not None:
+            return (sorted_keys.values_of(x),)
         table, default = _table(self), self.default
         found = [table.get(key if key == key else _NAN, default) for key in x.ravel().tolist()]
         y = np.empty(len(found), object if self.dtype is None else self.dtype.numpy)
@@ -52,6 +64,57 @@ def _table(of: LabelEncoder) -> Mapping[Any, Any]:
     """Return the values by their keys, the first of a key that is there twice."""
     pairs = zip((key if key == key else _NAN for key in of.keys), of.values, strict=True)
     return dict(reversed(list(pairs)))
+
+
+@frozen
+class _Sorted:
+    """Numbers as keys, and a value for each, then the default.
+
+    Attributes:
+        keys: In order, NaN at the end; none where *places* has them.
+        places: Of the value of each integer from *least* on, where all keys are integers; that of the default is last.
+    """
+
+    values: Array
+    keys: Array | None
+    places: Array | None
+    least: int = 0
+
+    def values_of(self, x: Array) -> Array:
+        """Return the value of each number."""
+        missing = len(self.values) - 1
+        if self.places is not None:
+            last = len(self.places) - 1
+            if x.dtype.kind == "f":
+                met = (x >= self.least) & (x < self.least + last) & (x == np.floor(x))
+                at = np.where(met, x.astype(np.float64) - self.least, last).astype(np.int64)
+            else:
+                # Numbers below the least become large ones.
+                at = np.minimum((x.astype(np.int64) - self.least).view(np.uint64), last).view(np.int64)
+            return np.asarray(self.values[self.places[at]])
+        assert self.keys is not None
+        x = x.astype(self.keys.dtype)
+        at = np.minimum(self.keys.searchsorted(x), missing - 1)
+        met = self.keys[at]
+        return np.asarray(self.values[np.where((met == x) | ((met != met) & (x != x)), at, missing)])
+
+
+@remembered
+def _sorted(of: LabelEncoder) -> _Sorted | None:
+    """Return the keys in order where they are numbers, ``None`` where they are strings or there are none."""
+    keys = np.array(of.keys)
+    if not keys.size or keys.dtype.kind not in "fi":
+        return None
+    keys, first = np.unique(keys, return_index=True)
+    values = np.empty(len(keys) + 1, object if of.dtype is None else of.dtype.numpy)
+    values[:-1], values[-1] = [of.values[i] for i in first], of.default
+    whole = keys.dtype.kind == "i" or bool((np.abs(keys) <= _MOST_WHOLE).all() and (keys == np.floor(keys)).all())
+    if not whole or int(keys[-1]) - int(keys[0]) > _SPREAD * len(keys):
+        return _Sorted(values, keys, None)
+    at = keys.astype(np.int64) - int(keys[0])
+    places = np.full(at[-1] + 2, len(keys))
+    places[at] = np.arange(len(keys))
+    return _Sorted(values, None, places, int(keys[0]))
 
 
 @onnx("LabelEncoder", since=(2, 4), domain="ai.onnx.ml")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -17,8 +17,14 @@ _CODE = np.dtype(np.uint32)
 
 _EMPTY = np.array([""], object)
 
-_COMPARING = frozenset({"eltwise", "non_zero", "unique"})
-"""Kinds of operators to which it matters which strings are equal, empty, or come first; the others move them."""
+_COMPARING = frozenset({"unique"})
+"""Kinds of operators to which it matters which strings are equal and come first; the others move them."""
+
+_AS_THEY_ARE: Mapping[str, Callable[[Sequence[Array]], Sequence[Array]]] = {
+    "eltwise": lambda inputs: inputs,
+    "non_zero": lambda inputs: [a.astype(np.bool_) for a in inputs],
+}
+"""What kinds of operators take in place of numbers: one compares strings, one tells the empty ones."""
 
 
 @primitive
@@ -42,6 +48,8 @@ class OnStrings(OfHostValues):
         return self.types
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        if self.inner.kind in _AS_THEY_ARE:
+            return self.inner.reference(*_AS_THEY_ARE[self.inner.kind](inputs))
         words = np.concatenate((_EMPTY, *(a.ravel() for a in inputs if has_strings(a))))
         if self.inner.kind in _COMPARING:
             words, codes = np.unique(words, return_inverse=True)

@@ -28,7 +28,7 @@ class RegexFullMatch(OfHostValues):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         match = re.compile(translated(self.pattern)).fullmatch
-        return (np.array([match(text) is not None for text in x.flat], np.bool_).reshape(x.shape),)
+        return (np.array([found is not None for found in map(match, x.ravel().tolist())], np.bool_).reshape(x.shape),)
 
 
 @onnx("RegexFullMatch", since=(20,))

@@ -37,10 +37,39 @@ class StringCast(OfHostValues):
         (x,) = inputs
         if has_strings(x) and self.dtype is None:
             return (x,)
-        y = np.empty(x.shape, object if self.dtype is None else self.dtype.numpy)
-        for at, element in enumerate(x.flat):
-            y.flat[at] = _text(element, DType.of(x.dtype)) if self.dtype is None else _number(element, self.dtype)
-        return (y,)
+        flat = x.ravel()
+        y = np.empty(len(flat), object if self.dtype is None else self.dtype.numpy)
+        y[:] = _texts(flat, DType.of(x.dtype)) if self.dtype is None else _numbers(flat, self.dtype)
+        return (y.reshape(x.shape),)
+
+
+def _texts(numbers: Array, dtype: DType) -> list[str]:
+    """Return the text of each number; most floats have as few digits as any."""
+    if not _has_fractions(dtype):
+        wide = numbers if dtype == DType.U64 else numbers.astype(np.int64)
+        return [*map(repr, wide.tolist())]
+    with np.errstate(invalid="ignore"):
+        exact = numbers.astype(np.float64)
+    texts = [f"{number:.{_DIGITS[0]}g}" for number in exact.tolist()]
+    for at in np.flatnonzero(~((_nearest(texts, dtype) == numbers) & np.isfinite(exact))):
+        texts[at] = _text(numbers[at], dtype)
+    return texts
+
+
+def _numbers(texts: Array, dtype: DType) -> Array:
+    """Return the number that each text is."""
+    try:
+        if _has_fractions(dtype):
+            return _nearest(texts.tolist(), dtype)
+        return np.array([*map(int, texts.tolist())], dtype.numpy)
+    except (TypeError, ValueError, OverflowError):
+        # The first text that is none is told; integers of few bits do not come out of a list.
+        return np.array([_number(text, dtype) for text in texts.tolist()], dtype.numpy)
+
+
+def _nearest(texts: list[str], dtype: DType) -> Array:
+    with np.errstate(over="ignore"):
+        return np.array([*map(float, texts)], np.float64).astype(dtype.numpy)
 
 
 def _has_fractions(dtype: DType) -> bool:

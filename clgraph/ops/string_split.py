@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import ClassVar
 
 import numpy as np
@@ -30,11 +31,11 @@ class StringSplit(OfHostValues):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        parts = [self._parts(text) for text in x.flat]
-        counts = np.array([len(found) for found in parts], np.int64).reshape(x.shape)
-        y = np.full((x.size, int(counts.max(initial=0))), "", object)
-        for row, found in zip(y, parts, strict=True):
-            row[: len(found)] = found
+        parts = [*map(self._parts, x.ravel().tolist())]
+        counts = np.array([*map(len, parts)], np.int64).reshape(x.shape)
+        y = np.empty((x.size, int(counts.max(initial=0))), object)
+        for column, found in zip(y.T, zip_longest(*parts, fillvalue=""), strict=True):
+            column[:] = found
         return y.reshape(*x.shape, y.shape[1]), counts
 
     def _parts(self, text: str) -> list[str]:

@@ -6,6 +6,7 @@ As in libsvm, which models come from: votes of one class against another, probab
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.binary_scores import binary_scores
 from clgraph.ops.post_transform import logistic, post_transform_of, transformed
-from clgraph.ops.support_vectors import Kernel, checked_rows, floats, kernel_of, table
+from clgraph.ops.support_vectors import Kernel, checked_rows, floats, in_blocks, kernel_of, table
 from clgraph.ops.tree_ensemble import class_labels, label_of
 
 _LEAST = 1e-7
@@ -75,7 +76,8 @@ class SupportVectorClassifier(Primitive):
                 most = scores.max(1)
                 best = np.where(most >= 0.5 if self.positive else most > 0, 1, best)
         else:
-            scores, votes = self._pairs(Kernel(self.function, *self.parameters).of(x, vectors), weights)
+            kernel = Kernel(self.function, *self.parameters)
+            scores, votes = in_blocks(x, vectors, lambda rows: self._pairs(kernel.of(rows, vectors), weights))
             best = votes.argmax(1)
             scores = self._probabilities(scores) if self.probabilities else scores
         if scores.shape[1] > 1:
@@ -87,16 +89,17 @@ class SupportVectorClassifier(Primitive):
     def _pairs(self, kernels: Array, weights: Array) -> tuple[Array, Array]:
         """Return the score of each pair of classes ``[rows, pairs]``, and the votes for each class."""
         starts = np.cumsum((0, *self.vectors_per_class))
-        votes = np.zeros((len(kernels), self.classes), np.int64)
-        scores: list[Array] = []
-        for i in range(self.classes):
-            for j in range(i + 1, self.classes):
-                mine, others = slice(starts[i], starts[i + 1]), slice(starts[j], starts[j + 1])
-                score = kernels[:, mine] @ weights[j - 1, mine] + kernels[:, others] @ weights[i, others]
-                scores.append(score + self.rho[len(scores)])
-                votes[:, i] += scores[-1] > 0
-                votes[:, j] += scores[-1] <= 0
-        return np.stack(scores, 1), votes
+        first, second = _pairs_of(self.classes)
+        # Of each class's vectors with the weights against each other class.
+        parts = np.empty((self.classes, self.classes - 1, len(kernels)))
+        for part, begin, end in zip(parts, starts, starts[1:], strict=False):
+            np.matmul(weights[:, begin:end], kernels[:, begin:end].T, out=part)
+        scores = parts[first, second - 1] + parts[second, first] + np.array(self.rho)[: len(first), np.newaxis]
+        votes = np.zeros((self.classes, len(kernels)), np.int64)
+        for i, j, won in zip(first, second, scores > 0, strict=True):
+            votes[i] += won
+            votes[j] += ~won
+        return scores.T, votes.T
 
     def _probabilities(self, pairs: Array) -> Array:
         """Return the probability of each class ``[rows, classes]`` from the scores of each pair."""
@@ -104,9 +107,15 @@ class SupportVectorClassifier(Primitive):
         factor, addend = np.array(self.probabilities[:count]), np.array(self.probabilities[count:])
         first = np.clip(1 - logistic(pairs * factor + addend), _LEAST, 1 - _LEAST)
         against = np.zeros((len(pairs), self.classes, self.classes))
-        i, j = np.triu_indices(self.classes, 1)
+        i, j = _pairs_of(self.classes)
         against[:, i, j], against[:, j, i] = first, 1 - first
         return coupled(against)
+
+
+@cache
+def _pairs_of(classes: int) -> tuple[Array, Array]:
+    """Return the first and the second class of each pair, in the order of scores."""
+    return np.triu_indices(classes, 1)
 
 
 def coupled(against: Array) -> Array:

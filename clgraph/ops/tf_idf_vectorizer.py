@@ -48,24 +48,21 @@ class TfIdfVectorizer(OfHostValues, Remembering):
         (x,) = inputs
         if x.ndim not in (1, 2):
             raise ShapeError(f"items {list(x.shape)} are neither [items] nor [rows, items]")
-        rows = np.atleast_2d(x)
-        places = _places(self)
+        rows, place_of = np.atleast_2d(x).tolist(), _places(self).get
         counts = np.zeros((len(rows), max(self.columns, default=-1) + 1), np.float32)
-        for row, count in zip(rows.tolist(), counts, strict=True):
-            for gram in self._grams(row):
-                if gram in places:
-                    count[places[gram]] += 1
+        for row, count in zip(rows, counts, strict=True):
+            found = [place for gram in self._grams(row) if (place := place_of(gram)) is not None]
+            count += np.bincount(found, minlength=len(count)) if found else 0
         y = self._weighted(counts)
         return (y[0] if x.ndim == 1 else y,)
 
     def _grams(self, row: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        """Return the n-grams of a row; an item by itself is a tuple, too."""
         least, most = self.lengths
         for length in range(least, min(most, len(row)) + 1):
             furthest = 1 if length == 1 else min(self.skips + 1, (len(row) - 1) // (length - 1))
             for distance in range(1, furthest + 1):
-                reach = distance * (length - 1)
-                for start in range(len(row) - reach):
-                    yield tuple(row[start : start + reach + 1 : distance])
+                yield from zip(*(row[i * distance :] for i in range(length)), strict=False)
 
     def _weighted(self, counts: Array) -> Array:
         if self.mode == "TF":

@@ -211,7 +211,9 @@ def class_labels(node: OnnxNode) -> Array:
 
 
 def label_of(node: OnnxNode, labels: Array, place: str) -> str:
-    """Add what picks the label at each *place*; return its result."""
+    """Add what picks the label at each *place*; return its result, which is *place* where labels are places."""
+    if labels.dtype == np.int64 and np.array_equal(labels, np.arange(len(labels))):
+        return place
     strings = labels.dtype == object
     return node.emit(OnStrings(Gather(), (STRINGS,)) if strings else Gather(), node.literal(labels), place)[0]
 

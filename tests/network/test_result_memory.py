@@ -127,3 +127,26 @@ def test_a_result_that_nobody_asks_for_is_written_to_none_of_the_callers_arrays(
     np.testing.assert_array_equal(place, 3 * x)
     np.testing.assert_array_equal(both["y"], x)
     np.testing.assert_array_equal(both["z"], -x)
+
+
+@pytest.mark.opencl
+def test_constant_results_are_arrays_of_their_own_with_the_constants_bits(device):
+    made = clgraph.Topology()
+    x = made.input("x", (1,))
+    made.output("z", made.add("z", Activation("neg"), x))
+    nan = np.array([0x7FC12345], np.uint32).view(np.float32)
+    for name, last in (("alike", nan[0]), ("apart", np.float32(1))):
+        values = np.broadcast_to(nan, (3, COUNT)).copy()
+        values[1, 5] = last
+        made.output(name, made.constant(name, values))
+    compiled = clgraph.compile(made, device=device)
+    for _ in range(2):
+        results = compiled.run({"x": np.ones(1, np.float32)})
+        for name, other in (("alike", 0x7FC12345), ("apart", 0x3F800000)):
+            bits = results[name].view(np.uint32)
+            assert (bits != 0x7FC12345).sum() == (name == "apart")
+            assert bits[1, 5] == other
+            results[name][...] = 0
+    place = np.empty((3, COUNT), np.float32)
+    compiled.run({"x": np.ones(1, np.float32)}, outputs={"alike": place})
+    assert (place.view(np.uint32) == 0x7FC12345).all()

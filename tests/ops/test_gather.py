@@ -64,6 +64,16 @@ def test_tiles_copy_rows_exactly(seed, engine):
     np.testing.assert_array_equal(run_tiles(engine, GatherRows, q, [x, indices]), Gather(axis).reference(x, indices)[0])
 
 
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16], ids=str)
+def test_columns_of_many_short_rows_are_copied_exactly(dtype, engine):
+    draw = {1: lambda rng, shape: rng.integers(-9, 9, shape)}
+    for shape, count in (((2100, 7), 2), ((17, 3), 64), ((40, 9, 2), 5), ((16, 1), 1), ((300, 5, 4), 3)):
+        for kind in (DType.I64, DType.I32):
+            found = check_op(engine, Gather(1), shape, (count,), dtype=(dtype, kind), draw=draw, families=["normal"])
+            assert set(found.values()) == {0.0}
+
+
 def test_rows_of_odd_bytes_are_refused():
     layouts = [Layout(DType.U8, (5, 3)), Layout(DType.I64, (2,))]
     assert "whole words" in str(GatherRows.refusal(pose(DeviceInfo(), GatherRows, Gather(0), layouts, arity=2)))

@@ -86,6 +86,19 @@ def test_numbers_become_strings_that_read_back() -> None:
     assert computed("Cast", [texts("a")], TEXT, to=TEXT)[0].tolist() == ["a"]
 
 
+def test_many_floats_have_the_fewest_digits_from_eight_on_that_tell_them() -> None:
+    rng = np.random.default_rng(0)
+    for dtype, bits in ((np.float32, np.uint32), (np.float64, np.uint64), (np.float16, np.uint16)):
+        x = rng.integers(0, np.iinfo(bits).max, 3000, bits, endpoint=True).view(dtype)
+        found = StringCast().reference(x)[0].tolist()
+        for text, number in zip(found, x, strict=True):
+            if np.isfinite(number):
+                digits = max(8, sum(c.isdigit() for c in text.partition("e")[0].replace(".", "").lstrip("-0")))
+                assert dtype(float(text)) == number
+                assert digits == 8 or dtype(float(f"{float(number):.{digits - 1}g}")) != number
+        np.testing.assert_array_equal(StringCast(DType.of(np.dtype(dtype))).reference(np.array(found, object))[0], x)
+
+
 def test_strings_become_numbers() -> None:
     check("Cast", [texts("0.5", "-1e-3", "1e10", "NaN", "-INF", "7")], TensorProto.FLOAT, to=TensorProto.FLOAT)
     check("Cast", [texts("0.1", "-2.5e-300")], TensorProto.DOUBLE, to=TensorProto.DOUBLE)

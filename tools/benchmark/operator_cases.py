@@ -15,6 +15,8 @@ Array = NDArray[Any]
 
 OPSET = 18
 
+ML = "ai.onnx.ml"
+
 TYPES = {
     "f32": np.float32,
     "f16": np.float16,
@@ -22,6 +24,8 @@ TYPES = {
     "i64": np.int64,
     "i32": np.int32,
     "i8": np.int8,
+    "u64": np.uint64,
+    "u32": np.uint32,
     "u8": np.uint8,
     "bool": np.bool_,
 }
@@ -34,6 +38,7 @@ class OperatorCase:
     Attributes:
         outputs: Of the node; the type of each is inferred.
         opset: Of the model.
+        domain: Of the node.
     """
 
     op_type: str
@@ -42,6 +47,7 @@ class OperatorCase:
     attributes: dict[str, Any] = field(default_factory=dict)
     outputs: int = 1
     opset: int = OPSET
+    domain: str = ""
 
     def model(self) -> tuple[onnx.ModelProto, dict[str, Array]]:
         """Return a model of the node, and its inputs."""
@@ -50,20 +56,23 @@ class OperatorCase:
         names = [*feeds, *(name if array is not None else "" for name, array in held.items())]
         outputs = [f"y{i}" for i in range(self.outputs)]
         graph = helper.make_graph(
-            [helper.make_node(self.op_type, names, outputs, name="node", **self.attributes)],
+            [helper.make_node(self.op_type, names, outputs, name="node", domain=self.domain, **self.attributes)],
             "operator",
-            [
-                helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
-                for name, a in feeds.items()
-            ],
+            [helper.make_tensor_value_info(name, _code(a), a.shape) for name, a in feeds.items()],
             [onnx.ValueInfoProto(name=name) for name in outputs],
             [numpy_helper.from_array(array, name) for name, array in held.items() if array is not None],
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
+        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(ML, 3)][: 1 + (self.domain == ML)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
         inferred = onnx.shape_inference.infer_shapes(model)
         for made, found in zip(graph.output, inferred.graph.output, strict=True):
             made.CopyFrom(found)
         return helper.make_model(graph, opset_imports=model.opset_import, ir_version=8), feeds
+
+
+def _code(array: Array) -> int:
+    """Return ONNX's number of the type; objects are strings."""
+    return onnx.TensorProto.STRING if array.dtype == object else helper.np_dtype_to_tensor_dtype(array.dtype)
 
 
 def draw(dtype: str, shape: Sequence[int], low: float = -4, high: float = 4) -> Array:

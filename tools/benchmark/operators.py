@@ -9,6 +9,7 @@ from onnx import helper
 
 from tools.benchmark.operator_cases import TYPES, Cases, OperatorCase, draw
 from tools.benchmark.operator_shapes import cases_of_shapes
+from tools.benchmark.operator_tables import cases_of_tables
 
 SIZES = {"small": (8, 512), "large": (1024, 2048)}
 """Rows and columns of most tensors: 16 KB and 8 MB of float32."""
@@ -270,7 +271,7 @@ def _rarer(size: str) -> Cases:
 OPERATORS: dict[str, Callable[[], OperatorCase]] = {
     f"{title} {size}": made
     for size in SIZES
-    for group in (_elementwise, _reductions, _moves, _searches, _rarer, cases_of_shapes)
+    for group in (_elementwise, _reductions, _moves, _searches, _rarer, cases_of_shapes, cases_of_tables)
     for title, made in group(size)
 }
 """By title: operator, type, what is special, size."""

@@ -16,6 +16,7 @@ from clgraph.implementations.cpu.element_functions import (
     INTEGERS,
     POST,
     SIGNED,
+    UNSIGNED,
     Computation,
 )
 from clgraph.implementations.cpu.element_types import (
@@ -87,8 +88,11 @@ def _of_integers(q: Query[Activation]) -> Computation | str:
         code = FUNCTIONS[name] if narrow is None else SIGNED[name]
         return Computation(code, domain, (0,), _read(dtype), _read(dtype))
     bounds = _clip_bounds(q.primitive, dtype)
-    if bounds is None or dtype == DType.U64:
+    if bounds is None:
         return f"computes no {name} of {dtype}"
+    if dtype == DType.U64:
+        low, high = (number_bits(v, dtype) for v in bounds)
+        return Computation(UNSIGNED["clip"], domain, (0,), _read(dtype), _read(dtype), low, high)
     if narrow is None:
         return Computation(INTEGERS["clip"], domain, (0,), dtype, dtype, *bounds)
     low, high = (number_bits(v, dtype) for v in bounds)

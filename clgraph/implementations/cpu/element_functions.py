@@ -18,6 +18,14 @@ SIGNED = {
     for code, name in enumerate(("min", "max", "less", "less_equal", "neg", "abs", "clip"), start=len(FUNCTIONS))
 }
 """Of signed numbers, in the domains ``BYTES`` and ``SHORTS``."""
+UNSIGNED = {
+    **{
+        name: code
+        for code, name in enumerate(("min", "max", "less", "less_equal", "div", "mod", "clip"), start=len(FUNCTIONS))
+    },
+    "shift_right": 35,
+}
+"""Of unsigned numbers, in the domains ``INT`` and ``LONG``."""
 INTEGERS = {
     name: code for code, name in enumerate(("clip", "shift_left", "shift_right"), start=len(FUNCTIONS) + len(SIGNED))
 }
@@ -36,7 +44,9 @@ QUANTIZE, QUANTIZE_SLOW = POW + 1, 1.0
 QUANTIZED, QUANTIZED_SLOW = {"add": QUANTIZE + 1, "mul": QUANTIZE + 2}, 1.0
 """Sums and products of bytes with scales, in the domain ``PAIRS``, and what they take as in ``SLOW``."""
 COMPARISONS = ("equal", "less", "less_equal")
-_TESTS = frozenset({*(FUNCTIONS[name] for name in COMPARISONS), *BITS.values()})
+_TESTS = frozenset(
+    {*(FUNCTIONS[name] for name in COMPARISONS), UNSIGNED["less"], UNSIGNED["less_equal"], *BITS.values()}
+)
 POST = 64
 """From here on the codes of post-operations, of floats and doubles."""
 DOUBLE_FUNCTIONS = {

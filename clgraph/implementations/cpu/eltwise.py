@@ -14,9 +14,10 @@ from clgraph.implementations.cpu.element_functions import (
     POW_SLOW,
     SIGNED,
     SLOW,
+    UNSIGNED,
     Computation,
 )
-from clgraph.implementations.cpu.element_types import DOUBLE, INT, LONG, bits_of, domain_of, narrow_domain, signed
+from clgraph.implementations.cpu.element_types import DOUBLE, LONG, bits_of, domain_of, narrow_domain, signed
 from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.implementations.cpu.elementwise import Blocked, InRows
 from clgraph.ops.eltwise import Eltwise
@@ -73,25 +74,28 @@ class EltwiseElements(Elements):
                 return f"computes no {name} of {a.dtype}"
             slow = SLOW["fmod"] if name == "fmod" else 0.0
             return Computation(FUNCTIONS[name], domain_of(a.dtype), slots, a.dtype, q.outputs[0].dtype, slow=slow)
-        if a.dtype == DType.U64 and name not in _WRAPPING:
-            return f"computes no {name} of u64"
+        if name == "fmod" and a.dtype in (DType.U32, DType.U64):
+            name = "mod"
         read, write = signed(a.dtype), signed(q.outputs[0].dtype)
         narrow = narrow_domain(a.dtype)
         if narrow is not None and name in (*_OF_NARROW, *_ORDERED):
             code = SIGNED[name] if a.dtype in (DType.I8, DType.I16) and name in _ORDERED else FUNCTIONS[name]
             return Computation(code, narrow, slots, bits_of(read), bits_of(write))
-        domain = INT if read.itemsize == 4 and name in _WRAPPING else domain_of(read)
-        if domain == INT and read == DType.U32:
+        code = UNSIGNED[name] if _by_sign(name, a.dtype) else FUNCTIONS[name]
+        if a.dtype == DType.U32 and (name in _WRAPPING or name in _ORDERED):
             read, write = DType.I32, DType.I32 if write == DType.U32 else write
-        return Computation(
-            FUNCTIONS[name], domain, slots, read, write, slow=SLOW.get(name, 0.0) * (1 + (domain == LONG))
-        )
+        domain = domain_of(read)
+        return Computation(code, domain, slots, read, write, slow=SLOW.get(name, 0.0) * (1 + (domain == LONG)))
 
 
-def _shift(name: str, dtype: DType) -> Computation | str:
-    if dtype == DType.U64 and name == "shift_right":
-        return "computes no shift_right of u64"
+def _by_sign(name: str, dtype: DType) -> bool:
+    """Return whether the function is another of unsigned numbers; quotients of U32 are those of longs."""
+    return name in _ORDERED if dtype == DType.U32 else dtype == DType.U64 and name not in _WRAPPING
+
+
+def _shift(name: str, dtype: DType) -> Computation:
     narrow = narrow_domain(dtype)
     if narrow is not None and dtype in (DType.U8, DType.U16):
         return Computation(INTEGERS[name], narrow, (0, 1), dtype, dtype)
-    return Computation(INTEGERS[name], domain_of(dtype), (0, 1), signed(dtype), signed(dtype))
+    code = UNSIGNED[name] if (name, dtype) == ("shift_right", DType.U64) else INTEGERS[name]
+    return Computation(code, domain_of(dtype), (0, 1), signed(dtype), signed(dtype))

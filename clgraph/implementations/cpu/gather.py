@@ -19,6 +19,12 @@ from clgraph.selector.query import Query
 WORD = 4
 """Bytes that are moved at once."""
 
+_COLUMNS, _IMAGES = 64, 16
+"""Most rows of an image, and fewest images, of which those of one index are moved together."""
+
+_TOGETHER = 4
+"""How many times as fast they are moved then."""
+
 
 @descriptor("gather_rows", any_alignment=True)
 class GatherRowsDesc(Descriptor):
@@ -32,6 +38,7 @@ class GatherRowsDesc(Descriptor):
     count: Int
     width: Int
     wide: Int
+    by_column: Int
     ticket_rows: Int
 
 
@@ -46,9 +53,19 @@ def _row_seconds(q: Query[Gather]) -> float:
     return unit("gather.row") + -(-_row_bytes(q) // 64) * unit("copy.vector")
 
 
+def _by_column(q: Query[Gather]) -> bool:
+    """Return whether rows are so short, and so few an image, that those of one index are moved together."""
+    images, count = prod(q.inputs[0].shape[: q.primitive.axis]), q.inputs[1].count
+    return _row_bytes(q) in (WORD, 2 * WORD) and 1 <= count <= _COLUMNS and images >= _IMAGES
+
+
 def _tickets(q: Query[Gather]) -> TicketRanges:
     rows, each = prod(q.inputs[0].shape[: q.primitive.axis]) * q.inputs[1].count, _row_seconds(q)
-    return runs(rows, each, q.device)
+    if not _by_column(q):
+        return runs(rows, each, q.device)
+    count = q.inputs[1].count
+    images = runs(rows // count, count * each / _TOGETHER, q.device)
+    return TicketRanges(images.count, images.each * count)
 
 
 @implements(Gather, name="gather.rows", serves=Serves(dtypes=frozenset(DType), mixed=True, kinds=frozenset({"cpu"})))
@@ -66,9 +83,8 @@ class GatherRows(Implementation[Gather]):
     @classmethod
     def cost(cls, q: Query[Gather]) -> float:
         tickets = _tickets(q)
-        return step_seconds(
-            q.device, tickets.count * tickets.each * _row_seconds(q), q.outputs[0].nbytes, tickets.count
-        )
+        each = _row_seconds(q) / (_TOGETHER if _by_column(q) else 1)
+        return step_seconds(q.device, tickets.count * tickets.each * each, q.outputs[0].nbytes, tickets.count)
 
     @classmethod
     def plan(cls, q: Query[Gather]) -> Plan:
@@ -82,6 +98,7 @@ class GatherRows(Implementation[Gather]):
             count=indices.count,
             width=_row_bytes(q) // WORD,
             wide=int(indices.dtype == DType.I64),
+            by_column=int(_by_column(q)),
             ticket_rows=tickets.each,
         )
         return Plan((Tile("gather_rows", desc, tickets.count),))

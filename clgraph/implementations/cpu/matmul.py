@@ -12,6 +12,7 @@ from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.matmul_instances import GROUP, Widest, widest_instance
 from clgraph.implementations.cpu.matmul_tickets import groups_computed, matmul_tickets, row_parts, row_seconds
+from clgraph.implementations.cpu.narrow_rows import is_elementwise, narrow_scratch
 from clgraph.implementations.cpu.strided_product import (
     StridedProduct,
     columns_copied,
@@ -70,6 +71,7 @@ class MatMulRowsDesc(Descriptor):
     narrow_id: Int
     ahead: Int
     fetched: Int
+    narrow: Int
     dots: Int
 
     @property
@@ -110,6 +112,8 @@ class MatMulRows(Implementation[MatMul]):
         p = nested_product(q)
         b, t, widest = q.inputs[1], matmul_tickets(q, p, row_parts(q, p)), widest_instance(q.device)
         packed, dots = bool(b.format.blocks), is_dots(q, p)
+        post = matmul_posts(q, p)
+        narrow = packed and bool(post) and p.columns == p.rows.pitches[2] < LANES and is_elementwise(post)
         b_batch, b_outer = _packed_pitches(b, p) if packed else (p.batch.pitches[1], p.outer.pitches[1])
         desc = MatMulRowsDesc(
             a=Ref("in0", 4 * q.inputs[0].origin),
@@ -144,12 +148,14 @@ class MatMulRows(Implementation[MatMul]):
             narrow_id=widest.narrow_id,
             ahead=AHEAD if packed and p.rows.size == 1 else 0,
             fetched=_fetched(t.rows.each, p, widest) if packed and b.nbytes > CACHED else 0,
+            narrow=int(narrow),
             dots=int(dots),
         )
         staged = not packed and (p.columns % GROUP or p.b_column != 1)
         scratch = columns_copied(p) * 4 if dots else -(-p.depth // LANES) * LANES * GROUP * 4 if staged else 0
+        scratch = narrow_scratch(p.columns) if narrow else scratch
         tickets = t.parts.count * t.rows.count * t.groups.count * p.matrices
-        return Plan((Tile("matmul_rows", desc, tickets, scratch=scratch, post=matmul_posts(q, p)),))
+        return Plan((Tile("matmul_rows", desc, tickets, scratch=scratch, post=post),))
 
 
 def _packed_pitches(b: Layout, p: StridedProduct) -> tuple[int, int]:

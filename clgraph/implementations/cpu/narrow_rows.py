@@ -47,8 +47,18 @@ def is_narrow(rows: Rows, post: tuple[PostStep, ...]) -> bool:
         and (rows.images.size == 1 or rows.images.pitches[i] == width * height)
         for i in (0, 1)
     )
+    return dense and 1 < width <= _MOST and is_elementwise(post)
+
+
+def is_elementwise(post: tuple[PostStep, ...]) -> bool:
+    """Whether all of the list is of floats that belong to elements."""
     others = {post_codes()[name] for name in _OTHERS}
-    return dense and 1 < width <= _MOST and not any(s.code in others for s in post)
+    return not any(step.code in others for step in post)
+
+
+def narrow_scratch(width: int) -> int:
+    """Return the bytes of scratch in which the list is applied to a piece of rows of *width* floats."""
+    return _STEP_BYTES + 4 * (EACH * width + 2 * LANES)
 
 
 def narrow_rows(q: Query[Any], slot: int, rows: Rows, post: tuple[PostStep, ...]) -> Tile:
@@ -66,5 +76,4 @@ def narrow_rows(q: Query[Any], slot: int, rows: Rows, post: tuple[PostStep, ...]
         pieces=pieces,
         ticket_pieces=tickets.each,
     )
-    scratch = _STEP_BYTES + 4 * (EACH * width + 2 * LANES)
-    return Tile("copy_narrow_rows", desc, tickets.count, scratch=scratch, post=post)
+    return Tile("copy_narrow_rows", desc, tickets.count, scratch=narrow_scratch(width), post=post)

@@ -37,9 +37,9 @@ def pooled_rows(p: Pooling, x: Layout, y: Layout, ticket_rows: int) -> dict[str,
     return {
         "type": TYPES[x.dtype],
         "itemsize": x.dtype.itemsize,
-        "in_height": x.shape[2] if x.rank == 4 else 1,
+        "in_height": x.shape[-2] if x.rank > 3 else 1,
         "in_width": x.shape[-1],
-        "height": y.shape[2] if y.rank == 4 else 1,
+        "height": y.shape[-2] if y.rank > 3 else 1,
         "width": y.shape[-1],
         "pad_top": top,
         "pad_left": left,
@@ -49,11 +49,11 @@ def pooled_rows(p: Pooling, x: Layout, y: Layout, ticket_rows: int) -> dict[str,
     }
 
 
-def rows_refusal(q: Query[Any]) -> str | None:
-    """Say why the tensors are not rows along one or two axes that can be compared, or return ``None``."""
+def rows_refusal(q: Query[Any], axes: int = 2) -> str | None:
+    """Say why the tensors are not rows along at most so many axes that can be compared, or return ``None``."""
     x = q.inputs[0]
-    if x.rank not in (3, 4):
-        return f"serves one or two axes, not {x.rank - 2}"
+    if not 3 <= x.rank <= axes + 2:
+        return f"serves at most {axes} axes, not {x.rank - 2}"
     if not x.count or not all(t.is_dense_plain for t in (*q.inputs, *q.outputs)):
         return "serves dense plain tensors of some elements"
     if x.dtype == DType.F64 and "fp64" not in q.device.features:
