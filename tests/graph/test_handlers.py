@@ -43,7 +43,7 @@ class Limit:
 HANDLERS = {"function": late, "object": Limit(), "method": Limit().over, "partial": functools.partial(late, "limit")}
 
 
-@pytest.fixture(params=HANDLERS.values(), ids=HANDLERS)
+@pytest.fixture(params=HANDLERS.values(), ids=list(HANDLERS))
 def handled(request: pytest.FixtureRequest) -> Iterator[None]:
     before = signal.signal(signal.SIGUSR1, request.param)
     yield
