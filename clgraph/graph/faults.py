@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeGuard, TypeVar
 
 from clgraph.core.registry import third_party
 from clgraph.errors import ClgraphError, DeviceMemoryError, InternalError
+from clgraph.graph.handlers import is_of_handler
 from clgraph.graph.refusals import one_line
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ def _nothing(error: Exception) -> str:
 
 
 class faults:  # noqa: N801  # it is used like a function
-    """Raise ``InternalError`` for what the code in here raises that is no ``ClgraphError``; a decorator, too."""
+    """Raise ``InternalError`` for what the code in here raises, not a ``ClgraphError`` or a signal handler's exception.
+
+    It is a decorator, too.
+    """
 
     __slots__ = ("_node", "_origin", "_way_out", "_what")
 
@@ -67,7 +71,7 @@ class faults:  # noqa: N801  # it is used like a function
 
     def _raise(self, error: Exception) -> None:
         """Raise what *error* is converted to, if it is."""
-        if isinstance(error, ClgraphError):
+        if isinstance(error, ClgraphError) or is_of_handler(error):
             return
         if isinstance(error, MemoryError):
             raise DeviceMemoryError(f"the host has no memory left for {self._what}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from clgraph.errors import ClgraphError, DeviceMemoryError, ShapeError
+from clgraph.graph.handlers import is_of_handler
 
 
 class refusals:  # noqa: N801  # it is used like a function
@@ -23,7 +24,7 @@ class refusals:  # noqa: N801  # it is used like a function
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, ClgraphError):
+        if error is None or isinstance(error, ClgraphError) or is_of_handler(error):
             return
         what = self._what if isinstance(self._what, str) else self._what()
         if isinstance(error, MemoryError):

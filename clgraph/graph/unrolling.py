@@ -14,6 +14,7 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
+from clgraph.graph.handlers import pass_on
 from clgraph.graph.interpret import ControlFlow, Known, compute
 from clgraph.graph.known_values import VALUE_ELEMENTS
 from clgraph.graph.layer import Layer
@@ -118,7 +119,8 @@ def known_values(
             continue
         try:
             results = compute(layer.primitive, arguments)
-        except Exception:  # references may raise of any class
+        except Exception as error:  # references may raise of any class
+            pass_on(error)
             continue
         small = zip(layer.outputs, results, strict=False)
         found.update((name, array) for name, array in small if array.size <= VALUE_ELEMENTS)

@@ -355,7 +355,7 @@ class Running(Remembering):
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse to be pickled or copied: a model holds buffers of a device, and what closes one closes the other."""
-        way = "clgraph.load reads in any process what save(path) writes; clone() runs at the same time as this one"
+        way = "what save(path) writes is loaded in any process; in Python a clone() runs at the same time as this one"
         raise TypeError(f"a {type(self).__name__} is not pickled or copied: {way}")
 
     def _check_indices(self, feeds: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.gathered import Gathered
+from clgraph.graph.handlers import pass_on
 from clgraph.graph.interpret import Blocks, RunBody, compute, interpret
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.refusals import one_line
@@ -101,6 +102,7 @@ class LoopBlocks(Blocks):
         try:
             rows = self._rows_of(values, known)
         except Exception as error:  # references may raise of any class
+            pass_on(error)
             return f"what its trips cut does not stack: {one_line(error)}"
         state = {name: values[name] for name in self._flowing}
         around = {name: values[name] for name in self._around}

@@ -1,4 +1,7 @@
-"""Ctrl-C at any moment of a compilation or a run: the same objects give the same results afterwards."""
+"""Ctrl-C and other signal handlers' exceptions at any moment of a compilation or a run.
+
+The same objects give the same results afterwards.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ pytestmark = pytest.mark.opencl
 ROOT = Path(__file__).resolve().parents[2]
 
 CHILD = """
-import signal, sys
+import builtins, signal, sys
 import numpy as np
 import clgraph
 from tests.support.models import image, small_model
 
-device, what, wanted_hits = sys.argv[1], sys.argv[2], int(sys.argv[3])
+device, what, wanted_hits, Raised = sys.argv[1], sys.argv[2], int(sys.argv[3]), getattr(builtins, sys.argv[4])
 sizes = range(8, 28, 2)
 feeds = {n: image((1, 3, n, 72), n) for n in sizes}
 static = {n: clgraph.compile(small_model(size="n"), device=device) for n in sizes}
@@ -35,7 +38,7 @@ def interrupt(*_):
     global armed
     if armed:
         armed = False
-        raise KeyboardInterrupt
+        raise Raised
 
 def work():
     global turn, armed
@@ -56,7 +59,7 @@ print("ready", flush=True)
 while hits < wanted_hits:
     try:
         work()
-    except KeyboardInterrupt:
+    except Raised:
         hits += 1
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 for n, x in feeds.items():
@@ -68,11 +71,12 @@ print("done", hits, turn, flush=True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("raised", ["KeyboardInterrupt", "ValueError"])
 @pytest.mark.parametrize("what", ["compile", "run"])
-def test_interrupts_leave_the_model_as_it_was(device: str, what: str) -> None:
+def test_interrupts_leave_the_model_as_it_was(device: str, what: str, raised: str) -> None:
     hits = 40
     child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, device, what, str(hits)],
+        [sys.executable, "-c", CHILD, device, what, str(hits), raised],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -185,8 +185,10 @@ def test_all_unknown_operators_are_listed_at_once() -> None:
         load_onnx(model)
 
 
-def test_an_unread_schema_version_is_refused_with_those_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(IMPORTERS._entries, ("", "Sigmoid", 13))
+def test_an_unread_schema_version_is_refused_with_those_that_are_read(request: pytest.FixtureRequest) -> None:
+    kept = IMPORTERS.snapshot()
+    IMPORTERS.restore({key: importer for key, importer in kept.items() if key != ("", "Sigmoid", 13)})
+    request.addfinalizer(lambda: IMPORTERS.restore(kept))
     with pytest.raises(UnsupportedError, match=r"Sigmoid-13 \(read are the versions 1, 6\) \(1\)"):
         load_onnx(chain())
 

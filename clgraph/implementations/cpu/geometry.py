@@ -72,8 +72,8 @@ def planes(layout: Layout) -> Planes:
         batch, channels, height, width = layout.shape
         around = (*halo[2], *halo[3]) if halo else (0, 0, 0, 0)
         return Planes(batch, channels, height, width, pitch[0], pitch[1], pitch[2], around, layout.origin, itemsize)
-    batch, channels, width = layout.shape
-    around = (0, 0, *halo[2]) if halo else (0, 0, 0, 0)
+    batch, channels, width = layout.shape[0], layout.shape[1], layout.shape[-1]
+    around = (0, 0, *halo[-1]) if halo else (0, 0, 0, 0)
     return Planes(batch, channels, 1, width, pitch[0], pitch[1], width * LANES, around, layout.origin, itemsize)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from clgraph.graph.handlers import pass_on
 from clgraph.graph.interpret import Blocks, ControlFlow, interpret
 from clgraph.graph.refusals import one_line
 from clgraph.graph.topology import Topology
@@ -129,6 +130,7 @@ class HostPiece:
             try:
                 found = self._open.run(arrays, spend)
             except Exception as error:  # of any class, as above; interpret names the layer
+                pass_on(error)
                 found, failure = None, one_line(error)
             if found is not None:
                 return found
@@ -149,6 +151,7 @@ class HostPiece:
         try:
             results = plan.run(given)
         except Exception as error:  # references may raise of any class
+            pass_on(error)
             self._failure = one_line(error)
             return None
         self.operations = plan.operations

@@ -16,6 +16,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import RunCancelledError
+from clgraph.graph.handlers import pass_on
 from clgraph.graph.interpret import ControlFlow, Spend, compute
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
@@ -181,5 +182,6 @@ class OpenPlans:
             return OpenPlan(self._topology, arrays, spend)
         except RunCancelledError:
             raise
-        except Exception:  # references may raise of any class; the layer is named by what comes next
+        except Exception as error:  # references may raise of any class; the layer is named by what comes next
+            pass_on(error)
             return None

@@ -16,6 +16,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, InputError, ShapeError, UnsupportedError
 from clgraph.graph.composite import Composite
 from clgraph.graph.faults import faults
+from clgraph.graph.handlers import pass_on
 from clgraph.graph.interpret import compute
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
@@ -150,12 +151,14 @@ class _Step:
                 return _of_shape(self.layer.primitive, arguments)
             try:
                 return (zeros(self._shape(arguments), arguments[0].dtype),)
-            except Exception:  # what does not fit is refused below
+            except Exception as error:  # what does not fit is refused below
+                pass_on(error)
                 return _of_shape(self.layer.primitive, arguments)
         if self._quick is not None:
             try:
                 return (self._quick(*arguments),)
-            except Exception:  # what does not fit is refused below
+            except Exception as error:  # what does not fit is refused below
+                pass_on(error)
                 return compute(self.layer.primitive, arguments)
         if not self._kept or 0 in [a.size for a in arguments]:
             return compute(self.layer.primitive, arguments)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from clgraph.errors import ClgraphError, ProgramError
 from clgraph.graph.check import check
+from clgraph.graph.handlers import pass_on
 from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.targets.target import Phase, Target, targets_of
@@ -38,6 +39,7 @@ class TargetPhase(Pass):
         except ClgraphError as error:
             raise type(error)(f"target pass {what}: {error}") from error
         except Exception as error:  # a third-party pass may raise anything; the error must name it
+            pass_on(error)
             raise ProgramError(f"target pass {what} failed: {type(error).__name__}: {error}") from error
         return changes
 
