@@ -25,8 +25,8 @@ _STEP = 1e-7
 """Seconds of the steps in front and behind. An estimate."""
 _SLOWER = 1.75
 """How many times as long as estimated sums take that are noted: with VNNI those of depthwise windows, most of which is
-staging them, without it all, whose products are widened for either. Of MobileNetV2's convolutions on a Xeon and a Zen 5
-those whose noting pays are told from the others so."""
+staging them, without it all. MobileNetV2: with VNNI on a Xeon; without, AVX-512 kernels on an EPYC, depthwise windows
+1.7 to 3.4 times, and one dense convolution 1.8 times."""
 
 
 @descriptor("channel_sums", library="bytes", any_alignment=True)
