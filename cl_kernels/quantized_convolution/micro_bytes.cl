@@ -26,7 +26,7 @@
 //                 plus_after[o] * ending; with `joint` not 0, nearest(w) is of fma(a, second, fma(b, third, shift)) of
 //                 a = t - bottom - zero and b = r - zero, and with 2 of fma(b, third, fma(a, second, shift)); floats are
 //                 (nearest - ending) * step; with `finished` not 0 floats of added bytes are rounded to 8 bits of `step` from step
-//                 `ending` on;
+//                 `ending` on, with `joint` not 0 from -ending - zero on;
 //              4: nothing, the extremes of the sums are kept in `scales`;  5: bytes, nearest(w / step) + zero, of floats of 3
 //                 without a second rounding and bytes, a product with by and the sum with plus rounded one after the other;
 //                 with `joint` not 0 the parts of 1 / step are third and shift

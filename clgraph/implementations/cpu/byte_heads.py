@@ -70,7 +70,9 @@ class Head:
             joint = _joint(again, p, rounding if mode == TWICE else None)
             said |= joint or {"third": p.scale, "shift": float(p.zero)}
         if self.last:
-            said |= {"finished": 1, "step": _alpha(self.last), "ending": _low(self.last)}
+            said |= {"finished": 1, "step": _alpha(self.last)} | (
+                {} if "joint" in said else {"ending": _low(self.last)}
+            )
         operands = (self.by, self.plus, self.by_after, self.plus_after, self.residual)
         slots = [None if f is None else f.operands[0] for f in operands]
         said = {"zero": 0 if rounding is None else rounding.zero, "single": int(self.single), **said}
@@ -112,9 +114,18 @@ def head_of(q: Query[Any], steps: tuple[Fused, ...], *, floats: bool = False) ->
     bytes_ = lambda f: isinstance(f.primitive, DequantizeAdd) and adds_alike(q, f.operands[0])  # noqa: E731
     residual = None if any(after) else take(bytes_)
     adds = residual.primitive if residual else None
-    plain = isinstance(adds, DequantizeAdd) and adds.order is None
-    last = take(_rounds) if floats and plain and len(left) == 1 else None
+    last = None
+    if floats and isinstance(adds, DequantizeAdd) and len(left) == 1 and _ends(left[0], again, adds):
+        last = left.pop()
     return Head(within, by_, plus_, again, *after, residual=residual, last=last, single=single is not None)
+
+
+def _ends(last: Fused, again: Fused | None, p: DequantizeAdd) -> bool:
+    """Whether *last* rounds a sum by *p* as a micro-kernel does: to the steps of its order, where it has one."""
+    joint = None if p.order is None else _joint(again, p, None)
+    if not _rounds(last) or (p.order is not None and joint is None):
+        return False
+    return joint is None or (_alpha(last), -_low(last)) == (joint["step"], joint["ending"] + joint["zero"])
 
 
 def _rounds(step: Fused) -> bool:

@@ -23,9 +23,10 @@ from clgraph.selector.query import Query
 _SERVES = replace(BYTE_TILE, fuses=frozenset())
 _STEP = 1e-7
 """Seconds of the steps in front and behind. An estimate."""
-_STAGED = 1.75
-"""How many times as long as estimated depthwise windows take with VNNI whose sums are noted, most of which is staging
-them. Of MobileNetV2's 17 on a Xeon, those whose noting pays are told from the others so."""
+_SLOWER = 1.75
+"""How many times as long as estimated sums take that are noted: with VNNI those of depthwise windows, most of which is
+staging them, without it all. MobileNetV2: with VNNI on a Xeon; without, AVX-512 kernels on an EPYC, depthwise windows
+1.7 to 3.4 times, and one dense convolution 1.8 times."""
 
 
 @descriptor("channel_sums", library="bytes", any_alignment=True)
@@ -83,6 +84,10 @@ class SumExtremesBytes(_Noted):
 
     convolution = QuantizedConvolutionBytes
 
+    @classmethod
+    def cost(cls, q: Query[SumExtremes]) -> float:
+        return (1.0 if "vnni" in q.device.features else _SLOWER) * super().cost(q)
+
 
 @implements(SumExtremes, name="sum_extremes.depthwise_bytes", serves=_SERVES)
 class SumExtremesDepthwise(_Noted):
@@ -92,4 +97,4 @@ class SumExtremesDepthwise(_Noted):
 
     @classmethod
     def cost(cls, q: Query[SumExtremes]) -> float:
-        return (_STAGED if "vnni" in q.device.features else 1.0) * super().cost(q)
+        return _SLOWER * super().cost(q)

@@ -16,6 +16,7 @@ from clgraph.ops.noted_extreme import EXTREMA
 from clgraph.ops.quantize import Quantize
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.reduce import Reduce
+from clgraph.ops.reshape import Reshape
 from clgraph.ops.sum_extremes import SumExtremes
 from clgraph.passes.base import Context
 from clgraph.passes.rewriting import apart
@@ -44,7 +45,9 @@ def repeat(program: Program, context: Context, node: Node) -> bool:
         inputs = [*others[: step.slot], found, *others[step.slot :]]
         found = program.insert(step.primitive, inputs, sources=[node], before=node).output
     for reader in ranges:
-        of_sums = program.insert(reader.primitive, [found], sources=[reader], before=reader)
+        # A channel has one number of each kind: there are no pixels to reduce.
+        flat = Reshape(found.layout.shape[:2])
+        of_sums = program.insert(flat, [found], sources=[reader], before=reader)
         program.rewire(reader.output, of_sums.output)
         program.erase(reader)
     program.fuse(quantize, node)

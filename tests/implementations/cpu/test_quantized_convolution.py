@@ -256,10 +256,12 @@ def test_sums_of_known_steps_are_those_of_all_pairs_of_bytes(engine):
         sum_ = DequantizeAdd(float(scales[1]), zeros[1], order, swapped=bool(slot))
         last = StaticQuantize(float(scales[2]), zeros[2], DType.U8)
         rounded = Activation("fake_quantize", float(scales[0]), float(-zeros[0]))
-        fused = [Fused(rounded), Fused(sum_, (5,)), Fused(last)]
+        fused = [Fused(rounded), Fused(sum_, (5,))]
         (steps,) = sum_.reference(floats, other[0, :1])
-        for dtype, want in ((DType.F32, steps), (DType.U8, *last.reference(steps))):
-            how = {"arity": 5, "packed": False, "fused": fused[: 2 + (dtype == DType.U8)], "constant": (1, 2, 3, 4)}
+        held = Activation("fake_quantize", last.scale, float(-last.zero))
+        ends = (DType.F32, steps, []), (DType.F32, *held.reference(steps), [Fused(held)])
+        for dtype, want, behind in (*ends, (DType.U8, *last.reference(steps), [Fused(last)])):
+            how = {"arity": 5, "packed": False, "fused": [*fused, *behind], "constant": (1, 2, 3, 4)}
             q = pose(engine.info, QuantizedConvolutionBytes, primitive, [Layout.of(a) for a in arrays], **how)
             q = with_weights(QuantizedConvolutionBytes, q.with_layouts(q.inputs, (replace(q.outputs[0], dtype=dtype),)))
             got = run_tiles(engine, QuantizedConvolutionBytes, q, arrays)[0]

@@ -9,10 +9,14 @@ from clgraph.ops.dynamic_quantize import DynamicQuantize
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.passes.base import Context
 from clgraph.passes.quantization.compute_twice import ComputeTwice
-from clgraph.selector.query import DeviceInfo
+from clgraph.passes.quantization.repeated_convolutions import _extremes
+from clgraph.passes.selection import proposals
+from clgraph.selector.query import DeviceInfo, Query
 from tests.support.programs import ADD, Net, kinds, run_until
 
-CPU = Context({"null": DeviceInfo(kind="cpu", features=frozenset({"byte_pairs", "vnni"}))})
+
+def _cpu(*features):
+    return Context({"null": DeviceInfo(kind="cpu", features=frozenset({"byte_pairs", *features}))})
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +24,7 @@ def fakes():
     """Products of bytes are asked of the real implementations."""
 
 
-def _run(function="relu", outputs=96, side=56, results=("q", "s")):
+def _run(function="relu", outputs=96, side=56, results=("q", "s"), features=("vnni",)):
     """Return what the pass leaves of a convolution of bytes that is rounded by its range."""
     net = Net()
     x = net.input("x", (1, 16, side, side), DType.U8)
@@ -31,7 +35,7 @@ def _run(function="relu", outputs=96, side=56, results=("q", "s")):
     made = net.add("conv", p, x, *constants, net.constant("zero", np.array(3, np.uint8)))
     value = net.add("y", Activation(function), net.add("b", ADD, made, net.data("bias", 1, outputs, 1, 1)))
     net.add("q", DynamicQuantize(), value, outputs=("q", "s", "z"))
-    return run_until(net.program(*results), ComputeTwice.name, CPU)
+    return run_until(net.program(*results), ComputeTwice.name, _cpu(*features))
 
 
 @pytest.mark.parametrize("function", ["relu", "clip"])
@@ -57,3 +61,14 @@ def test_a_convolution_is_computed_for_its_range_and_for_its_bytes(function):
 )
 def test_what_is_no_gain_or_no_extreme_of_sums_is_computed_once(why):
     assert "sum_extremes" not in kinds(_run(**why))
+
+
+def test_without_vnni_sums_that_are_noted_take_longer_than_those_that_are_written():
+    program = _run(features=())
+    node = program["conv"]
+    q = _cpu().query(node)
+    found = _extremes(node)
+    own = q.inputs[: q.arity]
+    noted = Query(found, own, found.infer(own), q.device, q.arity, constant=frozenset({1, 2, 3, 4}))
+    once, twice = (proposals(_cpu(), node, asked)[0].seconds for asked in (q, noted))
+    assert twice > once
