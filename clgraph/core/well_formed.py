@@ -6,6 +6,7 @@ import struct
 from contextlib import AbstractContextManager
 from types import TracebackType
 
+from clgraph.core.handlers import is_of_handler
 from clgraph.errors import ModelError
 
 _ILL_FORMED = (
@@ -41,7 +42,7 @@ class _WellFormed(AbstractContextManager[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None or isinstance(error, ModelError) or not isinstance(error, _ILL_FORMED):
+        if error is None or isinstance(error, ModelError) or not isinstance(error, _ILL_FORMED) or is_of_handler(error):
             return
         what = f"{self._what}" if self._data is None else f"{self._what}, {str(self._data)[:80]},"
         raise ModelError(f"{what} is damaged: it is not well-formed: {error!r}") from error

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, ParamSpec, TypeGuard, TypeVar
 
+from clgraph.core.handlers import is_of_handler
 from clgraph.core.registry import third_party
 from clgraph.errors import ClgraphError, DeviceMemoryError, InternalError
-from clgraph.graph.handlers import is_of_handler
 from clgraph.graph.refusals import one_line
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from clgraph.core.frozen import frozen
+from clgraph.core.handlers import pass_on
 from clgraph.errors import ClgraphError
-from clgraph.graph.handlers import pass_on
 from clgraph.graph.interpret import ControlFlow, Known, compute
 from clgraph.graph.known_values import VALUE_ELEMENTS
 from clgraph.graph.layer import Layer

@@ -15,9 +15,9 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
+from clgraph.core.handlers import pass_on
 from clgraph.errors import ClgraphError
 from clgraph.graph.gathered import Gathered
-from clgraph.graph.handlers import pass_on
 from clgraph.graph.interpret import Blocks, RunBody, compute, interpret
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.refusals import one_line

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from clgraph.graph.handlers import pass_on
+from clgraph.core.handlers import pass_on
 from clgraph.graph.interpret import Blocks, ControlFlow, interpret
 from clgraph.graph.refusals import one_line
 from clgraph.graph.topology import Topology

@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.handlers import pass_on
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, InputError, ShapeError, UnsupportedError
 from clgraph.graph.composite import Composite
 from clgraph.graph.faults import faults
-from clgraph.graph.handlers import pass_on
 from clgraph.graph.interpret import compute
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive

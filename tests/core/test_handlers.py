@@ -14,8 +14,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import clgraph
+from clgraph.core.handlers import pass_on
+from clgraph.core.well_formed import well_formed
 from clgraph.graph.faults import faults
-from clgraph.graph.handlers import pass_on
 from clgraph.graph.refusals import refusals
 from clgraph.ops.tensor_sequence import SplitToSequence
 
@@ -56,6 +57,8 @@ def test_it_is_neither_a_fault_nor_a_shape_that_does_not_fit() -> None:
         signal.raise_signal(signal.SIGUSR1)
     with pytest.raises(LateError):
         pass_on(raised.value)
+    with pytest.raises(LateError), well_formed("a file"):
+        signal.raise_signal(signal.SIGUSR1)
 
 
 @pytest.mark.usefixtures("handled")
@@ -77,19 +80,21 @@ def test_it_ends_a_run_that_goes_on_without_what_fails(device: str, runs: int, m
     )
     parts = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(parts)
-    model = clgraph.compile(parts, device=device)
-    feed = np.zeros((3, 2), np.float32)
-    for _ in range(runs):
-        model(feed)
     plain: Callable[..., Any] = SplitToSequence.reference
-    numbers = [signal.SIGUSR1]
+    numbers: list[int] = []
 
     def interrupted(self: SplitToSequence, *arguments: Any) -> Any:
         if numbers:
             signal.raise_signal(numbers.pop())
         return plain(self, *arguments)
 
+    # Before it is compiled: pieces keep the references of their layers.
     monkeypatch.setattr(SplitToSequence, "reference", interrupted)
+    model = clgraph.compile(parts, device=device)
+    feed = np.zeros((3, 2), np.float32)
+    for _ in range(runs):
+        model(feed)
+    numbers.append(signal.SIGUSR1)
     with pytest.raises(LateError):
         model(feed)
     assert not numbers
