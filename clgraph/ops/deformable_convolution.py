@@ -160,8 +160,9 @@ def _read(image: Array, at: Sequence[Array], spatial: tuple[int, ...]) -> Array:
         places = []
         for c, a, first, size in zip(corner, at, low, spatial, strict=True):
             place = first + c
-            weight = weight * (1 - np.abs(a - place)) * ((place >= 0) & (place < size))
-            places.append(np.clip(place, 0, size - 1).astype(np.int64))
+            inside = (place >= 0) & (place < size)
+            weight = weight * np.where(inside, 1 - np.abs(a - place), 0)
+            places.append(np.where(inside, place, 0).astype(np.int64))
         total += weight * image[(slice(None), *places)]
     return total
 
