@@ -75,7 +75,8 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
       REAL p = (mode == 0 ? v : low) + k - (mode == 2);
       if (padding == 0 && !(p >= 0 && p < size)) share[axis][k] = 0;
       if (padding > 0) p = rint(inside(p, size, padding, corners));
-      place[axis][k] = (int)clamp(p, (REAL)0, (REAL)(size - 1)) * rest[9 + 2 * axis];
+      // What is no number reads the first pixel.
+      place[axis][k] = (int)(p >= 0 ? fmin(p, (REAL)(size - 1)) : 0) * rest[9 + 2 * axis];
     }
     taps *= each;
   }

@@ -22,7 +22,7 @@
 #define FUNCTION_INTS (1 + 2 * PARAMETER_INTS)
 #define APPLY(i, v) apply(functions + FUNCTION_INTS * (i), limit, v)
 static REAL apply(__global const int* f, const REAL limit, const REAL v) {
-  const REAL inside = limit > 0 ? clamp(v, -limit, limit) : v;
+  const REAL inside = limit > 0 ? (v != v ? v : clamp(v, -limit, limit)) : v;
   return post_apply(f[0], inside, 0, PARAMETER(f + 1, 0), PARAMETER(f + 1, 1));
 }
 

@@ -32,7 +32,7 @@ static int token_at(const int step, const int length, const int backward) {
 }
 
 NOINLINE static float16 activated(__global const post_step* s, const float limit, const float16 v) {
-  const float16 inside = limit > 0 ? clamp(v, -limit, limit) : v;
+  const float16 inside = limit > 0 ? (v != v ? v : clamp(v, -limit, limit)) : v;
   return post_apply(s->code, inside, inside, s->a, s->b);
 }
 

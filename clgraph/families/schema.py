@@ -197,7 +197,7 @@ def _named(signature: Signature, shape: Shape, known: bool, tied: bool) -> tuple
 
 
 def _given(name: str, array: Array) -> Given:
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 4:  # the sizes of a family are no bytes
         return Given(name, spelled(array.dtype), array.shape, (), array.tobytes())
     elements: list[Size] = [e if e < 2 else f"{name}[{i}]" for i, e in enumerate(array.ravel().tolist())]
     return Given(name, spelled(array.dtype), array.shape, tuple(elements))

@@ -157,12 +157,13 @@ def _read(image: Array, at: Sequence[Array], spatial: tuple[int, ...]) -> Array:
     total = np.zeros((len(image), *at[0].shape), image.dtype)
     for corner in product((0, 1), repeat=len(at)):
         weight = np.ones(at[0].shape, image.dtype)
-        places = []
+        places: list[slice | Array] = [slice(None)]
         for c, a, first, size in zip(corner, at, low, spatial, strict=True):
             place = first + c
-            weight = weight * (1 - np.abs(a - place)) * ((place >= 0) & (place < size))
-            places.append(np.clip(place, 0, size - 1).astype(np.int64))
-        total += weight * image[(slice(None), *places)]
+            inside = (place >= 0) & (place < size)
+            weight = weight * np.where(inside, 1 - np.abs(a - place), 0)
+            places.append(np.where(inside, place, 0).astype(np.int64))
+        total += weight * image[tuple(places)]
     return total
 
 

@@ -69,12 +69,13 @@ class GridSample(Primitive):
                 weight = np.ones(grid.shape[1:-1], exact)
                 places = []
                 for (place, share), size in zip(taps, spatial, strict=True):
-                    weight = weight * share
                     if self.padding == "zeros":
-                        weight = weight * ((place >= 0) & (place < size))
+                        share = np.where((place >= 0) & (place < size), share, 0)
                     else:
                         place = np.rint(self._inside(place, size))
-                    places.append(np.clip(place, 0, size - 1).astype(np.int64))
+                    weight = weight * share
+                    # What is no number reads the first pixel.
+                    places.append(np.where(place >= 0, np.minimum(place, size - 1), 0).astype(np.int64))
                 y[n] += weight * x[n][(slice(None), *places)]
         return (y.astype(x.dtype),)
 

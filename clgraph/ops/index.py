@@ -218,7 +218,7 @@ KINDS: Mapping[str, str] = {
     "qlinear": "qlinear_convolution qlinear_matmul",
     "random": "bernoulli multinomial random_like",
     "reshape": "flatten squeeze unsqueeze",
-    "resize": "extrapolate",
+    "resize": "extrapolate rounded_resize",
     "roi_align": "max_roi_pool",
     "shape": "size",
     "space": "shuffle",

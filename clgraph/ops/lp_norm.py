@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.graph.attributes import Pads, check_pads, pairs, positive_axis, window_pads
 from clgraph.graph.composite import Composite, Composition
@@ -19,8 +20,8 @@ from clgraph.ops.pad import Pad
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.reduce import Reduce
 
-SMALLEST = 2.0**-126
-"""What a norm of 0 is divided by instead: 0 stays 0."""
+SMALLEST = {DType.F16: 2.0**-24, DType.F64: 2.0**-1022}
+"""What is divided by instead of a norm of 0, by type: the least number that it holds, so that 0 stays 0."""
 
 
 @primitive
@@ -37,8 +38,9 @@ class LpNormalization(Composite):
     def compose(self, c: Composition) -> Sequence[str]:
         (x,) = c.inputs
         axis = positive_axis(self.axis, c.layout(x).rank)
+        least = SMALLEST.get(c.layout(x).dtype, 2.0**-126)
         norm = c.add(Reduce("l1" if self.p == 1 else "l2", (axis,)), x)
-        return (c.add(Eltwise("div"), x, c.add(Activation("clip", SMALLEST, inf), norm)),)
+        return (c.add(Eltwise("div"), x, c.add(Activation("clip", least, inf), norm)),)
 
 
 @primitive
@@ -71,6 +73,10 @@ class LpPool(Composite):
             strides, dilations = self.strides or ones, self.dilations or ones
             pads = window_pads(self.auto_pad, self.pads, spatial, self.kernel, strides, dilations)
             check_pads(pads, self.kernel, dilations)
+            # A window that is larger than the map, by less than a stride, sums zeros behind it, as in ONNX Runtime.
+            windows = zip(spatial, pads, self.kernel, dilations, strict=True)
+            rooms = [s + b + a - (k - 1) * d - 1 for s, (b, a), k, d in windows]
+            pads = tuple((b, a - r if -t < r < 0 else a) for (b, a), r, t in zip(pads, rooms, strides, strict=True))
             if self.ceil_mode:
                 # Windows that reach beyond the pads sum zeros there, so that every one has the same divisor.
                 pads = tuple(

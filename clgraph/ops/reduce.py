@@ -180,7 +180,7 @@ def _import(node: OnnxNode, function: str) -> Primitive:
     axes = node.attribute("axes", None)
     return Reduce(
         function,
-        None if axes is None else tuple(axes),
+        tuple(axes) if axes else None,
         bool(node.attribute("keepdims", 1)),
         no_axes_is_none=bool(node.attribute("noop_with_empty_axes", 0)),
         reads=present(("axes",), node.inputs),

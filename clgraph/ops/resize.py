@@ -18,6 +18,9 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, held
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.reorder import Reorder
 from clgraph.ops.resize_taps import Interpolation, Taps, nearest_rule, tap_values, taps_of, weighted
 from clgraph.selector.general import (
     INTEGERS,
@@ -198,6 +201,42 @@ class Extrapolate(Composite):
         return (c.add(Where(), c.constant(inside), y, c.constant(value)),)
 
 
+@primitive
+@frozen
+class RoundedResize(Composite):
+    """An antialiased *resize*: of integers rounded behind each axis, the last first, halves away from 0, as in Pillow.
+
+    ONNX Runtime does the same with weights of 22 bits: a result that close to the middle of two may be the other one.
+    """
+
+    resize: Resize
+
+    kind: ClassVar[str] = "rounded_resize"
+
+    def value_slots(self) -> tuple[int, ...]:
+        """Return the slots that the resize reads."""
+        return self.resize.value_slots()
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        x = c.layout(c.inputs[0])
+        if x.dtype not in INTEGERS:
+            return (c.add(self.resize, *c.inputs),)
+        bound = self.resize.bind([c.layout(n) for n in c.inputs], c.values).primitive
+        assert isinstance(bound, Resize)
+        limits = np.iinfo(x.dtype.numpy)
+        y, shape = c.inputs[0], list(x.shape)
+        for axis in reversed(range(x.rank)):
+            if bound.keeps(axis, x.shape[axis]):
+                continue
+            shape[axis] = (bound.shape or ())[axis]
+            scales = tuple(s if a == axis else 1.0 for a, s in enumerate(bound.scales))
+            mixed = c.add(replace(bound, shape=tuple(shape), scales=scales), c.add(Reorder(DType.F32), y))
+            half = c.add(Activation("linear", 0.5, 0.0), c.add(Activation("sign"), mixed))
+            away = c.add(Eltwise("add"), mixed, half)
+            y = c.add(Reorder(x.dtype), c.add(Activation("clip", float(limits.min), float(limits.max)), away))
+        return (y if y != c.inputs[0] else c.add(bound, y),)
+
+
 @onnx("Resize", since=(10, 11, 13, 18, 19))
 def import_resize(node: OnnxNode) -> Sequence[str]:
     mode, old = node.attribute("mode", "nearest"), node.since == 10
@@ -223,7 +262,8 @@ def import_resize(node: OnnxNode) -> Sequence[str]:
         reads=tuple(given),
     )
     outside = node.attribute("extrapolation_value", 0.0) if crops else 0.0
-    return node.emit(Extrapolate(wanted, outside) if outside else wanted, node.inputs[0], *given.values())
+    whole = RoundedResize(wanted) if wanted.antialias and mode != "nearest" else wanted
+    return node.emit(Extrapolate(wanted, outside) if outside else whole, node.inputs[0], *given.values())
 
 
 @onnx("Upsample", since=(1, 7, 9))

@@ -142,7 +142,8 @@ class MaxRoiPool(Primitive):
 
 
 def _nearest(x: float) -> int:
-    """Return the integer nearest to x, of two the one that is further from 0."""
+    """Return the integer nearest to x, of two the one that is further from 0; of int32, 0 for what is no number."""
+    x = min(max(0.0 if np.isnan(x) else x, -(2.0**31)), 2.0**31 - 1)
     return int(np.copysign(floor(abs(x) + 0.5), x))
 
 

@@ -42,7 +42,11 @@ class Sequential(Primitive):
         start, limit, step = (v.item() if v.dtype.kind in "iu" else v for v in ends)
         if step == 0:
             raise ShapeError("a range with a delta of 0 has no end")
-        count = -((start - limit) // step) if isinstance(step, int) else int(np.ceil((limit - start) / step))
+        # Floats are counted in doubles, as in ONNX Runtime and NumPy: 1.2 divided by 0.1 is a little more than 12.
+        steps = (float(limit) - float(start)) / float(step)
+        if not np.isfinite(steps):
+            raise ShapeError(f"a range from {start} to {limit} by {step} has no end")
+        count = -((start - limit) // step) if isinstance(step, int) else int(np.ceil(steps))
         return Bound(Sequential(ends[0].item(), ends[2].item(), max(count, 0), inputs[0].dtype), ())
 
     def value_slots(self) -> tuple[int, ...]:

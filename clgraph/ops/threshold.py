@@ -7,18 +7,23 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType, is_floating
 from clgraph.core.frozen import frozen
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.reorder import Reorder
 from clgraph.ops.where import Where
 
 
 @primitive
 @frozen
 class Threshold(Composite):
-    """``y = x - shift`` where x is above *high*, ``x + shift`` where it is below *low*, else 0."""
+    """``y = x - shift`` where x is above *high*, ``x + shift`` where it is below *low*, else 0.
+
+    Of integers it is computed in float32 and truncated.
+    """
 
     high: float
     low: float
@@ -28,7 +33,10 @@ class Threshold(Composite):
 
     def compose(self, c: Composition) -> Sequence[str]:
         (x,) = c.inputs
-        dtype = c.layout(x).dtype.numpy
+        given = c.layout(x).dtype
+        if not is_floating(given.numpy):
+            return (c.add(Reorder(given), c.add(self, c.add(Reorder(DType.F32), x))),)
+        dtype = given.numpy
         zero, shift = c.constant(np.zeros((), dtype)), c.constant(np.array(self.shift, np.float64).astype(dtype))
         above = c.add(Eltwise("greater"), x, c.constant(np.array(self.high, np.float64).astype(dtype)))
         y = c.add(Where(), above, c.add(Eltwise("sub"), x, shift), zero)

@@ -135,3 +135,10 @@ def test_reshapes_go_by_groups_of_axes() -> None:
     ):
         with pytest.raises(BindingError, match="ambiguous"):
             regrouped(source, target, shape)
+
+
+def test_sizes_among_numbers_of_fewer_than_32_bits_are_those_of_the_value():
+    for dtype, size in ((np.uint8, 12), (np.int16, 12), (np.int32, "d[0]")):
+        (given,) = of([signature("x", "n", 4)], [(6, 4)], d=np.array(12, dtype))[0].values
+        assert given.elements == ((size,) if dtype is np.int32 else ())
+        np.testing.assert_array_equal(given.of({"d[0]": 12}), np.array(12, dtype))

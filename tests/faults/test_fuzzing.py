@@ -33,6 +33,7 @@ from tools.fuzzing.operators import operator
 from tools.fuzzing.reduction import reduced
 from tools.fuzzing.seeds import networks
 from tools.fuzzing.single import CASES
+from tools.fuzzing.variants import variant
 from tools.fuzzing.worker import tell_of_libraries
 
 DATA = small_model().SerializeToString()
@@ -101,11 +102,39 @@ def test_every_operator_is_made_and_comes_out_the_same_again() -> None:
     assert seen == set(CASES)
 
 
+def test_variants_of_every_operator_are_made_by_every_change_and_come_out_the_same_again() -> None:
+    seen: set[str] = set()
+    for number in range(1500):
+        seed, (name, *changes) = variant(number)
+        assert name in {node.op_type for node in seed.model.graph.node}
+        assert {v.name for v in seed.model.graph.input} == set(seed.feeds)
+        if number < 50:
+            assert variant(number)[0].model.SerializeToString() == seed.model.SerializeToString()
+        seen.update([name, *changes])
+    assert seen >= {"retyped", "resized", "renumbered", "other_version", "fixed", "Conv", "OneHot", "StringSplit"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_variants_are_one_error_or_what_onnx_runtime_computes() -> None:
+    outcomes = run_campaign(Plan(count=40, level="run", device="host", seed=6, of="variants"), lambda outcome: None)
+    assert not [o for o in outcomes if o["kind"] in judging.WRONG]
+    assert sum(o["kind"] == "equal" for o in outcomes) > 20
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_onnx_s_own_references_share_is_onnx_runtime_s_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, feeds = one_node("Neg", [np.float32([3, 1])], opset=18)
+    monkeypatch.setattr(judging, "_expected", lambda *_, **__: ({"y0": np.float32([0, -1])}, ""))
+    kinds = [judge(model.SerializeToString(), feeds, "run", "host", valid=True, single=s).kind for s in (False, True)]
+    assert kinds == ["reference differs", "peer differs"]
+
+
 @pytest.mark.opencl
 def test_numbers_that_are_not_finite_differ_in_single_operators_only(monkeypatch: pytest.MonkeyPatch) -> None:
     model, feeds = one_node("Neg", [np.float32([np.nan, 1])], opset=18)
     data = model.SerializeToString()
     monkeypatch.setattr(judging, "_expected", lambda *_, **__: ({"y0": np.float32([0, -1])}, ""))
+    monkeypatch.setattr(judging, "_shared", lambda *_: False)
     kinds = [judge(data, feeds, "run", valid=True, single=single).kind for single in (False, True)]
     assert kinds == ["peer differs", "reference differs"]
 

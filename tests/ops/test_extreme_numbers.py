@@ -73,6 +73,11 @@ def test_references_are_those_of_onnxruntime_everywhere(op_type):
             agree(op_type, inputs, opset=opset, **tolerance, **more)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8])
+def test_what_shrink_adds_to_integers_has_a_fraction(dtype):
+    agree("Shrink", [np.arange(0 if dtype is np.uint8 else -5, 6).astype(dtype)], opset=9, lambd=1.5, bias=1.5)
+
+
 WITHIN_1 = ("tanh", "erf", "sigmoid", "hard_sigmoid", "softsign", "sin", "cos")
 
 

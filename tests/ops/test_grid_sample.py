@@ -71,3 +71,22 @@ def test_places_that_are_no_numbers_leave_the_others_as_they_are(padding, device
         found = compiled.run({**feeds, "x1": grid})["y0"]
     kept = np.broadcast_to(~strange[:, None], want.shape)
     np.testing.assert_array_equal(found[kept], want[kept])
+
+
+@pytest.mark.parametrize("op_type", ["GridSample", "DeformConv", "MaxRoiPool"])
+@pytest.mark.parametrize("place", [np.nan, np.inf, -np.inf, 1e30])
+def test_references_read_some_pixel_at_places_that_are_no_numbers(place, op_type, rng):
+    x = rng.standard_normal((1, 2, 4, 4)).astype(np.float32)
+    given = {
+        "GridSample": [np.full((1, 3, 3, 2), place, np.float32)],
+        "DeformConv": [np.ones((2, 2, 2, 2), np.float32), np.full((1, 8, 3, 3), place, np.float32)],
+        "MaxRoiPool": [np.float32([[0, place, 0, 2, place]])],
+    }[op_type]
+    for padding in ("zeros", "border", "reflection") if op_type == "GridSample" else ("",):
+        ways = {"padding_mode": padding} if padding else {}
+        ways |= {"pooled_shape": [2, 2]} if op_type == "MaxRoiPool" else {}
+        model, feeds = one_node(op_type, [x, *given], opset=20, **ways)
+        with np.errstate(all="ignore"), clgraph.compile(model, device="host") as compiled:
+            (y,) = compiled.run(feeds).values()
+        if padding == "zeros" or op_type == "DeformConv":
+            np.testing.assert_array_equal(y, 0)

@@ -153,6 +153,17 @@ def test_norms_of_any_order_are_pooled():
     assert_rounded(y, np.sqrt((X**2).sum((2, 3), keepdims=True)), 2 * (2 + 20 + 2))
 
 
+def test_a_window_larger_than_the_map_has_the_norm_of_what_it_covers():
+    (y,) = results("LpPool", [np.float32([[[3]]])], opset=18, kernel_shape=[2], strides=[3])
+    np.testing.assert_array_equal(y, np.float32([[[3]]]))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_norm_of_0_leaves_zeros_of_constants_too(dtype):
+    (y,) = results("LpNormalization", [np.array([[0, 2], [0, 0]], dtype)], opset=18, constant=(0,), axis=0)
+    np.testing.assert_array_equal(y, np.array([[0, 1], [0, 0]], dtype))
+
+
 def test_gemm_and_sums_are_what_they_are_now():
     a, b, bias = draw(3, 2), draw(4, 2), draw(4)
     for opset in (1, 6):

@@ -59,6 +59,18 @@ RARE = (
 """A bound that cells exceed, and functions that no kernel has."""
 
 
+@pytest.mark.opencl
+@pytest.mark.parametrize("device_class", ["cpu", "gpu"])
+@pytest.mark.parametrize(("op_type", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_a_bound_keeps_what_is_no_number(op_type, gates, device_class, device, rng):
+    inputs = [rng.standard_normal(s).astype(np.float32) for s in ((2, 1, 3), (1, 4 * gates, 3), (1, 4 * gates, 4))]
+    inputs[0][0, 0, 1] = np.nan
+    model, feeds = one_node(op_type, inputs, opset=14, hidden_size=4, clip=0.5)
+    with clgraph.compile(model, device=device, config={"device_class": device_class}) as compiled:
+        (y,) = compiled.run(feeds).values()
+    assert np.isnan(y).all()
+
+
 def test_activations_and_a_bound_are_those_of_the_node(rng):
     draw = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
     inputs = [draw(TOKENS, BATCH, INPUTS), draw(1, 4 * HIDDEN, INPUTS), draw(1, 4 * HIDDEN, HIDDEN)]

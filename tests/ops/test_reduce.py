@@ -1,15 +1,17 @@
 """Reductions over axes."""
 
 import numpy as np
+import onnx
 import pytest
 
 import clgraph
 from clgraph.core.dtype import DType
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.topology import Topology
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reduce import Reduce
 from tests.support.check_op import check_op
-from tests.support.onnx_case import agree
+from tests.support.onnx_case import agree, one_node, onnxruntime_outputs, reference_outputs
 
 OPS = ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"]
 
@@ -41,6 +43,15 @@ def test_empty_axes_reduce_nothing_when_the_model_says_so(op, rng):
     x = rng.standard_normal((2, 3)).astype(np.float32)
     agree(f"Reduce{op}", [x], opset=18, noop_with_empty_axes=1)
     agree(f"Reduce{op}", [x, np.array([], np.int64)], opset=18, noop_with_empty_axes=1, constant=(1,))
+
+
+@pytest.mark.parametrize("op", ["Mean", "Max", "L2"])
+def test_an_attribute_of_no_axes_reduces_all(op, rng):
+    model, feeds = one_node(f"Reduce{op}", [rng.standard_normal((2, 3)).astype(np.float32)], opset=13)
+    none = onnx.helper.make_attribute("axes", [], attr_type=onnx.AttributeProto.INTS)
+    model.graph.node[0].attribute.append(none)
+    (got,), (wanted,) = reference_outputs(load_onnx(model).build(), feeds), onnxruntime_outputs(model, feeds)
+    np.testing.assert_allclose(got, wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])

@@ -161,6 +161,23 @@ def test_antialias_averages_over_all_pixels_of_a_smaller_result(mode, x):
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [(1, 2, 3, 3), (1, 2, 8, 9), (1, 2, 5, 2), (1, 2, 5, 6)])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32])
+def test_antialiased_integers_are_rounded_behind_each_axis(dtype, mode, size, rng):
+    """What is close to a half may be rounded the other way: sums of cubic weights, and of bytes', of 22 bits there."""
+    low = 100 if dtype is np.uint8 else -25  # far enough from 0 and 255 for cubic weights
+    x, wanted = rng.integers(low, low + 50, (1, 2, 5, 6)).astype(np.int32), np.array(size, np.int64)
+    more = {"opset": 19, "constant": (3,), "mode": mode, "antialias": 1}
+    model, feeds = one_node("Resize", [x.astype(dtype), None, None, wanted], **more)
+    (got,) = reference_outputs(load_onnx(model).build(), feeds)
+    (want,) = onnxruntime_outputs(model, feeds)
+    (exact,) = onnxruntime_outputs(*one_node("Resize", [x, None, None, wanted], **more))
+    assert np.abs(got.astype(int) - want).max() <= 1
+    if mode == "linear":
+        np.testing.assert_array_equal(got, exact)
+
+
 @pytest.mark.opencl
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.F64])
 @pytest.mark.parametrize("size", [(1, 2, 11, 9), (1, 2, 3, 4), (1, 2, 10, 12)])

@@ -5,10 +5,12 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.ops.fill import Fill, FillRef
 from clgraph.selector.query import Query
 from tests.support.check_op import run_raw
-from tests.support.onnx_case import agree
+from tests.support.onnx_case import agree, one_node, onnxruntime_outputs, reference_outputs
 
 
 @pytest.mark.parametrize("opset", [7, 13, 15, 21])
@@ -35,6 +37,20 @@ def test_constant_of_shape_agrees_with_onnxruntime(dtype, opset):
 def test_range_agrees_with_onnxruntime(start, limit, step):
     dtype = np.float32 if isinstance(step, float) else np.int64
     agree("Range", [np.array(v, dtype) for v in (start, limit, step)], opset=11, constant=(0, 1, 2))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ends", [(0.0, 1.2, 0.1), (0.1, 0.4, 0.1), (1.7, 6.5, 0.2), (0.1, -1.6, -0.1)])
+def test_a_range_has_as_many_elements_as_in_onnxruntime(ends, dtype):
+    model, feeds = one_node("Range", [np.array(v, dtype) for v in ends], opset=11, constant=(0, 1, 2))
+    (got,), (want,) = reference_outputs(load_onnx(model).build(), feeds), onnxruntime_outputs(model, feeds)
+    # ONNX Runtime adds up: half an ulp of at most the largest end for each element.
+    np.testing.assert_allclose(got, want, rtol=0, atol=len(want) * np.finfo(dtype).eps / 2 * max(map(abs, ends)))
+
+
+def test_a_range_without_an_end_is_refused():
+    with pytest.raises(ShapeError, match=r"a range from 0\.0 to inf by 1\.0 has no end"):
+        agree("Range", [np.float32(v) for v in (0, np.inf, 1)], opset=11, constant=(0, 1, 2))
 
 
 @pytest.mark.parametrize("opset", [7, 10, 12, 13])

@@ -223,7 +223,12 @@ def _smaller_graph(plan: Plan, seed: Seed, kind: str) -> tuple[bytes, str]:
     def fails(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> bool:
         nonlocal said
         outcome = judge(
-            model.SerializeToString(), feeds, plan.level, plan.device, valid=True, single=plan.of == "operators"
+            model.SerializeToString(),
+            feeds,
+            plan.level,
+            plan.device,
+            valid=True,
+            single=plan.of in ("operators", "variants"),
         )
         if outcome.kind == kind:
             said = outcome.detail

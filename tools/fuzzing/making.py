@@ -60,6 +60,7 @@ class Making:
         random: Of the step that is under way.
         constants: The share of new values that are initializers or made by nodes without inputs.
         values: What steps may read.
+        opset: Version of the operator set.
     """
 
     random: np.random.Generator
@@ -70,6 +71,7 @@ class Making:
     feeds: dict[str, Array] = field(default_factory=dict)
     values: list[Tensor] = field(default_factory=list)
     count: int = 0
+    opset: int = OPSET
 
     def name(self, what: str) -> str:
         """Return a name that is not taken."""
@@ -230,8 +232,8 @@ class Making:
         """Return the model."""
         made = [helper.make_tensor_value_info(t.name, helper.np_dtype_to_tensor_dtype(t.dtype), None) for t in outputs]
         graph = helper.make_graph(self.nodes, "made", self.inputs, made, self.initializers)
-        opsets = [helper.make_opsetid("", OPSET)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        opsets = [helper.make_opsetid("", self.opset)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10 if self.opset > OPSET else 8)
 
 
 Step = Callable[[Making], None]

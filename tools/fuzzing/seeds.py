@@ -34,7 +34,7 @@ class Seed:
 @cache
 def seeds() -> tuple[Seed, ...]:
     """Return all seeds, in an order that stays the same for one version of onnx."""
-    return (*networks(), *_single_nodes())
+    return (*networks(), *single_nodes())
 
 
 @cache
@@ -46,7 +46,9 @@ def networks() -> tuple[Seed, ...]:
     return tuple(made)
 
 
-def _single_nodes() -> tuple[Seed, ...]:
+@cache
+def single_nodes() -> tuple[Seed, ...]:
+    """Return ONNX's cases of single nodes that are not large."""
     found = []
     for case in node_cases():
         if case.model is None or case.model.ByteSize() > MOST_BYTES:

@@ -238,10 +238,9 @@ def resize(g: Making, name: str) -> None:
 @case("Range")
 def count(g: Making, name: str) -> None:
     dtype = g.one((np.int64, np.int32, np.float32))
-    step = g.one((1, 2, -1, 3, -2))
-    given = [
-        g.source((), dtype, array=np.array(n, dtype), keep=False) for n in (g.number(-9, 9), g.number(-30, 30), step)
-    ]
+    ends = g.number(-9, 9), g.number(-30, 30), int(g.one((1, 2, -1, 3, -2)))
+    part = float(g.one((1.0, 0.1, 0.3))) if dtype is np.float32 else 1  # how many there are depends on a rounding
+    given = [g.source((), dtype, array=np.array(n * part, dtype), keep=False) for n in ends]
     g.add(name, *given, shape=())
 
 

@@ -18,6 +18,7 @@ from tools.fuzzing.judging import LIBRARY, Outcome, judge
 from tools.fuzzing.mutations import mutated
 from tools.fuzzing.operators import operator
 from tools.fuzzing.seeds import Seed, networks, seeds
+from tools.fuzzing.variants import variant
 
 CHECKED_EVERY = 200
 """After so many cases an unchanged network is run: it must still give the same bits."""
@@ -33,7 +34,7 @@ def case(number: int, seed: int, only: frozenset[int] | None = None) -> tuple[Se
     return chosen, data, names
 
 
-MADE = {"graphs": graph, "operators": operator}
+MADE = {"graphs": graph, "operators": operator, "variants": variant}
 """What makes valid models, by what a campaign is of."""
 
 
@@ -63,7 +64,7 @@ def main() -> None:
         number = int(line)
         _say({"begins": number})
         chosen, data, names = made_case(number, seed, of) if made else case(number, seed)
-        outcome = judge(data, chosen.feeds, level, device, _phase, valid=made, single=of == "operators")
+        outcome = judge(data, chosen.feeds, level, device, _phase, valid=made, single=of in ("operators", "variants"))
         if (
             before is not None
             and count % CHECKED_EVERY == 0
