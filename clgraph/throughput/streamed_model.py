@@ -78,7 +78,8 @@ class StreamedModel:
         self.topology, self.device = first.topology, first.device
         self._lengths = {} if batching is None else length_axes(first.topology.inputs, batching.pad)
         self._not_joined: dict[Key, str] = {}
-        self._work = Work(RequestQueue(queue_size), batching or NO_BATCHES, {}, Figures(), threading.Lock())
+        queue = RequestQueue(queue_size, shared_out=first.device.kind == "cpu")
+        self._work = Work(queue, batching or NO_BATCHES, {}, Figures(), threading.Lock())
         self._batching = batching
         self._wanted, self._indices = wanted_types(first.inputs), first.topology.indices
         self._fed = [(name, None) for name, _ in self._wanted]
