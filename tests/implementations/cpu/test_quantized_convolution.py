@@ -270,7 +270,9 @@ def test_sums_of_known_steps_are_those_of_all_pairs_of_bytes(engine, scales, zer
             np.testing.assert_array_equal(got, np.broadcast_to(want, got.shape))
         made.append(got[0])
     (plain,) = last.reference(*replace(sum_, order=None).reference(floats, other[0, :1]))
-    assert ties or len({m.tobytes() for m in (*made, plain[0])}) == 5, "no order makes another's bytes, or those of floats"
+    assert ties or len({m.tobytes() for m in (*made, plain[0])}) == 5, (
+        "no order makes another's bytes, or those of floats"
+    )
 
 
 @pytest.mark.opencl
