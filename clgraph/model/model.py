@@ -149,6 +149,16 @@ class Model(Running):
         twin.prepare_fixed()
         return twin
 
+    def beside(self, topology: Topology) -> Model:
+        """Return a model of another *topology* of this one's constants, of which a device has one copy for both.
+
+        It is compiled now if every input's shape is fixed. Raises as :meth:`reshape`.
+        """
+        self._check_open()
+        other = self._of(topology)
+        other.prepare_fixed()
+        return other
+
     def prepare_fixed(self) -> None:
         """Compile now if every input's shape is fixed, and no value decides sizes; raises as :meth:`prepare`."""
         if self.is_static:

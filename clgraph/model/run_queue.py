@@ -27,7 +27,9 @@ T = TypeVar("T")
 LONGEST = 64
 """Calls that may wait or run; the next one waits until one of them is over."""
 LOOK = 0.05
-"""Seconds after which somebody who waits looks whether an interrupt has swallowed the news."""
+"""Seconds after which somebody who waits looks whether an interrupt has swallowed the news, twice as long each time."""
+LOOK_AT_MOST = 1.0
+"""Seconds of the longest such wait: where many wait for long, waking them takes the time of who works for them."""
 
 
 class RunFuture(Future[T]):
@@ -67,12 +69,13 @@ class RunFuture(Future[T]):
                 "a done-callback waits for a run that begins only when the callback returns: let it add a callback to "
                 "that run's future (add_done_callback), or wait in another thread"
             )
-        end = None if timeout is None else time.monotonic() + timeout
+        end, look = None if timeout is None else time.monotonic() + timeout, LOOK
         while not self.is_over:
-            left = LOOK if end is None else min(LOOK, end - time.monotonic())
+            left = look if end is None else min(look, end - time.monotonic())
             if left <= 0:
                 raise TimeoutError
             self._guard.look(left)
+            look = min(2 * look, LOOK_AT_MOST)
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait in a coroutine; raises as :meth:`result`."""

@@ -18,6 +18,8 @@ DEFAULT = 16
 """Entries of a batch at most, where nobody has said or measured anything."""
 LARGEST = 1024
 """Requests of a batch at most."""
+ABREAST = 4
+"""Requests that a core computes in one run at most: what begins and ends it is a quarter then, and more gain little."""
 
 Key = tuple[tuple[str, Shape], ...]
 """Element type and shape of each input without the batch, open lengths rounded up: requests of one key are joined."""

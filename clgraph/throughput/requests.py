@@ -18,7 +18,7 @@ from clgraph.errors import ClosedError, QueueFullError
 from clgraph.model.delivery import Outputs
 from clgraph.model.run_queue import RunFuture
 from clgraph.network.cancelling import Cancellation
-from clgraph.throughput.batching import Batching, Key, full
+from clgraph.throughput.batching import ABREAST, Batching, Key, full
 
 if TYPE_CHECKING:
     from clgraph.graph.primitive import Array
@@ -77,9 +77,15 @@ class Request:
 class RequestQueue:
     """Requests that wait, in the order in which they came, at most so many; streams take them in batches."""
 
-    def __init__(self, size: int) -> None:
-        """Hold at most *size* requests that no stream has taken."""
-        self.size, self.closed = size, False
+    def __init__(self, size: int, *, shared_out: bool = False) -> None:
+        """Hold at most *size* requests that no stream has taken.
+
+        Args:
+            shared_out: Streams that have nothing to do, as those of idle cores, get a part each of what waits; not of
+                so few requests that to run them at once is worth more.
+        """
+        self.size, self.closed, self._shared_out = size, False, shared_out
+        self._idle: deque[None] = deque()
         self._sent: SimpleQueue[Request | None] = SimpleQueue()
         self._room: SimpleQueue[None] = SimpleQueue()
         for _ in range(size):
@@ -143,7 +149,9 @@ class RequestQueue:
     def take(self, batching: Batching) -> list[Request] | None:
         """Return the next request with those that join it, all begun; ``None`` once the queue is closed and empty."""
         while True:
+            self._idle.append(None)
             with self._gathering:
+                self._idle.pop()
                 found = self._gather(batching)
             if found is None:
                 return None
@@ -186,6 +194,11 @@ class RequestQueue:
                 rows += request_or_end.rows
             else:
                 self._passed_over.append(request_or_end)
+        if self._shared_out and (idle := len(self._idle)):
+            share = max(-(-len(found) // (1 + idle)), ABREAST)
+            self._passed_over.extendleft(reversed(found[share:]))
+            found = found[:share]
+            rows = sum(request.rows for request in found)
         return self._even(found, rows)
 
     def _even(self, found: list[Request], rows: int) -> list[Request]:

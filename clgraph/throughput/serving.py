@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any, cast
 
 from clgraph.core.frozen import mutable
@@ -12,9 +13,10 @@ from clgraph.core.log import Log
 from clgraph.errors import ClgraphError, DeviceError, DeviceMemoryError
 from clgraph.graph.primitive import Array
 from clgraph.model.model import Model
-from clgraph.throughput.batching import Batching, Joinable, cut, join
+from clgraph.throughput.batching import ABREAST, Batching, Joinable, cut, join
 from clgraph.throughput.figures import Figures
 from clgraph.throughput.requests import Request, RequestQueue
+from clgraph.throughput.side_by_side import Abreast, feeds_of
 
 _log = Log(__name__)
 
@@ -38,11 +40,17 @@ class Work:
 
 @mutable
 class Stream:
-    """A model, or a clone of it, and what the thread does that calls it."""
+    """A model, or a clone of it, and what the thread does that calls it.
+
+    Attributes:
+        abreast: What runs requests of one entry side by side; ``None`` where their batches are joined.
+    """
 
     name: str
     model: Model
     work: Work
+    abreast: Abreast | None = None
+    _several: dict[int, Model] = field(default_factory=dict)
 
     def serve(self) -> None:
         """Serve requests until the queue is closed and empty, or the device is lost and others are left."""
@@ -52,7 +60,8 @@ class Stream:
                 break
             # What a request has held must not live until the next one.
             del batch
-        self.model.close()
+        for model in (self.model, *self._several.values()):
+            model.close()
 
     def _answer(self, batch: Sequence[Request]) -> bool:
         """Run a *batch* and answer each of its requests; say whether the device failed."""
@@ -90,17 +99,36 @@ class Stream:
             ]
         assert first.key is not None
         how = self.work.joinable[first.key]
+        single = len(batch) == sum(request.rows for request in batch)
+        if single and self._has_abreast(min(len(batch), ABREAST)):
+            return self._run_abreast(batch, how)
         feeds = join([cast("dict[str, Array]", r.feeds) for r in batch], first.key, self.work.batching, how)
-        results = cut(self.model.run(feeds), [r.rows for r in batch], [r.length for r in batch], how)
-        return [
-            own if r.outputs is None else {name: own[name] for name in r.outputs}
-            for r, own in zip(batch, results, strict=True)
-        ]
+        return _wanted(batch, self.model.run(feeds), how)
+
+    def _run_abreast(self, batch: Sequence[Request], how: Joinable) -> Sequence[dict[str, Any]]:
+        """Return the results of each request of a *batch*, so many at a time as are run side by side."""
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(batch), ABREAST):
+            several = batch[start : start + ABREAST]
+            feeds = feeds_of([cast("dict[str, Array]", r.feeds) for r in several])
+            found += _wanted(several, self._several[len(several)].run(feeds), how)
+        return found
+
+    def _has_abreast(self, count: int) -> bool:
+        """Say whether there is a model of *count* requests side by side, made when the first such batch comes."""
+        if self.abreast is not None and count not in self._several:
+            try:
+                self._several[count] = self.abreast.model(count)
+            except ClgraphError as error:
+                self.abreast = None
+                _log.warning("%s joins its batches, requests are not run side by side: %s", self.name, error)
+        return self.abreast is not None
 
     def _renewed(self) -> bool:
         """Take a fresh clone after the device has failed; say whether the stream goes on: with it, or as the last."""
         try:
             self.model = self.model.clone()
+            self._several.clear()
         except ClgraphError as error:
             with self.work.lock:
                 if self.work.alive == 1:
@@ -110,3 +138,12 @@ class Stream:
             self.work.figures.gave_up(f"{self.name}: {error}")
             return False
         return True
+
+
+def _wanted(batch: Sequence[Request], results: dict[str, Array], how: Joinable) -> list[dict[str, Any]]:
+    """Return of the *results* of a *batch* what each request wants of its own."""
+    own = cut(results, [r.rows for r in batch], [r.length for r in batch], how)
+    return [
+        found if r.outputs is None else {name: found[name] for name in r.outputs}
+        for r, found in zip(batch, own, strict=True)
+    ]

@@ -22,11 +22,12 @@ from clgraph.model.run_queue import RunFuture
 from clgraph.network.cancelling import Cancellation, ending
 from clgraph.runtime.process import check_process
 from clgraph.throughput.batchable import joinable, length_axes, refusal
-from clgraph.throughput.batching import Batching, Joinable, Key
+from clgraph.throughput.batching import ABREAST, Batching, Joinable, Key
 from clgraph.throughput.figures import Figures, ThroughputReport
 from clgraph.throughput.requests import NO_BATCHES, Request, RequestQueue
 from clgraph.throughput.seats import Seat
 from clgraph.throughput.serving import Stream, Work
+from clgraph.throughput.side_by_side import Abreast, abreast_of
 
 Compile = Callable[[Seat], Model]
 """Compiles the model for a part of a device."""
@@ -78,7 +79,8 @@ class StreamedModel:
         self.topology, self.device = first.topology, first.device
         self._lengths = {} if batching is None else length_axes(first.topology.inputs, batching.pad)
         self._not_joined: dict[Key, str] = {}
-        self._work = Work(RequestQueue(queue_size), batching or NO_BATCHES, {}, Figures(), threading.Lock())
+        queue = RequestQueue(queue_size, shared_out=first.device.kind == "cpu")
+        self._work = Work(queue, batching or NO_BATCHES, {}, Figures(), threading.Lock())
         self._batching = batching
         self._wanted, self._indices = wanted_types(first.inputs), first.topology.indices
         self._fed = [(name, None) for name, _ in self._wanted]
@@ -275,20 +277,28 @@ class StreamedModel:
         told = f"at most {self._batching.most} entries, {self._batching.wait_ms:g} ms"
         if self._batching.pad:
             told += f", lengths filled up to multiples of {self._batching.step}"
+        if any(stream.abreast is not None for stream in self.streams):
+            told += f", single ones side by side, {min(self._batching.most, ABREAST)} in a run"
         whys = dict.fromkeys(self._not_joined.values())
         return "; ".join([told, *(f"not joined: {why}" for why in whys)])
 
     def _streams(self, make: Compile) -> tuple[Stream, ...]:
         """Return the streams: clones where they have the same part of a device, which share weights and kernels."""
-        made = {self._seats[0]: self._model}
+        made = {self._seats[0]: (self._model, self._abreast(self._model))}
         found = []
         for number, seat in enumerate(self._seats):
             if seat in made:
-                model = made[seat].clone() if number else self._model
+                model, abreast = made[seat]
+                model = model.clone() if number else model
             else:
-                model = made[seat] = make(seat)
-            found.append(Stream(f"stream {number} on {seat}", model, self._work))
+                model = make(seat)
+                made[seat] = model, abreast = model, self._abreast(model)
+            found.append(Stream(f"stream {number} on {seat}", model, self._work, abreast))
         return tuple(found)
+
+    def _abreast(self, model: Model) -> Abreast | None:
+        """Return what runs requests of *model* side by side; ``None`` where their batches are joined."""
+        return None if self._batching is None else abreast_of(model, self._batching.most)
 
 
 def _with_open_batch(make: Compile, seat: Seat) -> Model:

@@ -29,9 +29,13 @@ from clgraph.errors import (
     RunTimeoutError,
 )
 from clgraph.graph.topology import Topology
+from clgraph.model import run_queue
 from clgraph.model.model import Model
+from clgraph.model.run_queue import RunFuture
 from clgraph.ops.activation import Activation
 from clgraph.runtime.device import find_device
+from clgraph.throughput.batching import Batching
+from clgraph.throughput.requests import Request, RequestQueue
 from clgraph.throughput.seats import Seat, seats
 from clgraph.throughput.streamed_model import StreamedModel
 from tests.support.models import image, small_model
@@ -344,3 +348,40 @@ model.submit(rows(1)).add_done_callback(lambda f: print(f.result()["y"].sum()))
 def test_the_interpreter_ends_when_what_was_sent_is_served() -> None:
     found = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=60)
     assert (found.returncode, found.stdout, found.stderr) == (0, "1.0\n", "")
+
+
+@pytest.mark.parametrize(
+    ("shared_out", "waiting", "taken"), [(True, 16, [8, 8]), (True, 8, [4, 4]), (True, 4, [4, 0]), (False, 8, [8, 0])]
+)
+def test_idle_streams_get_a_part_each_of_what_waits(shared_out: bool, waiting: int, taken: list[int]) -> None:
+    queue, batching = RequestQueue(64, shared_out=shared_out), Batching(maximum=16, wait_ms=0)
+    sizes: list[int] = []
+
+    def take() -> None:
+        sizes.append(len(queue.take(batching) or ()))
+
+    threads = [threading.Thread(target=take) for _ in range(2)]
+    with queue._gathering:
+        for thread in threads:
+            thread.start()
+        while len(queue._idle) < 2:
+            time.sleep(0.001)
+        for _ in range(waiting):
+            queue.put(Request({}, RunFuture(), key=()), None)
+    queue.close(drain=True)
+    for thread in threads:
+        thread.join(30)
+    assert sizes == taken
+
+
+def test_who_waits_for_long_looks_ever_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    future, looks = RunFuture[None](), list[float]()
+
+    def look(_: Any, seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 8:
+            future.set_result(None)
+
+    monkeypatch.setattr(run_queue._Guard, "look", look)
+    future.wait()
+    assert looks == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]

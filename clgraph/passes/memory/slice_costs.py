@@ -28,7 +28,7 @@ def fastest_slices(program: Program, device: DeviceInfo) -> int:
     spilling = [
         (nbytes, _handed_on(node, sizes))
         for node in program
-        if (len(node.inputs) + len(node.outputs)) * large > cache and (nbytes := _moved(node, sizes)) > cache
+        if (len(node.inputs) + len(node.outputs)) * large > cache and (nbytes := moved(node, sizes)) > cache
     ]
     if not any(handed for _, handed in spilling):
         return 1
@@ -50,7 +50,7 @@ def divisors(number: int) -> list[int]:
     return sorted({*small, *(number // n for n in small)})
 
 
-def _moved(node: Node, sizes: Mapping[int, int]) -> float:
+def moved(node: Node, sizes: Mapping[int, int]) -> float:
     """Return the bytes of activations that *node* reads and writes, 0 for what will be fused.
 
     Args:
