@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from clgraph.core.frozen import frozen
-from clgraph.core.mapped import files_of
+from clgraph.core.mapped import MappedFile, files_of
 from clgraph.errors import InputError, ProgramError
 from clgraph.graph.node import Node
 from clgraph.graph.program import Milestone, Program
 from clgraph.graph.subgraph import Subgraph
+from clgraph.network.addresses import LEAST_BYTES
 from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.callers_arrays import borrowed_buffer
@@ -116,7 +117,7 @@ class BoundProgram:
             )
             for name, v in program.outputs
         ]
-        self._files = files_of([v.constant for v in program.constants if v.constant is not None])
+        self._files = _files_read(program, self.places)
         whole = not (binding.poison or program.batch_slices > 1)
         parts = self.engines, self.subgraphs, self.feeds, self.results, workspace, self._files, self.host.forget
         self.quick = quick_run(*parts) if whole else None
@@ -237,6 +238,13 @@ class BoundProgram:
         """Wait for what the devices were given."""
         for engine in self.engines.values():
             engine.stream.finish()
+
+
+def _files_read(program: Program, places: Container[str]) -> list[MappedFile]:
+    """Return the mapped files that runs read: small constants are copied, but for those that the host computes with."""
+    on_host = {v for node in program if node.placement not in places for v in node.inputs}
+    constants = [(v.constant, v in on_host) for v in program.constants if v.constant is not None]
+    return files_of([array for array, computed in constants if computed or array.nbytes >= LEAST_BYTES])
 
 
 def check_planned(program: Program) -> None:

@@ -172,7 +172,7 @@ def quick_run(
     Args:
         forget: Drops what the host holds of a run.
     """
-    if not engines and len(subgraphs) == 1 and all(feed.is_on_host for feed in feeds):
+    if not engines and len(subgraphs) <= 1 and all(feed.is_on_host for feed in feeds):
         return QuickRun(None, subgraphs, feeds, results, workspace, files, forget)
     if len(engines) != 1 or len(subgraphs) > 1:
         return None

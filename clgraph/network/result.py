@@ -52,6 +52,8 @@ class Result:
         self._places = None if on_host or value.buffer is None else places.get(value.buffer.placement)
         self._view = None if self._places is None else self._places.view(value)
         self.constant = None if value.constant is None else _unread(constant_array(value))
+        if self.constant is not None and self._nbytes < LEAST_BYTES:
+            self.constant = self.constant.copy()  # no run looks at the file that it may lie in
         self.source = source
         small = self.borrowed is None and source is None and self._nbytes < LEAST_BYTES
         self.small_view = (self._view if self.constant is None else self.constant) if small else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +21,9 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.scatter_elements import ScatterElements
 from clgraph.ops.slice import Slice
 from clgraph.ops.where import Where
+
+COMPARED = 1 << 14
+"""Elements up to which every place is compared with the index: more are filled, and those at the index replaced."""
 
 
 @primitive
@@ -45,13 +49,21 @@ class OneHot(Composite):
         if c.layout(indices).dtype != DType.I64:
             indices = c.add(Reorder(DType.I64), indices)
         off, on = (c.add(Reshape(()), c.add(Slice((i,), (i + 1,)), values)) for i in (0, 1))
-        everywhere = c.add(Expand((*shape[:axis], depth, *shape[axis:])), off)
+        made = (*shape[:axis], depth, *shape[axis:])
+        spread = Reshape((*shape[:axis], 1, *shape[axis:]), zero_is_zero=True)
+        if 0 < prod(made) <= COMPARED:
+            # One that is outside is no place when it is counted from the front, either.
+            negative = c.add(Eltwise("less"), indices, c.constant(np.array(0, np.int64)))
+            turned = c.add(Eltwise("add"), indices, c.constant(np.array(depth, np.int64)))
+            places = c.add(spread, c.add(Where(), negative, turned, indices))
+            along = np.arange(depth, dtype=np.int64).reshape(-1, *(1,) * (len(shape) - axis))
+            return (c.add(Where(), c.add(Eltwise("equal"), places, c.constant(along)), on, off),)
+        everywhere = c.add(Expand(made), off)
         if not depth:
             return (everywhere,)
         inside = c.add(Eltwise("less"), indices, c.constant(np.array(depth, np.int64)))
         reaching = c.add(Eltwise("greater_equal"), indices, c.constant(np.array(-depth, np.int64)))
         valid = c.add(Eltwise("and"), inside, reaching)
-        spread = Reshape((*shape[:axis], 1, *shape[axis:]), zero_is_zero=True)
         places = c.add(spread, c.add(Where(), valid, indices, c.constant(np.array(0, np.int64))))
         given = c.add(spread, c.add(Where(), valid, on, off))
         return (c.add(ScatterElements(axis), everywhere, places, given),)

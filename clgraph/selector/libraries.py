@@ -27,11 +27,13 @@ SHARED = {
     CORE: _WITH_CORE,
     "direct": ("convolution", "bytes"),
     "blocked": (CORE, *_WITH_CORE, "weights"),
+    "moves": (CORE, *_WITH_CORE, "rare"),
 }
 """Functions that several libraries hold, too: of ``core``; ``direct``, images of floats that stand between quantised
-ones wherever a tool leaves some in floats; ``blocked``, which brings tensors, weights among them, into blocks.
+ones wherever a tool leaves some in floats; ``blocked``, which brings tensors, weights among them, into blocks;
+``moves``, which copies and picks elements, as scatters and searches for the best do first.
 
-No library has the name of the last two: where no other is needed that holds them, the first of their holders is.
+No library has the name of the last three: where no other is needed that holds them, the first of their holders is.
 """
 
 

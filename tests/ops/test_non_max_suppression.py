@@ -39,6 +39,15 @@ def source_of(boxes, scores, inputs, *, centered=0, fed=()):
     return model(graph([node], declared, [("kept", INT, None)], **constants))
 
 
+@pytest.mark.parametrize("least", [-1.0, 8.5, 100.0])
+def test_rows_of_one_class_alone_are_onnxruntimes(least, rng):
+    boxes, scores = detections(rng, 40, centered=False, images=1, classes=1)
+    inputs = numbers(9, 0.1, least)
+    want = expected(source_of(boxes, scores, inputs), {"boxes": boxes, "scores": scores})["kept"]
+    assert len(want) == {-1.0: 9, 8.5: 9, 100.0: 0}[least]
+    np.testing.assert_array_equal(rows(boxes, scores, *inputs, most=9), want)
+
+
 @pytest.mark.parametrize("centered", [0, 1])
 @pytest.mark.parametrize(("count", "limit", "overlap"), [(1, 3, 0.5), (40, 5, 0.0), (3 * BLOCKS[1] + 7, 1000, 0.3)])
 def test_the_boxes_kept_are_onnxruntimes(count, limit, overlap, centered, rng):

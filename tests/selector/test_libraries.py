@@ -23,6 +23,9 @@ from clgraph.selector.library import compose, tile_text
         (["weights", "blocked", "weights"], ["weights"] * 3),
         (["blocked", "rare"], ["core", "rare"]),
         (["blocked", "direct"], ["convolution"] * 2),
+        (["moves"], ["core"]),
+        (["moves", "rare"], ["rare"] * 2),
+        (["core", "moves", "rare", "moves"], ["core"] * 2 + ["rare"] * 2),
         (["core", "somebody's"], ["core", "somebody's"]),
     ],
 )

@@ -86,3 +86,12 @@ def draw(dtype: str, shape: Sequence[int], low: float = -4, high: float = 4) -> 
 
 
 Cases = Iterator[tuple[str, Callable[[], OperatorCase]]]
+
+
+def drawn(
+    op_type: str, *inputs: Array | tuple[Any, ...], constants: tuple[Array | None, ...] = (), **options: Any
+) -> Callable[[], OperatorCase]:
+    """Return what makes a case; of inputs that are arguments of :func:`draw`, numbers are drawn when it is made."""
+    return lambda: OperatorCase(
+        op_type, tuple(draw(*i) if isinstance(i, tuple) else i for i in inputs), constants, **options
+    )

@@ -8,6 +8,8 @@ import numpy as np
 from onnx import helper
 
 from tools.benchmark.operator_cases import TYPES, Cases, OperatorCase, draw
+from tools.benchmark.operator_moves import cases_of_moves
+from tools.benchmark.operator_numbers import cases_of_numbers
 from tools.benchmark.operator_shapes import cases_of_shapes
 from tools.benchmark.operator_tables import cases_of_tables
 
@@ -268,10 +270,12 @@ def _rarer(size: str) -> Cases:
     )
 
 
+GROUPS = (
+    *(_elementwise, _reductions, _moves, _searches, _rarer),
+    *(cases_of_shapes, cases_of_tables, cases_of_moves, cases_of_numbers),
+)
+
 OPERATORS: dict[str, Callable[[], OperatorCase]] = {
-    f"{title} {size}": made
-    for size in SIZES
-    for group in (_elementwise, _reductions, _moves, _searches, _rarer, cases_of_shapes, cases_of_tables)
-    for title, made in group(size)
+    f"{title} {size}": made for size in SIZES for group in GROUPS for title, made in group(size)
 }
 """By title: operator, type, what is special, size."""

@@ -40,7 +40,7 @@ class CopyFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     strip_pieces: Int
 
 
-@descriptor("copy_rows", any_alignment=True)
+@descriptor("copy_rows", library="moves", any_alignment=True)
 class CopyRowsDesc(Descriptor):
     """Fields as in ``copy_rows.cl``."""
 

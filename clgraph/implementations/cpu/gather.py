@@ -26,7 +26,7 @@ _TOGETHER = 4
 """How many times as fast they are moved then."""
 
 
-@descriptor("gather_rows", any_alignment=True)
+@descriptor("gather_rows", library="moves", any_alignment=True)
 class GatherRowsDesc(Descriptor):
     """Fields as in ``gather_rows.cl``."""
 

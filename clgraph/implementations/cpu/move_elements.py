@@ -34,7 +34,7 @@ NARROW = 8
 """Elements of rows that are moved together with those beside them: up to here that takes less than a loop for each."""
 
 
-@descriptor("move_elements", any_alignment=True)
+@descriptor("move_elements", library="moves", any_alignment=True)
 class MoveElementsDesc(NestFields, Descriptor):
     """Fields as in ``move_elements.cl``."""
 

@@ -26,7 +26,7 @@ PLACE = 2.0
 """What finding an element's place and moving it take, in elements of ``copy_rows`` that are not neighbours."""
 
 
-@descriptor("pick_elements", any_alignment=True)
+@descriptor("pick_elements", library="moves", any_alignment=True)
 class PickElementsDesc(NestFields, CoordinateFields, Descriptor):
     """Fields as in ``pick_elements.cl``."""
 

@@ -25,7 +25,7 @@ _ORDERS = {
 
 _DIGITS = 8 * 256
 """Counters of the digits of a key."""
-SORTED_SHARE, SORTED_COUNT = 4, 256
+SORTED_SHARE, SORTED_COUNT = 6, 256
 """All are sorted where more than one in so many is wanted, of at least so many."""
 _KEPT, _SORTED = 3.0, 160.0
 """What 16 elements take where few are kept, and where all are sorted, in the time that a vector takes to copy."""

@@ -18,8 +18,8 @@ class TrigonometryElements(Elements):
     @classmethod
     def computation(cls, q: Query[Trigonometric]) -> Computation | str:
         dtype, name = q.inputs[0].dtype, q.primitive.function
+        if name == "acos" and dtype in (DType.F16, DType.F32):
+            return Computation(ANGLES[name], FLOAT, (0,), dtype, dtype, slow=ARC_SLOW)
         if dtype not in (DType.F32, DType.F64):
             return f"computes no {name} of {dtype}"
-        if name == "acos" and dtype == DType.F32:
-            return Computation(ANGLES[name], FLOAT, (0,), dtype, dtype, slow=ARC_SLOW)
         return Computation(ANGLES[name], DOUBLE, (0,), dtype, dtype, slow=ANGLE_SLOW)

@@ -264,6 +264,8 @@ class StageRunner:
             )
             for piece, is_first in zip(pieces, first, strict=True)
         )
+        makers = {name: piece for piece in self.pieces for name, _ in piece.piece.topology.outputs}
+        self._makers = [(name, makers.get(source)) for name, source in topology.outputs]
 
     def run(
         self, feeds: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
@@ -280,10 +282,10 @@ class StageRunner:
         """Return the outputs by name, each in memory of its own."""
         with np.errstate(all="ignore"):  # as references compute; for all of them at once
             results = self.run(feeds, watch, cancellation)
-        made = {name for piece in self.pieces if not piece.on_host for name, _ in piece.piece.topology.outputs}
         seen: set[int] = set()
-        for name, source in self.topology.outputs:
-            if (source not in made or id(results[name]) in seen) and not nobody_elses(results, name):
+        for name, maker in self._makers:
+            given = maker is None or maker.on_host or id(results[name]) in seen
+            if given and not nobody_elses(results, name):
                 results[name] = handed_out(results[name])
             seen.add(id(results[name]))
         return results

@@ -39,7 +39,7 @@ _MOVES = frozenset(
 _STORED = frozenset({"is_special"})
 """Kinds that ask what a value is as the model stores it: one that is too large is infinite."""
 
-_ROUNDED = frozenset({"activation", "eltwise", "layer_normalization"})
+_ROUNDED = frozenset({"activation", "eltwise", "layer_normalization", "trigonometry"})
 """Kinds with tiles that read narrow elements, compute in float32 and round the results in one pass."""
 
 _SMALL = 1 << 20

@@ -2,13 +2,18 @@
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
+import clgraph
 from clgraph.core.dtype import DType
 from clgraph.ops.activation import Activation
 from clgraph.ops.trigonometry import FUNCTIONS, Trigonometric
 from tests.support.check_op import check_op
+from tests.support.graphs import FLOAT, graph, model
 
 pytestmark = pytest.mark.opencl
+
+HALF = TensorProto.FLOAT16
 
 EDGES = (
     *(0.0, 5e-324, 1e-310, 1e-17, 1e-8, 0.3465, 0.4375, 0.5, 0.6875, 0.7853981633974483, 1 - 2.0**-53, 1.0),
@@ -60,3 +65,22 @@ def test_functions_are_within_their_bounds(engine, function, dtype):
 @pytest.mark.parametrize("function", ["sin", "cos"])
 def test_sine_and_cosine_of_doubles_are_within_their_bounds(engine, function):
     _checked(engine, Activation(function), DType.F64, "activation.elements")
+
+
+def test_arc_cosines_of_halves_are_those_of_floats_rounded(engine):
+    def halves(*nodes):
+        return model(graph(list(nodes), [("x", HALF, [1 << 16])], [("y", HALF, None)]))
+
+    wide = [
+        helper.make_node("Cast", ["x"], ["a"], to=FLOAT),
+        helper.make_node("Acos", ["a"], ["b"]),
+        helper.make_node("Cast", ["b"], ["y"], to=HALF),
+    ]
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    found = []
+    for source in (halves(helper.make_node("Acos", ["x"], ["y"])), halves(*wide)):
+        with clgraph.compile(source, threads=1) as compiled:
+            found.append((len(list(compiled.program)), compiled.run({"x": x})["y"].view(np.uint16)))
+    (alone, narrow), (apart, rounded) = found
+    assert (alone, apart) == (1, 3)
+    np.testing.assert_array_equal(narrow, rounded)
