@@ -31,7 +31,7 @@ def cached_model(call: Cached, anew: Anew) -> Model | None:
     Args:
         anew: Compiles it where it proves damaged when it is asked for more than runs.
     """
-    content = call.source.content(call.cache)
+    content = call.content
     if content is None or not call.cache.has(entry := call.entry(content)):
         return None
     if (image := _image(call, content, entry)) is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from clgraph.core.cache_folder import cache_folder
 from clgraph.core.frozen import frozen
 from clgraph.core.registry import third_party
 from clgraph.engines.records import is_dry
+from clgraph.runtime.driver import expect_devices
 
 if TYPE_CHECKING:
     from clgraph.compilation.sources import OpenShapes
@@ -44,6 +44,7 @@ class Cached:
 
     Attributes:
         key: What the compiled model depends on beside the source and the device.
+        content: The digest of the model at the call, ``None`` where the cache had nothing of it.
     """
 
     source: CacheSource
@@ -52,10 +53,8 @@ class Cached:
     options: Settings
     key: str
     images: Images
-    cache: ModelCache = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cache", cache_of(self.options))
+    cache: ModelCache
+    content: str | None
 
     @staticmethod
     def of(
@@ -71,9 +70,12 @@ class Cached:
         """
         if not is_served(options) or (found := source_of(source)) is None:
             return None
+        content = found.content(cache := cache_of(options))
+        if content is not None:
+            expect_devices()  # beside which the key is found
         names = None if outputs is None else tuple(outputs)
         key = key_of(names, shapes or {}, options, images or {})
-        return Cached(found, names, shapes or {}, options, key, images or {})
+        return Cached(found, names, shapes or {}, options, key, images or {}, cache, content)
 
     def entry(self, content: str) -> Path:
         """Return the path of what is kept of a model's *content*, for this call."""

@@ -19,6 +19,7 @@ from clgraph.core.frozen import frozen
 from clgraph.engines.opening import load_extensions
 from clgraph.graph.faults import faults
 from clgraph.model.kept_model import KeptModel
+from clgraph.runtime.driver import expect_devices
 from clgraph.saved.container import Contents, identity_of, map_file
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ class _Kept:
     @staticmethod
     def of(file: MappedFile, options: Settings) -> _Kept:
         """Return the place of the image of *file*, which its header tells from others, wherever it lies."""
-        cache, content, key = cache_of(options), f"saved {identity_of(file)}", key_of(None, {}, options, {})
+        cache, content = cache_of(options), f"saved {identity_of(file)}"
+        expect_devices()
+        key = key_of(None, {}, options, {})
         return _Kept(cache, cache.entry(len(file), content, key), kept_for(content, key), options)
 
     def image(self, file: MappedFile) -> Image | None:

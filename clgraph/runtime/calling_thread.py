@@ -11,12 +11,12 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from clgraph.core.log import Log
 from clgraph.errors import DeviceError
 from clgraph.runtime import pocl
-from clgraph.runtime.identity import library_of
 from clgraph.runtime.wheel import impose, is_wheel, wheel_decision
 
 _log = Log(__name__)
@@ -33,12 +33,12 @@ _USED: dict[int, Any] = {}
 
 
 @contextmanager
-def offered(platform: Any) -> Iterator[None]:
-    """Let the wheel's PoCL list both devices; which ones it has is decided when it is first asked.
+def offered(library: Path) -> Iterator[None]:
+    """Let the wheel's PoCL, at *library*, list both devices; which ones it has is decided when it is first asked.
 
     A choice of the user's stands.
     """
-    if VARIABLE in os.environ or not is_wheel(platform) or not _comes_second(platform):
+    if VARIABLE in os.environ or not _comes_second(library):
         yield
         return
     os.environ[VARIABLE] = _BOTH
@@ -48,10 +48,10 @@ def offered(platform: Any) -> Iterator[None]:
         del os.environ[VARIABLE]
 
 
-def _comes_second(platform: Any) -> bool:
+def _comes_second(library: Path) -> bool:
     """Whether this device is listed behind the usual one, which other code of the process takes by its place."""
     try:
-        functions = ctypes.CDLL(os.fspath(library_of(platform) or ""))
+        functions = ctypes.CDLL(os.fspath(library))
         pthread, basic = (
             ctypes.cast(functions[f"pocl_{name}_init_device_ops"], ctypes.c_void_p).value or 0
             for name in ("pthread", "basic")

@@ -17,7 +17,7 @@ from typing import Any
 from clgraph.core.log import Log
 from clgraph.core.part import folder_of
 from clgraph.errors import DeviceError
-from clgraph.runtime import intel, opencl, pocl, pocl_cache, pocl_headers, process
+from clgraph.runtime import intel, opencl, pocl, pocl_cache, pocl_devices, pocl_headers, process
 from clgraph.runtime.process import chosen_options, pocl_was_loaded
 from clgraph.runtime.wheel import is_wheel, pocl_folder, wheel, wheel_decision
 from clgraph.settings import Settings
@@ -44,30 +44,65 @@ def _prepare() -> None:
 def loading(options: Settings) -> Iterator[None]:
     """Load the libraries of the wheel's PoCL and of pyopencl in a thread beside what the block does, if they are not.
 
-    It takes 7 ms, of which Python's lock is held in none; OpenCL's loader waits for it, and then finds them there. No
-    driver is asked for anything. Where it fails, the loader fails alike, and that is told as ever.
+    It takes 7 ms, of which Python's lock is held in none; :func:`load` waits for it, and then finds them there. No
+    driver is asked for anything before the block calls :func:`expect_devices`. Where it fails, the loader fails alike,
+    and that is told as ever.
     """
     choose_options(options)
     _prepare()
     if load.cache_info().currsize or (library := wheel()) is None or (tree := _tree()) is None:
         yield
         return
-    compiled = library.parent.parent / f"_cl{EXTENSION_SUFFIXES[0]}"
-    paths = (os.fsencode(tree / ".libs" / library.name), os.fsencode(compiled))
-    thread = threading.Thread(target=_load_libraries, args=paths, name="clgraph loads PoCL")
-    thread.start()
+    beside = _Beside(tree / ".libs" / library.name, library.parent.parent / f"_cl{EXTENSION_SUFFIXES[0]}")
+    _BESIDE.append(beside)
+    beside.start()
     try:
         yield
     finally:
         # A process that is forked while a library is being loaded can load none.
-        thread.join()
+        beside.end()
+        _BESIDE.remove(beside)
 
 
-def _load_libraries(pocl: bytes, pyopencl: bytes) -> None:
-    # ctypes.CDLL(path) would hold Python's lock.
-    load_library = ctypes.CDLL(None).dlopen
-    load_library(pocl, ctypes.c_int(os.RTLD_LAZY))
-    load_library(pyopencl, ctypes.c_int(os.RTLD_NOW))
+def expect_devices() -> None:
+    """Let PoCL set its devices up where :func:`loading` loads it, because the block will open engines.
+
+    From now on this process counts as one that has used OpenCL: whoever may yet find that there is no model to run, so
+    that it could be forked, has to leave that to the first question.
+    """
+    for beside in _BESIDE[:1]:
+        process.own()
+        beside.set_up()
+
+
+class _Beside(threading.Thread):
+    """Loads PoCL and pyopencl and then, if it is told to before it ends, sets PoCL's devices up."""
+
+    def __init__(self, pocl: Path, pyopencl: Path) -> None:
+        super().__init__(name="clgraph loads PoCL")
+        self._pocl, self._pyopencl = pocl, pyopencl
+        self._wanted, self._told = False, threading.Event()
+
+    def run(self) -> None:
+        # ctypes.CDLL(path) would hold Python's lock.
+        load_library = ctypes.CDLL(None).dlopen
+        load_library(os.fsencode(self._pocl), ctypes.c_int(os.RTLD_LAZY))
+        load_library(os.fsencode(self._pyopencl), ctypes.c_int(os.RTLD_NOW))
+        self._told.wait()
+        if self._wanted:
+            pocl_devices.set_up(self._pocl)
+
+    def set_up(self) -> None:
+        self._wanted = True
+        self._told.set()
+
+    def end(self) -> None:
+        self._told.set()
+        self.join()
+
+
+_BESIDE: list[_Beside] = []
+"""Those of the blocks that threads of this process are in."""
 
 
 @functools.cache
@@ -78,6 +113,8 @@ def load() -> opencl.OpenCL:
         DeviceError: pyopencl is not installed, or cannot be loaded.
     """
     _prepare()
+    for beside in _BESIDE[:]:
+        beside.end()
     try:
         found = opencl.load()
     except ImportError as error:

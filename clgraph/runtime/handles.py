@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 from clgraph.core.log import Log
 from clgraph.errors import DeviceError
-from clgraph.runtime import amx, calling_thread, driver, pocl
+from clgraph.runtime import amx, calling_thread, driver, pocl, pocl_devices
 from clgraph.runtime.canary import Decision, Subject, decide
 from clgraph.runtime.cpus import usable_cores
-from clgraph.runtime.identity import identity_of
+from clgraph.runtime.identity import identity_of, library_of
 from clgraph.runtime.instruction_sets import InstructionSet, for_width
 from clgraph.runtime.process import chosen_options, own, pocl_was_loaded, served
 from clgraph.runtime.wheel import impose, is_wheel, stamps, wheel_decision
@@ -37,10 +35,6 @@ _PREFIXES = (
 )
 GPU = InstructionSet("own", "", "", "", 1, frozenset(), frozenset())
 """The record of GPUs: their drivers compile for what they are, and their work-items are thin."""
-
-_SOURCES = "HWLOC_COMPONENTS"
-"""The variable that names what hwloc, PoCL's library, asks about the machine's cores."""
-_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 _ATOMIC_MEMORY_CAPABILITIES = 0x1063
 _MAX_NUM_SUB_GROUPS = 0x105C
@@ -89,28 +83,12 @@ def prefix_of(platform: str, vendor: str) -> str:
 
 def _devices_of(platform: Any) -> list[Any]:
     try:
-        with _described_by_the_kernel(platform), calling_thread.offered(platform):
+        library = library_of(platform) if is_wheel(platform) else None
+        with nullcontext() if library is None else pocl_devices.as_wanted(library):
             return calling_thread.set_apart(platform, list(platform.get_devices()))
     except driver.load().Error as error:
         _log.warning("%s lists no device: %s", platform.name, error)
         return []
-
-
-@contextmanager
-def _described_by_the_kernel(platform: Any) -> Iterator[None]:
-    """Let the wheel's PoCL read of cores and caches from the kernel, where it tells of both; a user's choice stands.
-
-    hwloc would ask each core itself, too: it moves the thread there, twice a core, and waits until that core is free,
-    30 to 90 ms where other processes use all cores. It learns nothing more by that.
-    """
-    if _SOURCES in os.environ or not is_wheel(platform) or not _CACHES.is_dir():
-        yield
-        return
-    os.environ[_SOURCES] = "-x86"
-    try:
-        yield
-    finally:
-        del os.environ[_SOURCES]
 
 
 def kind(handle: Any) -> Literal["cpu", "gpu"]:

@@ -95,6 +95,18 @@ def test_a_run_out_of_the_cache_reads_nothing_of_the_model(compiled, file, monke
 
 
 @pytest.mark.opencl
+def test_pocl_sets_its_devices_up_beside_a_start_of_a_model_that_is_known(compiled, file, monkeypatch, tmp_path):
+    expected = []
+    monkeypatch.setattr(cached, "expect_devices", lambda: expected.append(True))
+    with pytest.raises(ModelError):
+        compiled(tmp_path / "none.onnx")
+    compiled(file)
+    assert expected == []
+    compiled(file)
+    assert expected == [True]
+
+
+@pytest.mark.opencl
 def test_binaries_of_the_models_own_kernels_are_kept_with_it(compiled, file, monkeypatch):
     kept = []
     monkeypatch.setattr(Programs, "keep_binaries", lambda self, texts: kept.extend(texts))

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import clgraph
-from clgraph.compilation import cache_files, images, model_cache
+from clgraph.compilation import cache_files, images, model_cache, saved_models
 from clgraph.compilation.cache_files import ModelCache
 from clgraph.core import cache_folder
 from clgraph.errors import ClosedError, ModelError
@@ -86,6 +86,20 @@ def test_a_saved_model_starts_by_its_image_and_computes_the_same(load, kept):
     for _ in range(3):
         assert_alike(model, whole)
     assert "_specialisations" not in vars(model)
+
+
+def test_pocl_sets_its_devices_up_beside_a_start_of_a_file_that_is_whole(load, kept, monkeypatch):
+    expected = []
+    monkeypatch.setattr(saved_models, "expect_devices", lambda: expected.append(True))
+    file, _ = kept
+    load(file)
+    assert expected == [True]
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2 :] = b""
+    file.write_bytes(content)
+    with pytest.raises(ModelError):
+        load(file)
+    assert expected == [True]
 
 
 def test_what_else_is_asked_is_read_from_the_file(load, kept, tmp_path):

@@ -1,6 +1,7 @@
 import os
 import struct
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -98,18 +99,16 @@ def test_other_code_of_the_process_finds_the_usual_device_first(alone):
 
 
 def test_the_second_driver_is_asked_for_where_the_user_has_not_chosen(monkeypatch):
-    variable = "POCL_DEVICES"
+    variable, known, changed = "POCL_DEVICES", Path("libpocl.so"), Path("libpocl-changed.so")
     monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(calling_thread, "is_wheel", lambda platform: platform in ("wheel", "changed"))
-    monkeypatch.setattr(calling_thread, "_comes_second", lambda platform: platform == "wheel")
-    with calling_thread.offered("wheel"):
+    monkeypatch.setattr(calling_thread, "_comes_second", lambda library: library == known)
+    with calling_thread.offered(known):
         assert os.environ[variable] == "basic pthread"
-    for platform in ("another", "changed"):
-        with calling_thread.offered(platform):
-            assert variable not in os.environ
+    with calling_thread.offered(changed):
+        assert variable not in os.environ
     assert variable not in os.environ
     monkeypatch.setenv(variable, "pthread")
-    with calling_thread.offered("wheel"):
+    with calling_thread.offered(known):
         assert os.environ[variable] == "pthread"
     assert os.environ[variable] == "pthread"
 

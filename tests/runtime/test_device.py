@@ -7,7 +7,7 @@ import pytest
 
 import clgraph
 from clgraph.errors import DeviceError
-from clgraph.runtime import device, device_profile, driver, handles
+from clgraph.runtime import device, device_profile, driver, handles, pocl_devices
 from clgraph.runtime.device import HOST, Device, find_device, with_class, with_workers
 from clgraph.selector.costs import Rates
 from clgraph.selector.query import DeviceInfo
@@ -214,13 +214,14 @@ def test_the_wheels_pocl_moves_no_thread_to_a_core_where_the_kernel_tells_of_cac
         for name in ("wheel", "other")
     )
     monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(handles, "is_wheel", lambda platform: platform is wheel)
-    monkeypatch.setattr(handles.calling_thread, "is_wheel", lambda platform: False)
+    for module in (handles, handles.calling_thread):
+        monkeypatch.setattr(module, "is_wheel", lambda platform: platform is wheel)
+    monkeypatch.setattr(handles, "library_of", lambda platform: tmp_path / "libpocl.so")
     for caches, platform in ((tmp_path, wheel), (tmp_path, other), (tmp_path / "none", wheel)):
-        monkeypatch.setattr(handles, "_CACHES", caches)
+        monkeypatch.setattr(pocl_devices, "_CACHES", caches)
         handles._devices_of(platform)
         assert variable not in os.environ
     monkeypatch.setenv(variable, "linux")
-    monkeypatch.setattr(handles, "_CACHES", tmp_path)
+    monkeypatch.setattr(pocl_devices, "_CACHES", tmp_path)
     handles._devices_of(wheel)
     assert seen == ["-x86", None, None, "linux"]

@@ -134,6 +134,39 @@ assert not [note for note in device.notes if "before clgraph" in note]
     assert succeeds(code, cache, pocl).stdout.strip() == "worked"
 
 
+@each_value(expected=[True, False])
+def test_pocl_sets_its_devices_up_beside_a_block_that_expects_them(pocl, cache, expected):
+    if wheel() is None:
+        pytest.skip("only the wheel's PoCL is set up in a thread")
+    code = (
+        RUN
+        + FORK
+        + """
+import os
+from clgraph.runtime import driver, process
+from clgraph.settings import settings
+def threads():
+    return len(os.listdir("/proc/self/task"))
+variables = dict(os.environ)
+with driver.loading(settings()):
+    before = threads()
+    driver.expect_devices() if EXPECTED else None
+    driver.load()
+    started = threads() - (before - 1)
+    assert os.environ.get("POCL_DEVICES") == variables.get("POCL_DEVICES")
+    assert os.environ.get("HWLOC_COMPONENTS") == variables.get("HWLOC_COMPONENTS")
+child(lambda: compute(Engine(find_device(DEVICE))))
+device = find_device(DEVICE)
+compute(Engine(device))
+assert [note for note in device.notes if "before clgraph" in note] == []
+print("alone" if Engine(device, 2).calls_alone else "", started > 0)
+"""
+    ).replace("EXPECTED", str(expected))
+    in_child, said = succeeds(code, cache, pocl).stdout.strip().splitlines()
+    assert said == f"alone {expected}"
+    assert in_child.startswith("DeviceError" if expected else "worked")
+
+
 @pytest.fixture(scope="module")
 def filled(engine, tmp_path_factory):
     """A cache folder that a process has filled, to be copied."""
