@@ -3,11 +3,19 @@
 // A ticket is a run of sequences of one direction. It walks their tokens: the products of all gates for all its sequences,
 // then the cells, sixteen units at a time. States, cells and products lie in the worker's scratch.
 //
+// Of a stack of layers, each on the states of the one before, a step is a wave: layer l, in the place of direction l, walks
+// chunk wave - l of the tokens, if there is one. It multiplies their inputs first, and begins with the states in `last` and
+// `cells` where the chunk before has ended. What it reads of the layer before was made in the wave before.
+//
 // ahead, weights, bias, lengths, hidden, first, peephole    ahead [tokens, batch, directions, gates, H];  r [directions,
 //                             groups, H, 64], zeros behind the last row;  bias of r [directions, gates, H];  lengths [batch]
 //                             (int);  first states and cells [directions, batch, H];  peephole [directions, 3, H]; all
 //                             but the first two may be CLGRAPH_NULL
 // every, last, cells          [tokens, directions, batch, H], zeros beyond a sequence's length;  [directions, batch, H]
+// x, w_first, w_others, x_bias, between    of a stack, else CLGRAPH_NULL, as ahead is then: x [tokens, batch, depth];  weights
+//                             of x [groups, depth, 64], of the others [layers - 1, groups, H, 64];  bias [layers, gates, H] or
+//                             CLGRAPH_NULL;  states that layers hand on [layers - 1, tokens, batch, H];  `every` is the last's
+// depth, chunk_tokens, wave   of a stack, else 0, tokens, 0
 // tokens, batch, directions, units   units: H
 // cell                        0 RNN, 1 GRU, 2 LSTM
 // backward                    1: the first direction is from the end;  linear: a GRU resets behind the product;  coupled
@@ -36,19 +44,47 @@ NOINLINE static float16 activated(__global const post_step* s, const float limit
   return post_apply(s->code, inside, inside, s->a, s->b);
 }
 
-// sums[i][64 g ..] of groups `from` to `to` - 1: the rows of `state`, `pitch` floats apart, times those of r.
-static void multiply_states(__global const recurrent_steps_products_desc* d, __global const float* state, const int pitch,
-                            __global const float* r, __global float* sums, const int lines, const int from, const int to) {
-  const int wide = d->groups * 64;
-  for (int g = from; g < to; g++)
-    for (int i = 0; i < lines;) {
-      const int left = lines - i, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
+// to[i][64 g ..] of groups `from` to `last` - 1, rows `wide` floats apart: `rows` of a, `pitch` floats apart, times those of
+// the weights w, of `depth` each.
+NOINLINE static void multiply_rows(__global const recurrent_steps_products_desc* d, __global const float* a, const long pitch,
+                                   const int depth, __global const float* w, __global float* to, const long wide,
+                                   const int rows, const int from, const int last) {
+  for (int g = from; g < last; g++)
+    for (int i = 0; i < rows;) {
+      const int left = rows - i, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
       for (int j = 0; j < 64; j += d->nb * 16) {
-        __global const float* b = r + (long)g * d->units * 64 + j;
-        micro_matmul(d->first_id + count - 1, state + i * pitch, pitch, 1, b, 64, sums + (long)i * wide + g * 64 + j, wide,
-                     d->nb * 16, d->units, 0, b, 0);
+        __global const float* b = w + (long)g * depth * 64 + j;
+        micro_matmul(d->first_id + count - 1, a + i * pitch, pitch, 1, b, 64, to + i * wide + g * 64 + j, wide, d->nb * 16,
+                     depth, 0, b, 0);
       }
       i += count;
+    }
+}
+
+// What goes into the gates of `layer` of a stack, of tokens `from` to `last` - 1 and sequences from `line0` on:
+// to[token][line][groups * 64].
+static void multiply_inputs(__global const recurrent_steps_products_desc* d, __global char** banks, const int layer,
+                            const int from, const int last, const int line0, const int lines, __global float* to) {
+  const int wide = d->groups * 64, rows = (d->cell == 0 ? 1 : d->cell == 1 ? 3 : 4) * d->units, batch = d->batch;
+  const int depth = layer ? d->units : d->depth;
+  __global const float* x = layer ? AT(const float, banks, d->between) + (long)(layer - 1) * d->tokens * batch * depth
+                                  : AT(const float, banks, d->x);
+  __global const float* w =
+      layer ? AT(const float, banks, d->w_others) + (long)(layer - 1) * depth * wide : AT(const float, banks, d->w_first);
+  x += ((long)from * batch + line0) * depth;
+  if (lines == batch) {
+    multiply_rows(d, x, depth, depth, w, to, wide, (last - from) * lines, 0, d->groups);
+  } else {
+    for (int i = 0; i < lines; i++)
+      multiply_rows(d, x + (long)i * depth, (long)batch * depth, depth, w, to + (long)i * wide, (long)lines * wide,
+                    last - from, 0, d->groups);
+  }
+  if (d->x_bias == CLGRAPH_NULL) return;
+  __global const float* bias = AT(const float, banks, d->x_bias) + layer * rows;
+  for (int i = 0; i < (last - from) * lines; i++)
+    for (int j = 0; j < rows; j += 16) {
+      __global float* at = to + (long)i * wide + j;
+      STORE16(at, LOAD16(at) + load_part(bias + j, min(16, rows - j)));
     }
 }
 
@@ -97,12 +133,17 @@ static void recurrent_steps_products(__global const recurrent_steps_products_des
   const int size = d->units, kind = d->cell, gates = kind == 0 ? 1 : kind == 1 ? 3 : 4;
   const int direction = ticket / d->runs, line0 = (ticket - direction * d->runs) * d->ticket_lines;
   const int lines = min(d->ticket_lines, d->batch - line0), pitch = (size + 15) / 16 * 16, wide = d->groups * 64;
-  const int backward = d->backward || direction == 1, token = d->batch * d->directions;
+  const int stacked = d->depth > 0, chunk = stacked ? d->wave - direction : 0;
+  const int from = chunk * d->chunk_tokens, end = min(d->tokens, from + d->chunk_tokens);
+  if (from < 0 || from >= end) return;
+  const int backward = !stacked && (d->backward || direction == 1), token = stacked ? d->batch : d->batch * d->directions;
   const float limit = d->limit;
   __global const post_step* functions = post + direction * (kind + 1);
   __global const int* lengths = d->lengths == CLGRAPH_NULL ? 0 : AT(const int, banks, d->lengths) + line0;
-  __global const float* ahead = AT(const float, banks, d->ahead) + (long)(line0 * d->directions + direction) * gates * size;
-  __global float* every = AT(float, banks, d->every) + (long)(direction * d->batch + line0) * size;
+  // Layers below the last of a stack write to `between`.
+  const int below = stacked && direction + 1 < d->directions;
+  const long before = below ? (long)direction * d->tokens * d->batch : stacked ? 0 : direction * d->batch;
+  __global float* every = AT(float, banks, below ? d->between : d->every) + (before + line0) * size;
   __global const float* r = AT(const float, banks, d->weights) + (long)direction * d->groups * size * 64;
   __global const float* bias = d->bias == CLGRAPH_NULL ? 0 : AT(const float, banks, d->bias) + direction * gates * size;
   __global const float* peep = d->peephole == CLGRAPH_NULL ? 0
@@ -113,6 +154,13 @@ static void recurrent_steps_products(__global const recurrent_steps_products_des
   // Of an LSTM updates have no use.
   __global float* read = d->rounded ? updates : states;
   __global float* sums = updates + lines * pitch;
+  // What goes into the gates at token t of sequence i begins at t * x_token + i * x_line.
+  const long x_line = stacked ? wide : d->directions * gates * size, x_token = x_line * (stacked ? lines : d->batch);
+  __global const float* ahead = sums + (long)lines * wide - from * x_token;
+  if (stacked) multiply_inputs(d, banks, direction, from, end, line0, lines, sums + (long)lines * wide);
+  else ahead = AT(const float, banks, d->ahead) + (long)(line0 * d->directions + direction) * gates * size;
+  // A chunk begins where the one before has ended.
+  const long begin_hidden = chunk ? d->last : d->hidden, begin_cell = chunk ? d->cells : d->first;
   const long first = (long)direction * d->batch + line0;
 
   for (int i = 0; i < lines; i++)
@@ -120,8 +168,8 @@ static void recurrent_steps_products(__global const recurrent_steps_products_des
       const int lanes = min(16, size - j);
       const long at = (first + i) * size + j;
       float16 h = 0.0f, c = 0.0f;
-      if (d->hidden != CLGRAPH_NULL) h = load_part(AT(const float, banks, d->hidden) + at, lanes);
-      if (d->first != CLGRAPH_NULL) c = load_part(AT(const float, banks, d->first) + at, lanes);
+      if (begin_hidden != CLGRAPH_NULL) h = load_part(AT(const float, banks, begin_hidden) + at, lanes);
+      if (begin_cell != CLGRAPH_NULL) c = load_part(AT(const float, banks, begin_cell) + at, lanes);
       STORE16(states + i * pitch + j, h);
       STORE16(cells + i * pitch + j, c);
     }
@@ -136,13 +184,13 @@ static void recurrent_steps_products(__global const recurrent_steps_products_des
                     functions[0].code == POST_SIGMOID && functions[1].code == POST_TANH && functions[2].code == POST_TANH;
   // A GRU that resets in front of its last product takes the first `split` rows of r for its other gates.
   const int split = kind == 1 && !d->linear ? 2 * size : gates * size;
-  for (int step = 0; step < d->tokens; step++) {
+  for (int step = from; step < end; step++) {
     if (d->rounded) round_states(states, read, lengths, step, lines, size);
-    multiply_states(d, read, pitch, r, sums, lines, 0, (split + 63) / 64);
+    multiply_rows(d, read, pitch, size, r, sums, wide, lines, 0, (split + 63) / 64);
     if (split < gates * size) {
       for (int i = 0; i < lines; i++) {
         const int t = token_at(step, lengths ? min(lengths[i], d->tokens) : d->tokens, backward);
-        __global const float* x = ahead + ((long)t * token + i * d->directions) * gates * size;
+        __global const float* x = ahead + t * x_token + i * x_line;
         __global const float* own = sums + (long)i * wide;
         for (int j = 0; j < size; j += 16) {
           const int lanes = min(16, size - j);
@@ -150,11 +198,11 @@ static void recurrent_steps_products(__global const recurrent_steps_products_des
           STORE16(cells + i * pitch + j, activated(functions, limit, GATE(1)) * LOAD16(states + i * pitch + j));
         }
       }
-      multiply_states(d, cells, pitch, r, sums, lines, split / 64, d->groups);
+      multiply_rows(d, cells, pitch, size, r, sums, wide, lines, split / 64, d->groups);
     }
     for (int i = 0; i < lines; i++) {
       const int length = lengths ? min(lengths[i], d->tokens) : d->tokens, t = token_at(step, length, backward);
-      __global const float* x = ahead + ((long)t * token + i * d->directions) * gates * size;
+      __global const float* x = ahead + t * x_token + i * x_line;
       __global const float* own = sums + (long)i * wide;
       __global float* now = every + ((long)t * token + i) * size;
       if (usual && step < length) {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from clgraph.graph.node import Node
 from clgraph.graph.program import Program
@@ -58,8 +59,12 @@ def _saved(choice: Choice, info: DeviceInfo) -> float:
     sharing = max((_sharing(step, info.workers) for step in steps), default=1)
     if sharing == 1:
         return 0.0
-    of_family = choice.because == OF_FAMILY
-    seconds = choice.implementation.estimate(choice.query) if of_family else choice.seconds
+    of_family, estimate = choice.because == OF_FAMILY, choice.implementation.estimate
+    seconds = estimate(choice.query) if of_family else choice.seconds
+    if len(steps) > 1 and all(isinstance(step, Tile) for step in steps):
+        # Workers may have nothing to do in some of them, as where chunks go through layers one behind the other.
+        alone = replace(choice.query, device=replace(info, workers=1, cores=1))
+        return max(0.0, seconds * (estimate(alone) / estimate(choice.query) - 1))
     begins = sum(info.costs.step_seconds if isinstance(step, Tile) else info.launch_seconds for step in steps)
     return max(0.0, seconds - begins) * (sharing - 1)
 

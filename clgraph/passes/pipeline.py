@@ -18,6 +18,7 @@ from clgraph.passes.fusing.fold_into_weights import FoldIntoWeights
 from clgraph.passes.fusing.fuse_attention import FuseAttention
 from clgraph.passes.fusing.fuse_bottlenecks import FuseBottlenecks
 from clgraph.passes.fusing.fuse_pre_operations import FusePreOperations
+from clgraph.passes.fusing.fuse_recurrent_layers import FuseRecurrentLayers
 from clgraph.passes.fusing.fuse_siblings import FuseSiblings
 from clgraph.passes.fusing.hoist_activations import HoistActivations
 from clgraph.passes.fusing.hoist_pooling import HoistPooling
@@ -85,6 +86,7 @@ def default_pipeline() -> tuple[Pass, ...]:
         MergeGroups(),  # what is fused next is asked of the convolutions as they will be
         HoistActivations(),  # so that what makes the inputs of a concat can take them
         FuseBottlenecks(),  # takes the activations between its convolutions, which must not be fused yet
+        FuseRecurrentLayers(),  # takes the products of what layers read, into which nothing must be fused yet
         PreparePrimitiveFusing(),  # fewer nodes for the choice of formats; needs to know each node's device
         FusePreOperations(),  # what has found no producer
         FuseSiblings(),  # what is fused behind siblings must be alike; formats are chosen for what is left

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
+from clgraph.core.layout import Shape
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.cost import TicketRanges, step_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
@@ -15,7 +17,7 @@ from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, P
 from clgraph.selector.implementation import Implementation, Serves, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import post_codes
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 FLOATS_AND_LENGTHS = Serves(dtypes=frozenset({DType.F32, DType.I32}), mixed=True, kinds=frozenset({"cpu"}))
 
@@ -49,6 +51,11 @@ class RecurrentStepsProductsDesc(Descriptor):
     every: Pointer
     last: Pointer
     cells: Pointer
+    x: Pointer
+    w_first: Pointer
+    w_others: Pointer
+    x_bias: Pointer
+    between: Pointer
     tokens: Int
     batch: Int
     directions: Int
@@ -64,6 +71,9 @@ class RecurrentStepsProductsDesc(Descriptor):
     widest: Int
     first_id: Int
     rounded: Int
+    depth: Int
+    chunk_tokens: Int
+    wave: Int
     limit: Float
 
 
@@ -104,52 +114,85 @@ class RecurrentStepsProducts(Implementation[RecurrentSteps]):
     @classmethod
     def cost(cls, q: Query[RecurrentSteps]) -> float:
         f, (tokens, batch, _), lines = q.primitive, q.inputs[0].shape, _lines(q)
-        widest, rows = widest_instance(q.device), GATES[f.cell] * f.hidden
-        count = min(widest.rows, lines.each)
-        tap = max(half_cycles(widest.nb, count), FETCH_HALF_CYCLES * widest.nb) / count * (GROUP // LANES // widest.nb)
-        products = f.hidden * tap * 2 * LANES * -(-rows // GROUP) / worker_flops(q.device)
-        cells = (GATES[f.cell] + 1) * -(-f.hidden // LANES) * VECTOR_SECONDS
-        work = (products + cells) * tokens * batch * f.directions
+        work = token_seconds(f, lines.each, q.device) * tokens * batch * f.directions
         traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
         return step_seconds(q.device, work, traffic, lines.count * f.directions)
 
     @classmethod
     def plan(cls, q: Query[RecurrentSteps]) -> Plan:
-        f, (tokens, batch, _), lines, widest = q.primitive, q.inputs[0].shape, _lines(q), widest_instance(q.device)
-        slots = {name: Ref(f"in{slot}") for slot, name in enumerate(f.present, 2)}
-        groups = -(-GATES[f.cell] * f.hidden // GROUP)
-        backward, directions, linear, coupled = walk_flags(f)
+        f, lines = q.primitive, _lines(q)
+        fields = walk_fields(f, q.inputs[0].shape, lines, q.device) | optional_tensors(f, 2)
         desc = RecurrentStepsProductsDesc(
+            **fields,
+            x=NULL,
+            w_first=NULL,
+            w_others=NULL,
+            x_bias=NULL,
+            between=NULL,
             ahead=Ref("in0"),
             weights=Ref("in1"),
-            bias=slots.get("bias", NULL),
-            lengths=slots.get("lengths", NULL),
-            hidden=slots.get("hidden", NULL),
-            first=slots.get("cell", NULL),
-            peephole=slots.get("peephole", NULL),
-            every=Ref("out0"),
-            last=Ref("out1"),
-            cells=Ref("out2") if f.cell == "lstm" else NULL,
-            tokens=tokens,
-            batch=batch,
-            directions=directions,
-            units=f.hidden,
-            cell=list(GATES).index(f.cell),
-            backward=backward,
-            linear=linear,
-            coupled=coupled,
-            groups=groups,
-            ticket_lines=lines.each,
-            runs=lines.count,
-            nb=widest.nb,
-            widest=widest.rows,
-            first_id=widest.first_id,
-            rounded=int(f.rounded),
-            limit=f.clip,
+            directions=f.directions,
+            depth=0,
+            chunk_tokens=q.inputs[0].shape[0],
+            wave=0,
         )
-        codes = post_codes()
-        functions = tuple(PostStep(codes[name], a, b) for d in range(directions) for name, a, b in f.chosen(d))
-        states = 3 * -(-f.hidden // LANES) * LANES
-        scratch = 4 * (lines.each * (states + groups * GROUP) + LANES)
-        tile = Tile("recurrent_steps_products", desc, lines.count * directions, scratch=scratch, post=functions)
-        return Plan((tile,))
+        tickets = lines.count * f.directions
+        scratch = walk_scratch(f, lines.each)
+        return Plan((Tile("recurrent_steps_products", desc, tickets, scratch=scratch, post=functions(f)),))
+
+
+def token_seconds(f: RecurrentSteps, lines: int, device: DeviceInfo) -> float:
+    """Return one worker's time for a token of one of *lines* sequences that it walks together."""
+    cells = (GATES[f.cell] + 1) * -(-f.hidden // LANES) * VECTOR_SECONDS
+    return gates_seconds(f, f.hidden, lines, device) + cells
+
+
+def gates_seconds(f: RecurrentSteps, depth: int, rows: int, device: DeviceInfo) -> float:
+    """Return one worker's time for a row of *depth* numbers by the weights of all gates, of *rows* at a time."""
+    widest = widest_instance(device)
+    count = min(widest.rows, rows)
+    tap = max(half_cycles(widest.nb, count), FETCH_HALF_CYCLES * widest.nb) / count * (GROUP // LANES // widest.nb)
+    return depth * tap * 2 * LANES * -(-GATES[f.cell] * f.hidden // GROUP) / worker_flops(device)
+
+
+def optional_tensors(f: RecurrentSteps, first: int) -> dict[str, Ref]:
+    """Return the tensors that a walk may be without and its results; the *present* ones begin at slot *first*."""
+    slots = {name: Ref(f"in{slot}") for slot, name in enumerate(f.present, first)}
+    named = {"bias": "bias", "lengths": "lengths", "hidden": "hidden", "first": "cell", "peephole": "peephole"}
+    found = {field: slots.get(name, NULL) for field, name in named.items()}
+    return found | {"every": Ref("out0"), "last": Ref("out1"), "cells": Ref("out2") if f.cell == "lstm" else NULL}
+
+
+def walk_fields(f: RecurrentSteps, shape: Shape, lines: TicketRanges, device: DeviceInfo) -> dict[str, Any]:
+    """Return the numbers of a walk over x of *shape* in tickets of *lines*."""
+    widest = widest_instance(device)
+    backward, _, linear, coupled = walk_flags(f)
+    return {
+        "tokens": shape[0],
+        "batch": shape[1],
+        "units": f.hidden,
+        "cell": list(GATES).index(f.cell),
+        "backward": backward,
+        "linear": linear,
+        "coupled": coupled,
+        "groups": -(-GATES[f.cell] * f.hidden // GROUP),
+        "ticket_lines": lines.each,
+        "runs": lines.count,
+        "nb": widest.nb,
+        "widest": widest.rows,
+        "first_id": widest.first_id,
+        "rounded": int(f.rounded),
+        "limit": f.clip,
+    }
+
+
+def functions(f: RecurrentSteps) -> tuple[PostStep, ...]:
+    """Return the activations of each direction."""
+    codes = post_codes()
+    return tuple(PostStep(codes[name], a, b) for d in range(f.directions) for name, a, b in f.chosen(d))
+
+
+def walk_scratch(f: RecurrentSteps, lines: int, tokens: int = 0) -> int:
+    """Return the bytes that a ticket of *lines* sequences needs, with the products of *tokens* for a stack."""
+    rows = -(-GATES[f.cell] * f.hidden // GROUP) * GROUP
+    return 4 * (lines * (3 * -(-f.hidden // LANES) * LANES + (1 + tokens) * rows) + LANES)
