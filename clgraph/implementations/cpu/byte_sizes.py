@@ -30,9 +30,6 @@ _HALVES = 2.0
 """How many times that are where a vector is two registers."""
 _STAGE, _SUMMED = 2.0, 4.0
 """Multiply-adds that copying a vector of the input takes, and adding it to the sum of its pixel's window. Estimates."""
-_NO_LATENCY = 0.7
-"""Share of the estimate of floats, whose blocks of 6 accumulators wait for each sum, that blocks of words take: their
-sums are ready after a cycle. Zen 5 with kernels for AVX2."""
 _LOOKED_AT = 1 / 16
 """Bytes of weights for one of the input, above which tickets without VNNI are of output channels. An estimate."""
 
@@ -105,7 +102,6 @@ def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
     ends += _LISTED * len(listed_of(q, end)) if isinstance(end, End) else 0.0
     ends *= 1.0 if q.device.simd >= LANES else _HALVES
     each = 1.0 if vnni else 4.0 / q.device.costs.byte_products
-    each *= 1.0 if vnni or q.device.simd >= LANES else _NO_LATENCY
     moved = _STAGE * -(-w[1] // LANES) * width * prod(stride) if staged else 0.0
     moved += _SUMMED * -(-w[1] // LANES) * prod(w[2:]) * width if p.shift else 0.0
     return ByteSizes(

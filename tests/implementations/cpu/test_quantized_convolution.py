@@ -12,10 +12,12 @@ from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.byte_end_fields import TWICE, End
 from clgraph.implementations.cpu.byte_ends import end_of
+from clgraph.implementations.cpu.convolution import ConvFsv16
 from clgraph.implementations.cpu.quantized_convolution import QuantizedConvolutionBytes
 from clgraph.implementations.cpu.quantized_convolution_depthwise import QuantizedDepthwise
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
+from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
@@ -270,9 +272,7 @@ def test_sums_of_known_steps_are_those_of_all_pairs_of_bytes(engine, scales, zer
             np.testing.assert_array_equal(got, np.broadcast_to(want, got.shape))
         made.append(got[0])
     (plain,) = last.reference(*replace(sum_, order=None).reference(floats, other[0, :1]))
-    assert ties or len({m.tobytes() for m in (*made, plain[0])}) == 5, (
-        "no order makes another's bytes, or those of floats"
-    )
+    assert ties or len({m.tobytes() for m in (*made, plain[0])}) == 5, "no order makes bytes of another or of floats"
 
 
 @pytest.mark.opencl
@@ -339,3 +339,16 @@ def test_tickets_that_share_a_row_read_their_parts_of_it(engine):
     primitive = replace(primitive, strides=(1, 1), dilations=(1, 1), pads=((0, 0), (1, 1)))
     arrays[0] = rng.integers(0, 256, (1, 48, 1, 2500)).astype(np.uint8)
     check(engine, QuantizedConvolutionBytes, primitive, arrays, "bytes", rng)
+
+
+@pytest.mark.parametrize("simd", [8, 16])
+def test_without_vnni_products_save_what_is_measured_of_their_instructions(simd):
+    device = DeviceInfo(simd=simd, features=frozenset({"byte_pairs", "fma"}))
+    window = ((1, 1), (1, 1), ((0, 0), (0, 0)))
+    x, w, y = (1, 512, 40, 40), (96, 512, 1, 1), [Layout(t, (96,)) for t in (DType.I32, DType.F32, DType.F32)]
+    floats = pose(device, ConvFsv16, Convolution(*window), [Layout(DType.F32, s) for s in (x, w)], arity=2)
+    inputs = [Layout(DType.U8, x), Layout(DType.I8, w), *y]
+    bytes_ = pose(device, QuantizedConvolutionBytes, QuantizedConvolution(*window), inputs, arity=5)
+    # A core whose threads share it hides the latency of both; what sums end with is a tenth here.
+    share = QuantizedConvolutionBytes.cost(bytes_) / ConvFsv16.cost(floats)
+    assert 1.0 <= share * device.costs.byte_products < 1.1
