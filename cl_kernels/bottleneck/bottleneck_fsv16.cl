@@ -25,17 +25,18 @@
 // strips, strip_rows, tiers, tier_groups     tickets of an image: strips by ranges of groups
 // out, res, out_n, out_c, out_y, res_n, res_c, res_y, height, width, top, bottom, left, right, out_blocks, lanes
 //                           as in conv_fsv16.cl
-// e_low, e_high, d_low, d_high, low, high               bounds of the three results
+// e_..., d_..., low, high, gate, gate_from, factor, summand, bounded, gated, scaled   the three ends, as in float_end.clh
 //
 // Error: as in micro_conv.cl and micro_depthwise.cl, each in terms of what it reads.
 #include "conv_chunks.clh"
+#include "float_end.clh"
 #include "fsv16.clh"
 
-// A 1x1 convolution of rows in scratch or memory: its instances, parts of a row, pitches and bounds.
+// A 1x1 convolution of rows in scratch or memory: its instances, parts of a row, pitches and end.
 typedef struct {
   long widths, ids_0, ids_1;
   int chunks, chunk_width, width, channels, in_c, out_c, res_c;
-  float low, high;
+  const float_end* end;
 } bottleneck_points;
 
 // Compute one row of `nb` blocks of output channels.
@@ -48,7 +49,7 @@ NOINLINE static void bottleneck_point_row(const bottleneck_points p, __global co
       const int most = min(run.width - at, 15), wide = (int)(p.widths >> (4 * most)) & 15, x = x0 + at;
       const int id = (int)((wide < 8 ? p.ids_0 : p.ids_1) >> (8 * (wide & 7))) & 255;
       micro_conv(id, in + x * 16, weights, bias, res ? res + x * 16 : 0, out + x * 16, nb, p.channels, 0, 1, 1, p.in_c, 0,
-                 0, 16, p.out_c, p.res_c, run.count, run.width * 16, run.width * 16, run.width * 16, p.low, p.high, 0,
+                 0, 16, p.out_c, p.res_c, run.count, run.width * 16, run.width * 16, run.width * 16, p.end, 0,
                  weights, 0);
       at += wide;
     }
@@ -65,9 +66,10 @@ NOINLINE static void bottleneck_clear(__global float* to, const int count) {
 static void bottleneck_expand(__global const bottleneck_fsv16_desc* d, __global char** banks, __global float* row,
                               __global const post_step* post, const int n, const int block, const int nb, const int y) {
   const bool last = block + d->group_blocks >= d->blocks;
+  const float_end end = {d->e_low, d->e_high, d->e_gate, d->e_gate_from, d->e_factor, d->e_summand, d->e_bounded, d->e_gated, d->e_scaled};
   const bottleneck_points e = {last ? d->e_last_widths : d->e_widths, last ? d->e_last_ids_0 : d->e_ids_0,
                                last ? d->e_last_ids_1 : d->e_ids_1, d->e_chunks, d->e_chunk_width, d->in_width,
-                               d->channels, d->in_c, d->ring_c, 0, d->e_low, d->e_high};
+                               d->channels, d->in_c, d->ring_c, 0, &end};
   const int before = d->pad_left, width = d->in_width;
   const bool inside = y >= 0 && y < d->in_height;
   if (inside)
@@ -89,12 +91,12 @@ static void bottleneck_filter(__global const bottleneck_fsv16_desc* d, __global 
                               const int in_c, const int in_y, const int turn, __global float* out,
                               __global const post_step* post, const int posts, const int n, const int block, const int nb,
                               const int y) {
+  const float_end end = {d->d_low, d->d_high, d->d_gate, d->d_gate_from, d->d_factor, d->d_summand, d->d_bounded, d->d_gated, d->d_scaled};
   __global const float* weights = AT(const float, banks, d->weights) + (long)block * d->kernel_y * d->kernel_x * 16;
   __global const float* bias = AT(const float, banks, d->bias) + block * 16;
   for (int b = 0; b < nb; b++, in += in_c, out += d->rows_c) {
     micro_depthwise(d->id, in, weights + (long)b * d->kernel_y * d->kernel_x * 16, bias + b * 16, out, d->kernel_y,
-                    d->kernel_x, in_y, turn, d->kernel_y * in_y, 16, d->step_x, d->width, 1, 0, 0,
-                    d->d_low, d->d_high);
+                    d->kernel_x, in_y, turn, d->kernel_y * in_y, 16, d->step_x, d->width, 1, 0, 0, &end);
     if (posts)
       post_row(post, posts, banks, out, n, block + b, y, 0, d->width,
                block + b == d->blocks - 1 ? d->hidden_lanes : 16, 1);
@@ -108,12 +110,13 @@ static void bottleneck_filter(__global const bottleneck_fsv16_desc* d, __global 
 static void bottleneck_project(__global const bottleneck_fsv16_desc* d, __global char** banks, __global const float* rows,
                                __global const post_step* post, const int posts, const int n, const int y,
                                const int count) {
+  const float_end end = FLOAT_END_OF(d);
   const int width = d->width;
   for (int g = 0; g < d->p_groups; g++) {
     const bool last = g == d->p_groups - 1;
     const bottleneck_points p = {last ? d->p_last_widths : d->p_widths, last ? d->p_last_ids_0 : d->p_ids_0,
                                  last ? d->p_last_ids_1 : d->p_ids_1, d->p_chunks, d->p_chunk_width, d->width,
-                                 d->hidden, d->rows_c, d->out_c, d->res_c, d->low, d->high};
+                                 d->hidden, d->rows_c, d->out_c, d->res_c, &end};
     const int block = g * d->p_nb, nb = min(d->p_nb, d->out_blocks - block);
     __global const float* weights = AT(const float, banks, d->p_weights) + (long)g * d->p_weight_group;
     __global const float *bias = AT(const float, banks, d->p_bias) + block * 16, *res = 0;

@@ -15,12 +15,14 @@
 // weight_tap                floats of one tap's weights
 //
 // Error as in micro_conv.cl, for n = channels times the taps of a phase. Post-operations follow on each row.
+#include "float_end.clh"
 #include "fsv16.clh"
 
 // One phase of one row: `count` pixels of nb planes, `pitch` floats apart, at `to`.
 static void conv_transpose_phase(__global const conv_transpose_fsv16_desc* d, __global const float* in,
                                  __global const float* weights, __global const float* bias, __global float* to,
                                  const int pitch, const int y, const int phase, const int count) {
+  const float_end end = FLOAT_END_NONE;
   bool first = true;
   for (int ky = 0; ky < d->kernel_y; ky++) {
     const int at_y = y + d->pad_y - ky * d->dilation_y, row = at_y / d->stride_y;
@@ -35,8 +37,8 @@ static void conv_transpose_phase(__global const conv_transpose_fsv16_desc* d, __
         const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
         const int alike = (count - x) / wide;
         micro_conv(id, from + x * 16, wp, first ? bias : 0, first ? 0 : to + x * 16, to + x * 16, d->nb, d->channels,
-                   0, 1, 1, d->in_c, 0, 16, 16, pitch, pitch, alike, wide * 16, wide * 16, wide * 16,
-                   -INFINITY, INFINITY, 0, wp, 0);
+                   0, 1, 1, d->in_c, 0, 16, 16, pitch, pitch, alike, wide * 16, wide * 16, wide * 16, &end,
+                   0, wp, 0);
         x += alike * wide;
       }
       first = false;

@@ -32,10 +32,11 @@
 // lines, distance       cache lines a (block, ky, kx) prefetched, so many floats behind a group's weights; 0: none
 // weight_group          floats of one group's weights;  weight_ahead: floats of them that one chunk prefetches
 // far                   1: what is read and written comes from beyond the core's own cache and is fetched ahead
-// low, high             bounds of the result, after the residual
+// low, high, gate, gate_from, factor, summand, bounded, gated, scaled   the end of the sums, after the residual: float_end.clh
 //
 // Error as in micro_conv.cl. Post-operations follow on each chunk.
 #include "conv_chunks.clh"
+#include "float_end.clh"
 #include "fsv16.clh"
 
 // List the input channels that the output channels from `first` on, before `last`, do not multiply by zeros, as
@@ -81,7 +82,8 @@ static int conv_present(__global const conv_fsv16_desc* d, const int y, const in
 // without the weights that are not there; `last` lanes of the last block have channels.
 NOINLINE static void conv_apart(__global const conv_fsv16_desc* d, __global const float* ip, __global const float* wp,
                                 __global const float* bias, __global const float* res, __global float* op, const int nb,
-                                const int last, const int wide, const int runs, __global const int* parts) {
+                                const int last, const int wide, const int runs, __global const int* parts,
+                                const float_end* end) {
   const int taps = d->skips ? 1 : d->kernel_y * d->kernel_x;
   const int16 apart = (int16)(d->band_out ? -1 : 0);
   const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -100,8 +102,9 @@ NOINLINE static void conv_apart(__global const conv_fsv16_desc* d, __global cons
         }
       if (b == nb - 1) sum = select((float16)(0.0f), sum, lane < (int16)(last));
       if (res) sum += LOAD16(res + (long)b * d->res_c + i * 16);
-      sum = sum < (float16)(d->low) ? (float16)(d->low) : sum;
-      STORE16(op + (long)b * d->out_c + i * 16, sum > (float16)(d->high) ? (float16)(d->high) : sum);
+      float16 ended[1] = {sum};
+      END_REGISTERS(ended, 1, end)
+      STORE16(op + (long)b * d->out_c + i * 16, ended[0]);
     }
 }
 
@@ -117,6 +120,7 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
   // Where operations follow, what they read is still in the first-level cache; what is listed is so for one chunk.
   const int most_alike = d->band_out || d->skips ? 1 : posts ? 4 : last_chunk - first_chunk;
 
+  const float_end end = FLOAT_END_OF(d);
   __global const float* weights = AT(const float, banks, d->weights);
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     const int block = g * d->nb, nb = min(d->nb, d->blocks - block);
@@ -157,9 +161,9 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
           if (d->skips) channels = conv_present(d, y, x, wide, parts);
           if (micro_conv(id, pixel, wp, bias, operand, to, nb, channels, parts, d->skips ? 1 : d->kernel_y,
                          d->skips ? 1 : d->kernel_x, d->in_c, d->in_y, d->in_x, d->step_x, d->out_c, d->res_c, count, in_step,
-                         out_step, beside ? beside * 16 : d->res_y, d->low, d->high, near,
+                         out_step, beside ? beside * 16 : d->res_y, &end, near,
                          ahead + (long)column * rows * d->weight_ahead, d->lines))
-            conv_apart(d, pixel, wp, bias, operand, to, nb, block + nb == d->blocks ? d->lanes : 16, wide, channels, parts);
+            conv_apart(d, pixel, wp, bias, operand, to, nb, block + nb == d->blocks ? d->lanes : 16, wide, channels, parts, &end);
           at += wide;
         }
       chunk += rows * run.count;

@@ -13,10 +13,12 @@
 // stage_pitch                 floats of a row in scratch: all windows of a row;  dilation_y, dilation_x: of the window
 // stride_y, stride_x          rows and pixels from one window to the next
 // channels, kernel_y, kernel_x, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups, lanes, widths,
-// ids_0, ids_1, weight_group, row_chunks, chunk_width, low, high: as in conv_fsv16.cl
+// ids_0, ids_1, weight_group, row_chunks, chunk_width, low, high, gate, gate_from, factor, summand, bounded, gated, scaled:
+// as in conv_fsv16.cl
 //
 // Error as in micro_conv.cl.
 #include "conv_chunks.clh"
+#include "float_end.clh"
 #include "fsv16.clh"
 #include "staged_floats.clh"
 
@@ -26,6 +28,7 @@ static void conv_planar(__global const conv_planar_desc* d, __global char** bank
   const int y1 = min(y0 + d->strip_rows, d->height), width = d->width, pitch = d->stage_pitch;
   const int rows = (y1 - y0 - 1) * d->stride_y + (d->kernel_y - 1) * d->dilation_y + 1;
   const int first = y0 * d->stride_y - d->pad_top;
+  const float_end end = FLOAT_END_OF(d);
   __global float* stage = (__global float*)scratch;
   __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n;
   const int staged = d->staged, in_y = staged ? pitch : d->in_y, in_c = staged ? rows * pitch : d->in_c;
@@ -61,7 +64,7 @@ static void conv_planar(__global const conv_planar_desc* d, __global char** bank
           micro_conv(id, top + (long)(y - y0) * d->stride_y * in_y + x * d->stride_x, wp, bias, 0,
                      out + (long)y * d->out_y + x * 16, d->nb, d->channels, 0, d->kernel_y, d->kernel_x, in_c,
                      d->dilation_y * in_y, d->dilation_x, d->stride_x, d->out_c, 0, run.count, run.width * d->stride_x,
-                     run.width * 16, 0, d->low, d->high, 0, wp, 0);
+                     run.width * 16, 0, &end, 0, wp, 0);
           at += wide;
         }
         x0 += run.width * run.count;

@@ -19,10 +19,12 @@
 // lines, distance, weight_ahead   cache lines a (block, ky, kx) prefetched, so many floats behind a group's weights; 0:
 //                            none; floats of them that one chunk prefetches
 // weights, bias, res, out, res_n, res_c, res_y, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups,
-// lanes, widths, ids_0, ids_1, last_widths, last_ids_0, last_ids_1, weight_group, row_chunks, chunk_width, low, high: as in conv_fsv16.cl
+// lanes, widths, ids_0, ids_1, last_widths, last_ids_0, last_ids_1, weight_group, row_chunks, chunk_width, low, high, gate,
+// gate_from, factor, summand, bounded, gated, scaled: as in conv_fsv16.cl
 //
 // Error as in micro_conv.cl, in of it being the staged value, which has one rounding an operation.
 #include "conv_chunks.clh"
+#include "float_end.clh"
 #include "fsv16.clh"
 #include "staging.clh"
 
@@ -43,6 +45,7 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
   const int before = clamp(-first_x, 0, pitch);
   const int inside = max(0, min(pitch, (d->in_width - 1 - first_x) / d->take_x + 1) - before);
   const staging_heads heads = STAGING_OF(d);
+  const float_end end = FLOAT_END_OF(d);
   __global float* stage = (__global float*)scratch;
   __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n;
 
@@ -83,7 +86,7 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
           micro_conv(id, row + (x - left) * d->step_x * 16, wp, bias, res ? res + (long)y * d->res_y + x * 16 : 0,
                      out + (long)y * d->out_y + x * 16, nb, d->channels, 0, d->kernel_y, d->kernel_x, rows * pitch * 16,
                      d->dilation_y * pitch * 16, d->dilation_x * 16, d->step_x * 16, d->out_c, d->res_c, run.count,
-                     run.width * d->step_x * 16, run.width * 16, run.width * 16, d->low, d->high, 0, ahead, d->lines);
+                     run.width * d->step_x * 16, run.width * 16, run.width * 16, &end, 0, ahead, d->lines);
           at += wide;
         }
         x0 += run.width * run.count;

@@ -1,6 +1,6 @@
 // Register blocks of a convolution, each NB blocks of 16 output channels by UR neighbouring pixels of one row.
 //
-//   out[b][i][o] = min(max(bias[b][o] + sum over c, ky, kx of in[c][ky][i S + kx] w[c][ky][kx][b][o] + res[b][i][o], low), high)
+//   out[b][i][o] = end(bias[b][o] + sum over c, ky, kx of in[c][ky][i S + kx] w[c][ky][kx][b][o] + res[b][i][o])
 //
 // Instance: NB, UR; S the horizontal stride (0: a run-time one, `stride`); PX the floats of an input pixel, 16 for blocked
 // input, 1 for planes of single channels; HALVES the halves of blocks that are computed: 2 NB, or those that the last group
@@ -17,6 +17,7 @@
 // out_c, res_c         floats from one block of the output and the residual to the next
 // count                register blocks: of one row, or of rows below one another
 // in_step, out_step, res_step     floats from one to the next
+// end         what is applied to the sums in registers: float_end.clh
 // near        1: while products are made, the lines of the result and the residual come near; 2: those of the pixels behind
 //             these, too, under windows of one element. They lie in as many pieces as there are blocks, which cores do not
 //             find by themselves. 0: what is read and written lies near, or in one piece
@@ -27,7 +28,9 @@
 // computed without the weights that are not there. Else 0.
 //
 // All of NB, UR, S, PX, HALVES are constants of the instance; the sum runs in float with fma, channels innermost:
-// |error| <= n 2^-24 sum |in w| for n = channels * kernel_y * kernel_x, plus one rounding each for bias and residual.
+// |error| <= n 2^-24 sum |in w| for n = channels * kernel_y * kernel_x, plus one rounding each for bias and residual,
+// and those of the end.
+#include "float_end.clh"
 #include "tile.clh"
 
 #ifndef NB
@@ -55,7 +58,7 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
                                __global const int* parts,
                                const int kernel_y, const int kernel_x, const int in_c, const int in_y, const int in_x,
                                const int stride, const int out_c, const int res_c, int count, const int in_step,
-                               const int out_step, const int res_step, const float low, const float high, const int near,
+                               const int out_step, const int res_step, const float_end* end, const int near,
                                __global const float* ahead, const int lines) {
   const int window = kernel_y * kernel_x, runs = PX == 1 || parts ? channels : (channels + PX - 1) / PX;
   for (; count > 0; count--, ip += in_step, op += out_step, res += res ? res_step : 0) {
@@ -146,11 +149,9 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
         #pragma unroll
         for (int i = 0; i < UR; i++) acc[b][i] += LOAD16(res + (long)b * res_c + i * 16);
       }
+      END_REGISTERS(acc[b], UR, end)
       #pragma unroll
-      for (int i = 0; i < UR; i++) {
-        const float16 v = acc[b][i] < (float16)(low) ? (float16)(low) : acc[b][i];
-        STORE16(op + (long)b * out_c + i * 16, v > (float16)(high) ? (float16)(high) : v);
-      }
+      for (int i = 0; i < UR; i++) STORE16(op + (long)b * out_c + i * 16, acc[b][i]);
     }
   }
   return 0;
@@ -160,7 +161,8 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
 __kernel void micro_conv_alone(__global const float* in, __global const float* w, __global const float* bias,
                                __global float* out, const int channels, const int kernel_y, const int kernel_x,
                                const int in_c, const int in_y, const int out_c) {
-  micro_conv(in, w, bias, 0, out, NB, channels, 0, kernel_y, kernel_x, in_c, in_y, PX, S * PX, out_c, 0, 1, 0, 0, 0,
-             -INFINITY, INFINITY, 0, w, 0);
+  const float_end end = FLOAT_END_NONE;
+  micro_conv(in, w, bias, 0, out, NB, channels, 0, kernel_y, kernel_x, in_c, in_y, PX, S * PX, out_c, 0, 1, 0, 0, 0, &end, 0,
+             w, 0);
 }
 #endif

@@ -27,6 +27,7 @@
 // sum is at most 27.5^2 max|g| max|d| a channel, 27.5 being the largest row of |A^T| diag(row sums of |G|, of |B^T|).
 // With stride 2 it is n + 7 and 5^2: 2 roundings of the input, 4 of the way back.
 // A value that is not finite reaches all 16 pixels of each tile that reads it. Post-operations follow on each row of tiles.
+#include "float_end.clh"
 #include "fsv16.clh"
 #include "winograd.clh"
 
@@ -38,6 +39,7 @@ static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char*
   const int edge = d->edge, dilation = d->dilation, positions = edge == 4 ? 36 : 25;
   const int nb = d->nb, size = d->block_tiles, planes = (d->channels + 15) / 16;
   const int first_tile = first * size, last_tile = min(last * size, d->tiles);
+  const float_end none = FLOAT_END_NONE;
   const long v_position = d->v_position, v_block = d->v_block, m_position = d->m_position;
 
   __global float* m = (__global float*)scratch;
@@ -67,7 +69,7 @@ static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char*
           const int most = min(count - i, 15), wide = (int)(d->widths >> (4 * most)) & 15;
           const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
           micro_conv(id, in + i * 16, weights, 0, 0, to + i * 16, nb, d->channels, 0, 1, 1, size * 16, 0, 0, 16,
-                     size * 16, 0, 1, 0, 0, 0, -INFINITY, INFINITY, 0, next, i == 0 ? d->lines : 0);
+                     size * 16, 0, 1, 0, 0, 0, &none, 0, next, i == 0 ? d->lines : 0);
           i += wide;
         }
       }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import attrgetter
 
 from clgraph.graph.node import Node
 from clgraph.graph.program import Program
@@ -44,9 +45,9 @@ def _runs_alone(engine: Engine, program: Program, placement: str) -> bool:
 
 def is_over_sooner_alone(nodes: Iterable[Node], info: DeviceInfo) -> bool:
     """Whether what the workers of *info* would save of *nodes*, by estimate, is less than waking them takes."""
-    saved = 0.0
+    saved, choices = 0.0, [choice for node in nodes if not (choice := choice_of(node)).in_place]
     # Those that take longest first: of most programs one is enough.
-    for choice in sorted([choice_of(node) for node in nodes if not node.in_place], key=lambda c: -c.seconds):
+    for choice in sorted(choices, key=attrgetter("seconds"), reverse=True):
         saved += _saved(choice, info)
         if saved > WAKING_SECONDS:
             return False

@@ -57,11 +57,11 @@ def post_steps(
     if not listed:
         return ()
     # What reads no tensors is the same for all sizes.
-    return _constant(listed) or _steps(q, pitches, listed)
+    return constant_steps(listed) or _steps(q, pitches, listed)
 
 
 @remembered_of_tuples
-def _constant(listed: tuple[Fused, ...]) -> tuple[PostStep, ...]:
+def constant_steps(listed: tuple[Fused, ...]) -> tuple[PostStep, ...]:
     """Return the steps of operations that read nothing but the running value, none where one reads more."""
     return () if any(fused.operands for fused in listed) else _steps(None, _no_pitches, listed)
 

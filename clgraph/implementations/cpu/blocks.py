@@ -143,11 +143,7 @@ def blocks_of(
         if (packed and nb != packed) or (blocks % nb and (whole or blocks < nb)):
             continue
         cost, chunks, chunk_width = float("inf"), 0, 0
-        costs, others = row_costs(nb, wide, taps), -(-blocks // nb) - 1
-        halves = 2 * (blocks - others * nb) - (lanes <= LANES // 2)
-        last = _last(simd, pixel, kind, nb, halves) if lanes else 0
-        ends = _last_costs(simd, pixel, kind, nb, last, taps) if last else costs
-        each = tuple(others * cost + end for cost, end in zip(costs, ends, strict=True))
+        each, last = _group_costs(simd, pixel, kind, nb, blocks, taps, lanes)
         for ur in wide:
             full, rest = divmod(width, ur)
             parts = full + (rest > 0)
@@ -160,6 +156,18 @@ def blocks_of(
                 cost, chunks, chunk_width = fixed, parts, ur
         best.append(Block(pixel, kind, nb, chunks, chunk_width, cost, last))
     return tuple(best)
+
+
+@lru_cache(maxsize=1024)
+def _group_costs(
+    simd: int, pixel: int, kind: int, nb: int, blocks: int, taps: int, lanes: int
+) -> tuple[tuple[float, ...], int]:
+    """Return what :func:`row_costs` does, of all groups together, and the halves that the last one computes."""
+    costs, others = row_costs(nb, _table(simd)[pixel, kind][nb], taps), -(-blocks // nb) - 1
+    halves = 2 * (blocks - others * nb) - (lanes <= LANES // 2)
+    last = _last(simd, pixel, kind, nb, halves) if lanes else 0
+    ends = _last_costs(simd, pixel, kind, nb, last, taps) if last else costs
+    return tuple(others * cost + end for cost, end in zip(costs, ends, strict=True)), last
 
 
 def _last(simd: int, pixel: int, stride: int, nb: int, halves: int) -> int:

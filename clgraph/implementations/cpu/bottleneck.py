@@ -8,16 +8,16 @@ from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, Ids, ids
-from clgraph.implementations.cpu.bottleneck_walk import Between, between, depthwise_weights, walk_of, work_seconds
+from clgraph.implementations.cpu.bottleneck_walk import between, depthwise_weights, walk_of, work_seconds
 from clgraph.implementations.cpu.convolution_depthwise import MICROS, depthwise_micro
 from clgraph.implementations.cpu.cost import step_seconds
+from clgraph.implementations.cpu.float_end import NO_END, FloatEndFields, float_end, sums_alone
 from clgraph.implementations.cpu.fused_operations import (
-    InRegisters,
-    InRegistersFields,
-    blocked_posts,
+    UNBOUND,
+    ResidualFields,
     in_registers,
-    in_registers_fields,
     post_refusal,
+    residual_fields,
 )
 from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, blocked_refusal, halo_refusal, planes
 from clgraph.implementations.cpu.window_padding import halo_of_windows
@@ -32,7 +32,7 @@ MOST_BYTES = 768 * 1024
 
 
 @descriptor("bottleneck_fsv16", library="convolution", micros=("micro_conv", "micro_depthwise"))
-class BottleneckFsv16Desc(InRegistersFields, Descriptor):
+class BottleneckFsv16Desc(ResidualFields, FloatEndFields, Descriptor):
     """Fields as in ``bottleneck_fsv16.cl``."""
 
     inp: Pointer
@@ -108,8 +108,22 @@ class BottleneckFsv16Desc(InRegistersFields, Descriptor):
     lanes: Int
     e_low: Float
     e_high: Float
+    e_gate: Float
+    e_gate_from: Float
+    e_factor: Float
+    e_summand: Float
+    e_bounded: Int
+    e_gated: Int
+    e_scaled: Int
     d_low: Float
     d_high: Float
+    d_gate: Float
+    d_gate_from: Float
+    d_factor: Float
+    d_summand: Float
+    d_bounded: Int
+    d_gated: Int
+    d_scaled: Int
 
 
 def _tables(simd: int, block: Block | None) -> tuple[Ids, Ids]:
@@ -181,15 +195,14 @@ class BottleneckFsv16(Implementation[Bottleneck]):
     @classmethod
     def plan(cls, q: Query[Bottleneck]) -> Plan:
         w, p, x, y = walk_of(q), q.primitive, planes(q.inputs[0]), planes(q.outputs[0])
-        simd, registers = q.device.simd, in_registers(q)
-        expanded, filtered = between(q, p.expanded), between(q, p.filtered)
-        posts = blocked_posts(q, registers.taken)
-        if not p.projects:
-            # Rows of the depthwise convolution take bounds in registers, no residual.
-            taken = 0 if registers.residual is not None else registers.taken
-            bounds = (registers.low, registers.high) if taken else (float("-inf"), float("inf"))
-            registers, filtered = InRegisters(None, *bounds, taken), Between(*bounds, blocked_posts(q, taken))
-            posts = ()
+        simd, hidden_lanes = q.device.simd, w.hidden - (w.blocks - 1) * LANES
+        registers, end = in_registers(q), NO_END
+        expanded, filtered = between(q, p.expanded, hidden_lanes), between(q, p.filtered, hidden_lanes)
+        if p.projects:
+            end = float_end(q, registers, y.lanes)
+        else:
+            # The sums of the depthwise convolution are the last ones.
+            registers, filtered = UNBOUND, float_end(q, sums_alone(q), y.lanes)
         first = 3 if p.expands else 1
         (e, e_last), (t, t_last) = _tables(simd, w.expand), _tables(simd, w.project)
         (pad_top, _), (pad_left, _) = p.depthwise.pads
@@ -236,7 +249,7 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             id=MICROS.id(simd, depthwise_micro(simd, w.kernel, w.stride[1], w.width)),
             hidden=w.hidden,
             blocks=w.blocks,
-            hidden_lanes=w.hidden - (w.blocks - 1) * LANES,
+            hidden_lanes=hidden_lanes,
             projects=int(p.projects),
             p_weight_group=w.blocks * LANES * LANES * w.project.nb if w.project else 0,
             p_chunks=w.project.chunks if w.project else 0,
@@ -249,8 +262,8 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             rows_at=w.ring * LANES,
             rows_c=w.strips.each * w.width * LANES if w.project else y.c,
             rows_y=w.width * LANES if w.project else y.y,
-            e_posts=len(expanded.steps),
-            d_posts=len(filtered.steps),
+            e_posts=len(expanded.rest),
+            d_posts=len(filtered.rest),
             groups=w.groups,
             group_blocks=w.group,
             strips=w.strips.count,
@@ -268,11 +281,10 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             right=right,
             out_blocks=y.blocks,
             lanes=y.lanes,
-            e_low=expanded.low,
-            e_high=expanded.high,
-            d_low=filtered.low,
-            d_high=filtered.high,
-            **in_registers_fields(q, registers),
+            **expanded.fields("e_"),
+            **filtered.fields("d_"),
+            **end.fields(""),
+            **residual_fields(q, registers),
         )
         tickets = w.strips.count * w.tiers.count * y.batch
-        return Plan((Tile("bottleneck_fsv16", desc, tickets, w.scratch, (*expanded.steps, *filtered.steps, *posts)),))
+        return Plan((Tile("bottleneck_fsv16", desc, tickets, w.scratch, (*expanded.rest, *filtered.rest, *end.rest)),))

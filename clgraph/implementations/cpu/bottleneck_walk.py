@@ -12,44 +12,38 @@ from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
 from clgraph.implementations.cpu.convolution_depthwise import tap_seconds
 from clgraph.implementations.cpu.cost import TicketRanges, worker_flops
-from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers
+from clgraph.implementations.cpu.float_end import FloatEnd, float_end
+from clgraph.implementations.cpu.fused_operations import in_registers
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.activation import Activation
 from clgraph.ops.bottleneck import Bottleneck
-from clgraph.selector.descriptor import PostStep
 from clgraph.selector.query import Query
 
 ROWS_BYTES = 448 * 1024
 """Scratch wanted for the filtered rows of a ticket, so that they stay in the second-level cache."""
 
-_Asked = tuple[Query[Bottleneck], tuple[Activation, ...]]
+_Asked = tuple[Query[Bottleneck], tuple[Activation, ...], int]
 
 
-@frozen
-class Between:
-    """What is applied between two convolutions: two bounds in registers, then a list."""
+def between(q: Query[Bottleneck], activations: tuple[Activation, ...], lanes: int) -> FloatEnd:
+    """Return how *activations* are applied to rows on their way from one convolution to the next.
 
-    low: float = float("-inf")
-    high: float = float("inf")
-    steps: tuple[PostStep, ...] = ()
-
-
-def between(q: Query[Bottleneck], activations: tuple[Activation, ...]) -> Between:
-    """Return how *activations* are applied to rows on their way from one convolution to the next."""
-    return _between((q, activations))
+    Args:
+        lanes: Channels of the last block there.
+    """
+    return _between((q, activations, lanes))
 
 
-def _activations(asked: _Asked) -> tuple[Activation, ...]:
-    return asked[1]
+def _activations(asked: _Asked) -> tuple[tuple[Activation, ...], int]:
+    return asked[1:]
 
 
 @remembered_by(_activations)
-def _between(asked: _Asked) -> Between:
+def _between(asked: _Asked) -> FloatEnd:
     """Return the same: activations read nothing of the problem."""
-    q, activations = asked
+    q, activations, lanes = asked
     alone = Query(q.primitive, q.own, q.outputs, q.device, q.arity, tuple(map(Fused, activations)), q.constant)
-    registers = in_registers(alone)
-    return Between(registers.low, registers.high, blocked_posts(alone, registers.taken))
+    return float_end(alone, in_registers(alone), lanes)
 
 
 @frozen
@@ -116,7 +110,11 @@ def work_seconds(q: Query[Bottleneck], w: Walk) -> float:
     under = (strips - 1) * w.under(w.strips.each) + w.under(last) - sum(q.primitive.depthwise.pads[0])
     more = max(0, under - q.inputs[0].shape[2])
     # What lists do to rows is counted nowhere else, so that only the rows computed twice make a difference.
-    vectors = len(between(q, q.primitive.expanded).steps) * more * w.blocks * w.ring_width if w.expand else 0.0
+    vectors = (
+        len(between(q, q.primitive.expanded, _lanes(w.hidden)).rest) * more * w.blocks * w.ring_width
+        if w.expand
+        else 0.0
+    )
     return under * expanded + w.height * rest + vectors * q.device.costs.unit("staging.vector")
 
 

@@ -36,12 +36,12 @@ from clgraph.implementations.cpu.cost import (
     ticket_seconds,
     waited_seconds,
 )
+from clgraph.implementations.cpu.float_end import FloatEndFields, float_end
 from clgraph.implementations.cpu.fused_operations import (
-    InRegistersFields,
-    blocked_posts,
+    ResidualFields,
     in_registers,
-    in_registers_fields,
     post_refusal,
+    residual_fields,
     residual_overwritten,
 )
 from clgraph.implementations.cpu.geometry import (
@@ -65,7 +65,9 @@ from clgraph.selector.query import Query
 
 
 @descriptor("conv_fsv16", library="direct", micros=("micro_conv",))
-class ConvFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, InRegistersFields, BlockTicketsFields, Descriptor):
+class ConvFsv16Desc(
+    InPlanes, OutPlanes, Surface, SlidingWindow, ResidualFields, FloatEndFields, BlockTicketsFields, Descriptor
+):
     """Fields as in ``conv_fsv16.cl``."""
 
     inp: Pointer
@@ -186,6 +188,7 @@ class ConvFsv16(Implementation[Convolution]):
         x, y, p, skips = s.x, s.y, q.primitive, s.present < 1
         dilation, pads = square(p.dilations), own_halo(q)[2:]
         before = (pads[0][0], pads[1][0]) if len(pads) == 2 else (0, pads[0][0])
+        end = float_end(q, registers, y.lanes)
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
         last = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb, s.block.last)
         groups = s.groups
@@ -233,7 +236,8 @@ class ConvFsv16(Implementation[Convolution]):
             weight_group=weight_group,
             weight_ahead=steps * t.lines * LANES,
             far=int(is_far(q)),
-            **in_registers_fields(q, registers),
+            **residual_fields(q, registers),
+            **end.fields(""),
         )
         listed = 12 * x.channels if p.apart else 12 * steps if skips else 0
-        return Plan((Tile("conv_fsv16", desc, t.count * y.batch, listed, blocked_posts(q, registers.taken)),))
+        return Plan((Tile("conv_fsv16", desc, t.count * y.batch, listed, end.rest),))

@@ -11,7 +11,8 @@ from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats, with_bias
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
-from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers, post_refusal
+from clgraph.implementations.cpu.float_end import FloatEndFields, float_end, sums_alone
+from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -25,7 +26,7 @@ from clgraph.implementations.cpu.geometry import (
 )
 from clgraph.implementations.cpu.window_padding import own_halo
 from clgraph.ops.convolution import Convolution
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import NULL, Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.micro_kernels import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
@@ -66,7 +67,7 @@ def _id(simd: int, kernel: tuple[int, ...], stride: int, dilation: int, width: i
 
 
 @descriptor("depthwise_fsv16", library="convolution", micros=("micro_depthwise",))
-class DepthwiseFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
+class DepthwiseFsv16Desc(InPlanes, OutPlanes, Surface, FloatEndFields, Descriptor):
     """Fields as in ``depthwise_fsv16.cl``."""
 
     inp: Pointer
@@ -83,8 +84,6 @@ class DepthwiseFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     lanes: Int
     strips: Int
     strip_rows: Int
-    low: Float
-    high: Float
 
 
 def tap_seconds(device: DeviceInfo, taps: int) -> float:
@@ -154,9 +153,7 @@ class DepthwiseFsv16(Implementation[Convolution]):
         kernel, stride, dilation = square(q.inputs[1].shape[2:]), square(p.strides), square(p.dilations)
         before = [b for b, _ in p.pads]
         pad_top, pad_left = before if len(before) == 2 else (0, before[0])
-        registers = in_registers(q)
-        taken = 0 if registers.residual is not None else registers.taken
-        bounds = (registers.low, registers.high) if taken else (float("-inf"), float("inf"))
+        end = float_end(q, sums_alone(q), y.lanes)
         desc = DepthwiseFsv16Desc(
             inp=x.at("in0", -pad_top, -pad_left),
             weights=Ref("in1"),
@@ -177,8 +174,7 @@ class DepthwiseFsv16(Implementation[Convolution]):
             lanes=y.lanes,
             strips=strips.count,
             strip_rows=strips.each,
-            low=bounds[0],
-            high=bounds[1],
+            **end.fields(""),
         )
         tickets = y.batch * y.blocks * strips.count
-        return Plan((Tile("depthwise_fsv16", desc, tickets, post=blocked_posts(q, taken)),))
+        return Plan((Tile("depthwise_fsv16", desc, tickets, post=end.rest),))

@@ -17,7 +17,8 @@ from clgraph.implementations.cpu.cost import (
     waited_seconds,
     worker_flops,
 )
-from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers, post_refusal
+from clgraph.implementations.cpu.float_end import FloatEndFields, float_end, sums_alone
+from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -30,7 +31,7 @@ from clgraph.implementations.cpu.geometry import (
     surface,
 )
 from clgraph.ops.convolution import Convolution
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
@@ -40,7 +41,7 @@ STAGED_BYTES = 256 * 1024
 
 
 @descriptor("conv_planar", library="convolution", micros=("micro_conv",), any_alignment=True)
-class ConvPlanarDesc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
+class ConvPlanarDesc(InPlanes, OutPlanes, Surface, SlidingWindow, FloatEndFields, Descriptor):
     """Fields as in ``conv_planar.cl``."""
 
     inp: Pointer
@@ -65,8 +66,6 @@ class ConvPlanarDesc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     row_chunks: Int
     chunk_width: Int
     weight_group: Int
-    low: Float
-    high: Float
 
 
 def _block(q: Query[Convolution]) -> Block:
@@ -147,9 +146,7 @@ class ConvPlanar(Implementation[Convolution]):
         before = tuple(b for b, _ in p.pads)
         pad_top, pad_left = before if len(before) == 2 else (0, before[0])
         # The list holds the residual too: it is read once from memory either way.
-        registers = in_registers(q)
-        taken = 0 if registers.residual is not None else registers.taken
-        bounds = (registers.low, registers.high) if taken else (float("-inf"), float("inf"))
+        end = float_end(q, sums_alone(q), y.lanes)
         table = ids(q.device.simd, PLANAR, block.stride, block.nb)
         rows = (strips.each - 1) * stride[0] + reach[0]
         desc = ConvPlanarDesc(
@@ -186,9 +183,8 @@ class ConvPlanar(Implementation[Convolution]):
             row_chunks=block.chunks,
             chunk_width=block.chunk_width,
             weight_group=prod(w[1:]) * block.nb * LANES,
-            low=bounds[0],
-            high=bounds[1],
+            **end.fields(""),
         )
         scratch = 4 * w[1] * rows * _stage_pitch(q) if padded else 0
         tickets = strips.count * y.batch
-        return Plan((Tile("conv_planar", desc, tickets, scratch=scratch, post=blocked_posts(q, taken)),))
+        return Plan((Tile("conv_planar", desc, tickets, scratch=scratch, post=end.rest),))

@@ -11,12 +11,12 @@ from clgraph.implementations.cpu.blocked import NOTING_TILE, weights_refusal, wi
 from clgraph.implementations.cpu.blocks import BLOCKED, ids
 from clgraph.implementations.cpu.convolution_strips import Strips, strips_of, strips_seconds
 from clgraph.implementations.cpu.convolution_weights import weight_distance
+from clgraph.implementations.cpu.float_end import FloatEndFields, float_end
 from clgraph.implementations.cpu.fused_operations import (
-    InRegistersFields,
-    blocked_posts,
+    ResidualFields,
     in_registers,
-    in_registers_fields,
     post_refusal,
+    residual_fields,
     residual_overwritten,
 )
 from clgraph.implementations.cpu.geometry import (
@@ -47,7 +47,7 @@ MOST_BYTES = 512 * 1024
 
 
 @descriptor("conv_staged", library="direct", micros=("micro_conv",))
-class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, InRegistersFields, Descriptor):
+class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, ResidualFields, FloatEndFields, Descriptor):
     """Fields as in ``conv_staged.cl``."""
 
     inp: Pointer
@@ -143,7 +143,7 @@ class ConvStaged(Implementation[Convolution]):
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
         s, x, y, registers = strips_of(q), planes(q.inputs[0]), planes(q.outputs[0]), in_registers(q)
-        before = staging(q, s.take[1])
+        before, end = staging(q, s.take[1]), float_end(q, registers, y.lanes)
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
         last = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb, s.block.last)
         channels, weight_group = q.inputs[1].shape[1], s.group_bytes // 4
@@ -194,9 +194,10 @@ class ConvStaged(Implementation[Convolution]):
             lines=lines,
             distance=weight_distance(weight_group, s.ticket_chunks),
             weight_ahead=steps * lines * LANES,
-            **in_registers_fields(q, registers),
+            **residual_fields(q, registers),
+            **end.fields(""),
             **before.fields,
         )
-        post = (*before.rest, *blocked_posts(q, registers.taken))
+        post = (*before.rest, *end.rest)
         tickets = s.strips * s.tiers.count * y.batch
         return Plan((Tile("conv_staged", desc, tickets, scratch=s.scratch, post=post),))

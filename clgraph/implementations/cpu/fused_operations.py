@@ -17,12 +17,12 @@ from clgraph.selector.query import Query
 
 def post_refusal(q: Query[Any]) -> str | None:
     """Say why the operations fused into *q* cannot be a tile's list, or return ``None``."""
-    return None if not q.fused or _read_nothing(q.fused) else _operands_refusal(q)
+    return None if not q.fused or reads_nothing(q.fused) else _operands_refusal(q)
 
 
 @remembered_of_tuples
-def _read_nothing(fused: tuple[Fused, ...]) -> bool:
-    """Whether all are operations of a list that read nothing but the running value."""
+def reads_nothing(fused: tuple[Fused, ...]) -> bool:
+    """Say whether all are operations of a list that read nothing but the running value."""
     return all(not one.operands and one.operation is not None for one in fused)
 
 
@@ -85,13 +85,19 @@ class InRegisters:
 
 
 @fields
-class InRegistersFields:
-    """Floats from one image, channel block, row of the residual to the next, and the bounds."""
+class ResidualFields:
+    """The residual, and floats from one image, channel block, row of it to the next."""
 
     res: Pointer
     res_n: Int
     res_c: Int
     res_y: Int
+
+
+@fields
+class InRegistersFields(ResidualFields):
+    """The same, and the bounds."""
+
     low: Float
     high: Float
 
@@ -102,14 +108,15 @@ def in_registers(q: Query[Any]) -> InRegisters:
     A clip whose bounds do not enclose 0 stays in the list, because it would fill tail lanes.
     """
     post = q.post
-    return _UNBOUND if not post else _clip(post) if _read_nothing(post) else _in_registers(q)
+    return UNBOUND if not post else clip(post) if reads_nothing(post) else _in_registers(q)
 
 
-_UNBOUND = InRegisters(None, float("-inf"), float("inf"), 0)
+UNBOUND = InRegisters(None, float("-inf"), float("inf"), 0)
 
 
 @remembered_of_tuples
-def _clip(post: tuple[Fused, ...]) -> InRegisters:
+def clip(post: tuple[Fused, ...]) -> InRegisters:
+    """Return what registers take of a list that reads nothing but the running value."""
     return _bounded(post, None, 0)
 
 
@@ -135,14 +142,20 @@ def _bounded(post: tuple[Fused, ...], residual: int | None, taken: int) -> InReg
 
 def residual_overwritten(q: Query[Any]) -> frozenset[int]:
     """Return the slot of a residual that the result may take the place of: one laid out as the result is."""
+    if not q.fused or reads_nothing(q.fused):
+        return frozenset()
     slot = in_registers(q).residual
     return frozenset() if slot is None or q.inputs[slot] != q.outputs[0] else frozenset({slot})
 
 
-def in_registers_fields(q: Query[Any], registers: InRegisters) -> dict[str, Any]:
-    """Return the fields of :class:`InRegistersFields`; ``NULL`` and zeros for no residual."""
-    bounds = {"low": registers.low, "high": registers.high}
+def residual_fields(q: Query[Any], registers: InRegisters) -> dict[str, Any]:
+    """Return the fields of :class:`ResidualFields`; ``NULL`` and zeros for no residual."""
     if registers.residual is None:
-        return {"res": NULL, "res_n": 0, "res_c": 0, "res_y": 0, **bounds}
+        return {"res": NULL, "res_n": 0, "res_c": 0, "res_y": 0}
     p = planes(q.inputs[registers.residual])
-    return {"res": p.at(f"in{registers.residual}"), "res_n": p.n, "res_c": p.c, "res_y": p.y, **bounds}
+    return {"res": p.at(f"in{registers.residual}"), "res_n": p.n, "res_c": p.c, "res_y": p.y}
+
+
+def in_registers_fields(q: Query[Any], registers: InRegisters) -> dict[str, Any]:
+    """Return the fields of :class:`InRegistersFields`."""
+    return {**residual_fields(q, registers), "low": registers.low, "high": registers.high}

@@ -49,6 +49,6 @@ def test_equal_problems_have_one_walk_whose_ring_has_a_row_for_each_of_the_windo
 def test_what_lies_between_the_convolutions_is_found_once_for_all_sizes() -> None:
     relu, cut = Activation("relu"), Activation("clip", 0.0, 6.0)
     small, large = (problem(Bottleneck(DEPTHWISE), *size) for size in ((8, 8), (40, 56)))
-    assert between(small, (relu,)) is between(large, (relu,))
-    assert (between(small, (relu,)).low, between(small, (cut,)).high) == (0.0, 6.0)
-    assert between(small, ()) != between(small, (relu,))
+    assert between(small, (relu,), 16) is between(large, (relu,), 16)
+    assert (between(small, (relu,), 16).low, between(small, (cut,), 16).high) == (0.0, 6.0)
+    assert between(small, (), 16) != between(small, (relu,), 16)
