@@ -9,7 +9,7 @@ import numpy as np
 
 from clgraph.errors import UnsupportedError
 from clgraph.generate.feeding import Feeding
-from clgraph.generate.reading import Reading, pieces
+from clgraph.generate.reading import Reading, chunks
 from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Signature
 from clgraph.model.model import Model
@@ -77,8 +77,8 @@ def _fed_back(model: Model, feeding: Feeding) -> Step:
 
     def run(feeds: Mapping[str, Array]) -> Array:
         fed = dict(caches)
-        for piece in pieces(feeding, feeds, (1,)) if feeding.single else (feeds,):
-            results = model.run({**piece, **fed})
+        for chunk in chunks(feeding, feeds, (1,)) if feeding.single else (feeds,):
+            results = model.run({**chunk, **fed})
             fed = {past: results[present] for past, present in feeding.pairs.items()}
         caches.update(fed)
         return results[feeding.logits]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, cast, overload
 import numpy as np
 
 from clgraph.errors import ClosedError, InputError
-from clgraph.model.state.remembering import Remembering
+from clgraph.model.state.stateful import Stateful
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.process import check_process
 
@@ -37,7 +37,7 @@ _QUEUE = "clgraph-run"
 """What the thread of asynchronous runs is called; it and its queue come with the first of them."""
 
 
-class Running(Remembering):
+class Running(Stateful):
     """Base of models: runs, one after the other, until it is closed. It is a context manager that closes it.
 
     Attributes:
@@ -215,7 +215,7 @@ class Running(Remembering):
 
     @property
     def _is_over_caches(self) -> bool:
-        return self._may_keep and self._keeper.parts is not None
+        return self._may_keep and self._model_state.parts is not None
 
     def _taking(self, feeds: Mapping[str, Any]) -> Running:
         """Return the model that takes *feeds*: this one, or that which is fed what the topology has values for."""

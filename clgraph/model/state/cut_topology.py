@@ -31,7 +31,7 @@ class Bias:
 
 
 @frozen
-class Parts:
+class CutTopology:
     """A topology that was cut for caches.
 
     Attributes:
