@@ -13,11 +13,11 @@ from clgraph.model.model import Model
 from clgraph.model.state.chunking import CHUNKS
 
 
-class Reading:
-    """Texts of one session.
+class DecoderSession:
+    """Runs a decoder whose caches or carried values are kept in a session.
 
     Attributes:
-        session: What has read them so far.
+        session: The state behind the tokens that were read so far.
     """
 
     def __init__(self, model: Model, feeding: Feeding) -> None:
