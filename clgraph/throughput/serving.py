@@ -39,7 +39,7 @@ class Work:
 
 
 @mutable
-class Stream:
+class RequestStream:
     """A model, or a clone of it, and what the thread does that calls it.
 
     Attributes:

@@ -26,7 +26,7 @@ from clgraph.throughput.batching import ABREAST, Batching, Joinable, Key
 from clgraph.throughput.figures import Figures, ThroughputReport
 from clgraph.throughput.requests import NO_BATCHES, Request, RequestQueue
 from clgraph.throughput.seats import Seat
-from clgraph.throughput.serving import Stream, Work
+from clgraph.throughput.serving import RequestStream, Work
 from clgraph.throughput.side_by_side import Abreast, abreast_of
 
 Compile = Callable[[Seat], Model]
@@ -282,7 +282,7 @@ class StreamedModel:
         whys = dict.fromkeys(self._not_joined.values())
         return "; ".join([told, *(f"not joined: {why}" for why in whys)])
 
-    def _streams(self, make: Compile) -> tuple[Stream, ...]:
+    def _streams(self, make: Compile) -> tuple[RequestStream, ...]:
         """Return the streams: clones where they have the same part of a device, which share weights and kernels."""
         made = {self._seats[0]: (self._model, self._abreast(self._model))}
         found = []
@@ -293,7 +293,7 @@ class StreamedModel:
             else:
                 model = make(seat)
                 made[seat] = model, abreast = model, self._abreast(model)
-            found.append(Stream(f"stream {number} on {seat}", model, self._work, abreast))
+            found.append(RequestStream(f"stream {number} on {seat}", model, self._work, abreast))
         return tuple(found)
 
     def _abreast(self, model: Model) -> Abreast | None:
