@@ -11,7 +11,7 @@ from clgraph.core.well_formed import well_formed
 from clgraph.errors import ModelError
 from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
-from clgraph.model.keys import Key, Known
+from clgraph.model.keys import InputValue, Key
 from clgraph.model.specialisation import PassRecord
 from clgraph.saved.circumstances import differences
 from clgraph.saved.container import Contents
@@ -109,6 +109,6 @@ class SavedPrograms:
 
 def _key(program: Any) -> Key:
     values = tuple(
-        (name, Known(dtype, tuple(shape), bytes.fromhex(data))) for name, dtype, shape, data in program["values"]
+        (name, InputValue(dtype, tuple(shape), bytes.fromhex(data))) for name, dtype, shape, data in program["values"]
     )
     return Key(tuple(tuple(shape) for shape in program["shapes"]), values)

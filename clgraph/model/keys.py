@@ -14,7 +14,7 @@ from clgraph.graph.topology import Topology
 
 
 @frozen
-class Known:
+class InputValue:
     """A value of an input, as part of a key."""
 
     dtype: str
@@ -22,10 +22,10 @@ class Known:
     data: bytes
 
     @staticmethod
-    def of(value: Any) -> Known:
+    def of(value: Any) -> InputValue:
         """Return what *value*, an array or what NumPy can make one of, holds now."""
         array = np.asarray(value)
-        return Known(spelled(array.dtype), array.shape, array.tobytes())
+        return InputValue(spelled(array.dtype), array.shape, array.tobytes())
 
     @property
     def array(self) -> Array:
@@ -46,7 +46,7 @@ class Key:
     """
 
     shapes: tuple[Shape, ...]
-    values: tuple[tuple[str, Known], ...] = ()
+    values: tuple[tuple[str, InputValue], ...] = ()
 
     def text(self, topology: Topology) -> str:
         """Return the key in words."""

@@ -11,7 +11,7 @@ from clgraph.core.layout import Shape
 from clgraph.errors import UnknownValueError
 from clgraph.graph.faults import faults
 from clgraph.graph.topology import Topology
-from clgraph.model.keys import Key, Known
+from clgraph.model.keys import InputValue, Key
 from clgraph.model.specialisation import Shapes, Specialisation, Specialise, Told, story
 from clgraph.network.workspace import Workspace
 
@@ -130,7 +130,7 @@ class Specialisations:
                 "prepare(values={...})",
                 missing,
             )
-        return Key(shapes, tuple((name, Known.of(values[name])) for name in self._deciding))
+        return Key(shapes, tuple((name, InputValue.of(values[name])) for name in self._deciding))
 
     def _make(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation:
         named = dict(zip(self._topology.inputs, shapes, strict=True))

@@ -11,7 +11,7 @@ from clgraph.core.layout import Shape
 from clgraph.errors import InputError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
-from clgraph.model.keys import Known
+from clgraph.model.keys import InputValue
 from clgraph.model.specialisation import Specialisation, Specialise
 from clgraph.model.state.biases import BiasMemory, declared, declared_shape, hides_ahead, hides_nothing, widened
 from clgraph.model.state.caches import Caches
@@ -46,7 +46,7 @@ class StatePrograms:
         """Compile by *specialise*, and share constants with *like*."""
         self.parts, self.chunking = parts, Chunking(parts)
         self._specialise, self._workspace = specialise, Workspace(like)
-        self._made: dict[tuple[Shape, ...], list[tuple[dict[str, Known], Specialisation]]] = {}
+        self._made: dict[tuple[Shape, ...], list[tuple[dict[str, InputValue], Specialisation]]] = {}
         self._lasts: dict[Topology, Topology] = {}
         self._biases = {b.input: BiasMemory() for b in parts.biases}
         self.latest: Specialisation | None = None
@@ -203,18 +203,18 @@ class StatePrograms:
         shapes = tuple(given[n].shape for n in sorted(given))
         found = self._made.setdefault(((batch, rows), (len(device.inputs), int(LAST in device.inputs)), *shapes), [])
         for values, made in found:
-            if all(Known.of(given[name]) == value for name, value in values.items()):
+            if all(InputValue.of(given[name]) == value for name, value in values.items()):
                 self.latest = made
                 break
         else:
-            topology, known = bound(device, given, batch, rows), dict[str, Known]()
+            topology, known = bound(device, given, batch, rows), dict[str, InputValue]()
             self.latest = self._compiled(topology, given, known)
             found.append((known, self.latest))
         if self.latest.network is None:
             raise InputError("the model was compiled for a device that runs nothing: it is a dry run")
         return self.latest.network
 
-    def _compiled(self, topology: Topology, given: Mapping[str, Array], known: dict[str, Known]) -> Specialisation:
+    def _compiled(self, topology: Topology, given: Mapping[str, Array], known: dict[str, InputValue]) -> Specialisation:
         sizes = {n: s.shape for n, s in topology.inputs.items()}
         while True:
             try:
@@ -224,4 +224,4 @@ class StatePrograms:
                 more = [name for name in error.inputs if name in given and name not in known]
                 if not more:
                     raise
-                known |= {name: Known.of(given[name]) for name in more}
+                known |= {name: InputValue.of(given[name]) for name in more}
