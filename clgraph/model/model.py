@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clgraph.model.explanation import Explanation
     from clgraph.model.keys import Key
     from clgraph.model.ranges import Ranges
-    from clgraph.model.specialisation import PassRecord, Specialisation, Specialise, Told, Values
+    from clgraph.model.specialisation import PassRecord, Specialisation, SpecialisationListener, Specialise, Values
     from clgraph.model.specialisations import Specialisations
     from clgraph.selector.query import DeviceInfo
 
@@ -101,7 +101,7 @@ class Model(Running):
         """Whether there is a program for the shapes of *feeds*, in the order of the inputs, that was not dropped."""
         return self._specialisations.find(tuple(a.shape for a in feeds.values()), feeds) is not None
 
-    def when_compiled(self, tell: Told) -> None:
+    def when_compiled(self, tell: SpecialisationListener) -> None:
         """Call *tell* with what is compiled, now if there is something, and whenever that has become more.
 
         The model lets it finish when it is closed.

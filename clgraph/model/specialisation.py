@@ -132,7 +132,7 @@ def story(specialisation: Specialisation) -> str:
     return "; ".join(part for part in parts if part)
 
 
-class Told(Protocol):
+class SpecialisationListener(Protocol):
     """Is told of all the specialisations there are when one more has been made, and may hold them for a while."""
 
     def __call__(self, made: Mapping[Key, Specialisation], /) -> None:

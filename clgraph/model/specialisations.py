@@ -12,7 +12,7 @@ from clgraph.errors import UnknownValueError
 from clgraph.graph.faults import faults
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import InputValue, Key
-from clgraph.model.specialisation import Shapes, Specialisation, Specialise, Told, story
+from clgraph.model.specialisation import Shapes, Specialisation, SpecialisationListener, Specialise, story
 from clgraph.network.workspace import Workspace
 
 MEMBERS = 4
@@ -51,7 +51,7 @@ class Specialisations:
         self._family: Specialisations | None = None if family is None else family._family or family
         self.latest: Specialisation | None = None
         self._latest_shapes: tuple[Shape, ...] | None = None
-        self.tell: Told | None = None
+        self.tell: SpecialisationListener | None = None
         self.lock = threading.RLock()
         other = family or beside
         self._workspace: Workspace = Workspace(None if other is None else other._workspace)
