@@ -13,7 +13,7 @@ from clgraph.core.log import Log
 from clgraph.errors import ClgraphError, DeviceError, DeviceMemoryError
 from clgraph.graph.primitive import Array
 from clgraph.model.model import Model
-from clgraph.throughput.batching import ABREAST, Batching, Joinable, cut, join
+from clgraph.throughput.batching import ABREAST, Batching, Joinable, cut, full, join
 from clgraph.throughput.figures import Figures
 from clgraph.throughput.requests import Request, RequestQueue
 from clgraph.throughput.side_by_side import Abreast, feeds_of
@@ -99,20 +99,19 @@ class RequestStream:
             ]
         assert first.key is not None
         how = self.work.joinable[first.key]
-        single = len(batch) == sum(request.rows for request in batch)
-        if single and self._has_abreast(min(len(batch), ABREAST)):
-            return self._run_abreast(batch, how)
+        if len(batch) == sum(request.rows for request in batch):
+            # A batch is no power of two where requests of it were cancelled.
+            count = full(min(len(batch), ABREAST))
+            if self._has_abreast(count):
+                rest = batch[count:]
+                return [*self._run_abreast(batch[:count], how), *(self._run(rest) if rest else ())]
         feeds = join([cast("dict[str, Array]", r.feeds) for r in batch], first.key, self.work.batching, how)
         return _wanted(batch, self.model.run(feeds), how)
 
     def _run_abreast(self, batch: Sequence[Request], how: Joinable) -> Sequence[dict[str, Any]]:
-        """Return the results of each request of a *batch*, so many at a time as are run side by side."""
-        found: list[dict[str, Any]] = []
-        for start in range(0, len(batch), ABREAST):
-            several = batch[start : start + ABREAST]
-            feeds = feeds_of([cast("dict[str, Array]", r.feeds) for r in several])
-            found += _wanted(several, self._several[len(several)].run(feeds), how)
-        return found
+        """Return the results of each request of a *batch*, all of which are run side by side."""
+        feeds = feeds_of([cast("dict[str, Array]", r.feeds) for r in batch])
+        return _wanted(batch, self._several[len(batch)].run(feeds), how)
 
     def _has_abreast(self, count: int) -> bool:
         """Say whether there is a model of *count* requests side by side, made when the first such batch comes."""
