@@ -18,7 +18,7 @@ DEFAULT = 16
 """Entries of a batch at most, where nobody has said or measured anything."""
 LARGEST = 1024
 """Requests of a batch at most."""
-ABREAST = 4
+MOST_SIDE_BY_SIDE = 4
 """Requests that a core computes in one run at most: what begins and ends it is a quarter then, and more gain little."""
 
 Key = tuple[tuple[str, Shape], ...]

@@ -18,7 +18,7 @@ from clgraph.errors import ClosedError, QueueFullError
 from clgraph.model.delivery import Outputs
 from clgraph.model.run_queue import RunFuture
 from clgraph.network.cancelling import Cancellation
-from clgraph.throughput.batching import ABREAST, Batching, Key, full
+from clgraph.throughput.batching import MOST_SIDE_BY_SIDE, Batching, Key, full
 
 if TYPE_CHECKING:
     from clgraph.graph.primitive import Array
@@ -195,7 +195,7 @@ class RequestQueue:
             else:
                 self._passed_over.append(request_or_end)
         if self._shared_out and (idle := len(self._idle)):
-            share = max(-(-len(found) // (1 + idle)), ABREAST)
+            share = max(-(-len(found) // (1 + idle)), MOST_SIDE_BY_SIDE)
             self._passed_over.extendleft(reversed(found[share:]))
             found = found[:share]
             rows = sum(request.rows for request in found)
