@@ -75,7 +75,7 @@ class Model(Running):
 
     @property
     def is_compiled(self) -> bool:
-        """Whether there is a program."""
+        """Whether any program has been compiled."""
         return self._specialisations.latest is not None
 
     @property
@@ -94,7 +94,7 @@ class Model(Running):
 
     @property
     def compiled(self) -> Mapping[Key, Specialisation]:
-        """What is compiled, by what it holds for; the one used last at the end."""
+        """The specialisations by key; the one used last stands last."""
         return self._specialisations.kept
 
     def is_compiled_for(self, feeds: Mapping[str, Array]) -> bool:
@@ -102,7 +102,7 @@ class Model(Running):
         return self._specialisations.find(tuple(a.shape for a in feeds.values()), feeds) is not None
 
     def when_compiled(self, tell: SpecialisationListener) -> None:
-        """Call *tell* with what is compiled, now if there is something, and whenever that has become more.
+        """Call *tell* with all specialisations: now if there are any, and whenever one is added.
 
         The model lets it finish when it is closed.
         """

@@ -1,4 +1,4 @@
-"""The part of a model that runs: feeds in, results out, at once, later, or between commands of the caller."""
+"""Runs of a model: synchronous, asynchronous, and enqueued on a queue of the caller's."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ class Running(Stateful):
         return as_given(results[0] if len(results) == 1 else results, feeds)
 
     def profile(self, feeds: Mapping[str, Any]) -> Profile:
-        """Run once with the clock on each node; raises as :meth:`run`."""
+        """Run once and measure the time of each node; raises as :meth:`run`."""
         return self._taking(feeds)._profile(feeds)
 
     def watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
@@ -307,7 +307,7 @@ class Running(Stateful):
             return self._network(arrays).watch(arrays, watcher)
 
     def close(self) -> None:
-        """Give back the memory: what waits in the queue is cancelled, what runs is finished, later calls are errors.
+        """Release the memory: cancels waiting runs and finishes the running one; later calls raise ``ClosedError``.
 
         Arrays and tensors that were returned live on, and so do the caches of sessions until these are closed. What the
         model cache has not got yet is written first. A closed model can be closed again.

@@ -66,7 +66,7 @@ class Specialisations:
                     self._nbytes += self.latest.nbytes
 
     def get(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation:
-        """Return what holds for inputs of *shapes*, whose *values* are looked at as far as they decide sizes.
+        """Return the specialisation for inputs of *shapes* and, of *values*, those that decide sizes.
 
         Raises:
             InputError: *shapes* do not fit the model's inputs.
@@ -86,7 +86,7 @@ class Specialisations:
             return found
 
     def find(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation | None:
-        """Return what :meth:`get` does, ``None`` where that is not there yet, or no longer."""
+        """Return the specialisation as :meth:`get`, or ``None`` if it has not been made, or was dropped."""
         with self.lock:
             return self.get(shapes, values) if self._key(shapes, values) in self._kept else None
 
@@ -96,7 +96,7 @@ class Specialisations:
         return self._workspace
 
     def clear(self) -> None:
-        """Drop them all, behind what :attr:`tell` has to do with them."""
+        """Drop all specialisations, after the listener :attr:`tell` has finished with them."""
         with self.lock:
             self._kept.clear()
             self._nbytes = 0

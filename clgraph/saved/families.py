@@ -1,4 +1,4 @@
-"""Families of shapes as JSON and back: what members are bound by, in a process that has not compiled anything.
+"""Serialisation of families of shapes to JSON and back, so that members are bound without compiling a representative.
 
 A family holds the program of its representative without steps, the rules of its nodes, the layers and constants that
 they bind again, and the weights that members have asked for in other formats.

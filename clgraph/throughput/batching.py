@@ -67,7 +67,7 @@ class Batching:
 
 @frozen
 class Joinable:
-    """What is the same for all requests of one key.
+    """How requests of one key are joined: the properties that all of them share.
 
     Attributes:
         lengths: The axis of each input of ``pad`` that is filled up.

@@ -1,4 +1,4 @@
-"""What a stream does: take requests in batches, run them, and give each its results or its own exception."""
+"""Streams: take requests in batches, run them, and set the result or exception of each request's future."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = Log(__name__)
 
 @mutable
 class Work:
-    """What streams share; it does not know the model that they serve, which may be dropped while they wait.
+    """State that streams share. It holds no reference to the model, which may be dropped while they wait.
 
     Attributes:
         joinable: How requests of each key that has one are joined.

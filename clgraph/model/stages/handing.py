@@ -16,7 +16,7 @@ _ALONE = sys.getrefcount(_HELD[""])
 
 
 def nobody_elses(values: Mapping[str, Any], name: str) -> bool:
-    """Whether the value called *name* is memory that nothing but *values* refers to, an array and no view."""
+    """Whether value *name* is a writeable array that owns its memory and is referenced by *values* alone."""
     if sys.getrefcount(values[name]) != _ALONE or type(values[name]) is not np.ndarray:
         return False
     return bool(values[name].flags.owndata and values[name].flags.writeable)

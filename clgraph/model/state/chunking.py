@@ -1,4 +1,4 @@
-"""How the new tokens of a run are computed: in chunks, what each is fed, and their results joined."""
+"""Chunked prefill: the new tokens of a run in chunks, the feeds of each, and their joined results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Chunking:
     """
 
     def __init__(self, parts: CutTopology) -> None:
-        """Find out which axes are tokens' when a run of several asks for it."""
+        """Keep *parts*; which axes are tokens' is determined at the first run of several tokens."""
         self.parts = parts
 
     @cached_property

@@ -28,7 +28,7 @@ from clgraph.runtime.memory import Memory
 
 
 class ModelState:
-    """What a model keeps from run to run. Calls come one at a time.
+    """The caches of a model and the programs over them. Calls must not overlap.
 
     Attributes:
         why: Why there are no caches; empty where there are.
@@ -64,7 +64,7 @@ class ModelState:
         return self.programs.latest if "programs" in self.__dict__ else None
 
     def close(self) -> None:
-        """Give back what programs take, behind the run that is under way; runs are errors from now on."""
+        """Release the programs after the current run; later runs raise ``ClosedError``."""
         with self._specialisations.lock:
             self._closed, self._spare = True, None
             if "programs" in self.__dict__:
@@ -81,7 +81,7 @@ class ModelState:
         return Caches(self.parts.caches, batch, self._memory)
 
     def forget(self, caches: Caches) -> None:
-        """Let no program keep the memory of *caches* alive."""
+        """Drop the references that programs hold to the memory of *caches*."""
         if not caches.is_held or not isinstance(memory := caches.held, Memory):
             return
         for made in self.programs.made:

@@ -27,7 +27,7 @@ from clgraph.network.workspace import Workspace
 
 @frozen
 class Appended:
-    """What a run has made: results by name, and the places that it has written, up to the tokens there are then."""
+    """The results of a run by name, and the cache places that it has written: *first* to *total* (exclusive)."""
 
     results: dict[str, Array]
     first: int
@@ -58,7 +58,7 @@ class StatePrograms:
         return tuple(s for found in self._made.values() for _, s in found)
 
     def clear(self) -> None:
-        """Drop them all."""
+        """Drop all programs."""
         self._made.clear()
         self.latest = self._again = None
         self._biases = {name: BiasMemory() for name in self._biases}

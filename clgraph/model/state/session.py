@@ -114,7 +114,7 @@ class Session:
             return self._append(feeds, outputs, last=last)
 
     def reset(self) -> None:
-        """Forget all tokens and values; the memory is kept for what comes next."""
+        """Forget all tokens and carried values; the memory is kept for later runs."""
         with self._lock:
             self._length = 0
             self._carried.clear()

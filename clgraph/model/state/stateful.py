@@ -1,4 +1,4 @@
-"""The part of a model that has state: what is fed back, sessions, and runs that are fed what they returned."""
+"""State of a model: inputs that are fed back, sessions, and runs whose caches are fed back as arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Stateful(Described):
-    """Base of models: what they remember from run to run."""
+    """Base of models: state pairs, sessions, and runs over caches."""
 
     _specialisations: Specialisations
     _wanted: tuple[tuple[str, Any], ...]
@@ -34,7 +34,7 @@ class Stateful(Described):
 
     @property
     def state(self) -> tuple[StatePair, ...]:
-        """Inputs that take what outputs were before: caches of attentions, states of cells, and what names tell."""
+        """Inputs with the outputs fed back to them: attention caches, recurrent states, and pairs matched by name."""
         parts = self._model_state.parts
         return (*(() if parts is None else parts.pairs), *self._carried_pairs())
 
