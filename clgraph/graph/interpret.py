@@ -101,7 +101,7 @@ def check_kinds(layer: Layer, arguments: Sequence[Any]) -> None:
 
 
 class InvariantInputs(ABC):
-    """What compilation knows of the inputs of a control-flow operator: what is the same in every run."""
+    """Elements and sizes of a control-flow operator's inputs, as far as they are the same in every run."""
 
     @abstractmethod
     def values(self, slots: Collection[int]) -> Mapping[int, Array]:
