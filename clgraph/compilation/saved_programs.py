@@ -35,7 +35,7 @@ class SavedProgram:
 
 
 class SavedPrograms:
-    """What is in the file.
+    """The programs of a file.
 
     Attributes:
         asked_for: Keys of what the model was used for, the latest last.
@@ -58,7 +58,7 @@ class SavedPrograms:
             self.libraries = {name: self._library_of(x) for name, x in header["libraries"].items()}
 
     def forget(self) -> None:
-        """Have none: one of them is damaged."""
+        """Drop all programs, because one is damaged."""
         self._rows = []
 
     def __iter__(self) -> Iterator[SavedProgram]:

@@ -26,7 +26,7 @@ _log = Log(__name__)
 
 
 def choose_options(options: Settings) -> None:
-    """Let the drivers be loaded with *options* rather than with the environment's; too late once that has begun."""
+    """Load the drivers under *options* instead of the environment's; has no effect once loading has begun."""
     if _prepare.cache_info().currsize == 0:
         process.CHOSEN[:] = [options]
 
@@ -65,7 +65,7 @@ def loading(options: Settings) -> Iterator[None]:
 
 
 def expect_devices() -> None:
-    """Let PoCL set its devices up where :func:`loading` loads it, because the block will open engines.
+    """Have the thread of :func:`loading` initialise PoCL's devices, because the block will open engines.
 
     From now on this process counts as one that has used OpenCL: whoever may yet find that there is no model to run, so
     that it could be forked, has to leave that to the first question.

@@ -1,4 +1,4 @@
-"""Values of a run of stages as others get them: arrays of tensors, copies for the caller."""
+"""Conversion of values of a staged run: to arrays for models, to copies for the caller."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def handed_out(value: Any) -> Any:
 
 
 def array_of(value: Any) -> Any:
-    """Return a tensor's array; anything else, a sequence of arrays too, as it is."""
+    """Return the array of a tensor; return any other value, such as a sequence of arrays, unchanged."""
     return value.numpy() if isinstance(value, Tensor) else value

@@ -1,4 +1,4 @@
-"""Values that a session carries from one run to the next as they are, such as a recurrent network's states."""
+"""Values that a session feeds back unchanged, such as the states of a recurrent network."""
 
 from __future__ import annotations
 
