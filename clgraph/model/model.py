@@ -150,9 +150,9 @@ class Model(Running):
         return twin
 
     def beside(self, topology: Topology) -> Model:
-        """Return a model of another *topology* of this one's constants, of which a device has one copy for both.
+        """Return a model of another *topology* that shares this one's constants: a device holds one copy of each.
 
-        It is compiled now if every input's shape is fixed. Raises as :meth:`reshape`.
+        Compiles it now if every input's shape is fixed. Raises as :meth:`reshape`.
         """
         self._check_open()
         other = self._of(topology)
