@@ -25,6 +25,20 @@ def test_a_module_has_at_most_400_lines() -> None:
     assert {name: n for name, n in lengths.items() if n > MOST_LINES} == {}, "split by noun (docs/conventions.md)"
 
 
+NAMED_BY_OTHERS = {"Session", "Tokenizer"}
+"""The base of ONNX Runtime's ``InferenceSession``, and one of its operators."""
+
+
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "clgraph").rglob("*.py")):
+        for name in re.findall(r"^class ([A-Za-z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            places.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
+    assert len(places) > 1000, "the package is looked through"
+    shared = {name: found for name, found in places.items() if len(found) > 1 and name not in NAMED_BY_OTHERS}
+    assert shared == {}, "one name for each thing (docs/conventions.md)"
+
+
 def test_what_the_type_checker_is_to_ignore_says_why() -> None:
     modules = {path: path.read_text(encoding="utf-8").splitlines() for path in (ROOT / "clgraph").rglob("*.py")}
     bare = [

@@ -68,7 +68,7 @@ def command(
     _summary(found)
 
 
-def _table(found: tuner.Report) -> None:
+def _table(found: tuner.TuningReport) -> None:
     table(
         ("", "problem", "implementation", "measured us", "estimate", "fitted", "error"),
         [
@@ -101,7 +101,7 @@ def _figures(row: tuner.Row) -> dict[str, object]:
     }
 
 
-def _summary(found: tuner.Report) -> None:
+def _summary(found: tuner.TuningReport) -> None:
     right = [r for r in found.rows if r.sample.right]
     if not right:
         say("nothing was measured")

@@ -18,7 +18,7 @@ from clgraph.cli.sections import SectionedCommand
 from clgraph.engines.opening import options_of
 from clgraph.engines.records import is_dry
 from clgraph.errors import OptionError
-from clgraph.explorer.document import View, document
+from clgraph.explorer.document import ModelView, document
 from clgraph.explorer.making import profiled, view_of, view_of_dump, write_onnx
 from clgraph.explorer.page import page
 from clgraph.model.model import Model
@@ -80,7 +80,7 @@ def command(
         say("no browser was found: open it by hand")
 
 
-def _view(options: ModelOptions, given: FeedOptions, run: bool, seed: int) -> View:
+def _view(options: ModelOptions, given: FeedOptions, run: bool, seed: int) -> ModelView:
     path = options.model
     if path.is_dir():
         return view_of_dump(path.name, path)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from clgraph.compilation.bags import Bags, reduction
-from clgraph.compilation.makers import Makers
+from clgraph.compilation.producers import Producers
 from clgraph.graph.layer import Layer
 from clgraph.ops.gather import Gather
 from clgraph.ops.loop import Loop
@@ -19,12 +19,12 @@ _END = np.iinfo(np.int64).max
 """The end of a slice that takes all."""
 
 
-def bags_of_loop(outer: Makers, loop: Layer) -> Bags | None:
+def bags_of_loop(outer: Producers, loop: Layer) -> Bags | None:
     """Return what *loop* sums where each trip reduces one bag, and the bags are rows of the indices."""
     p: Any = loop.primitive
     if not isinstance(p, Loop) or p.carried or len(p.scanned) != 1 or not (p.counted and p.conditional):
         return None
-    inner, (trip, _, *names) = Makers.of(p.body), p.body.inputs
+    inner, (trip, _, *names) = Producers.of(p.body), p.body.inputs
     (_, condition), (_, result) = p.body.outputs
     around = dict(zip(names, loop.inputs[2:], strict=True))
     reduced, picked = inner.find(result, "reduce"), inner.find(result, "reduce", "gather")
@@ -44,13 +44,13 @@ def bags_of_loop(outer: Makers, loop: Layer) -> Bags | None:
     return None if found is None else Bags(loop, loop, *found, function, gather, table, entries)
 
 
-def _of_trip(inner: Makers, name: str, trip: str) -> str | None:
+def _of_trip(inner: Producers, name: str, trip: str) -> str | None:
     """Return what *name* is the element of whose place is the number of the trip."""
     wide, element = inner.find(name, "unsqueeze"), inner.find(name, "unsqueeze", "gather")
     return element.inputs[0] if wide and element and element.inputs[1] == trip else None
 
 
-def _rows(outer: Makers, trips: str, flat: str, starts: str, ends: str) -> tuple[str, str] | None:
+def _rows(outer: Producers, trips: str, flat: str, starts: str, ends: str) -> tuple[str, str] | None:
     """Return names of the indices whose rows are the bags from *starts* to *ends* of *flat*, and of a row's length."""
     reshape, joined, cut = outer.find(flat, "reshape"), outer.find(starts, "concat"), outer.find(ends, "slice")
     if reshape is None or joined is None or cut is None or not outer.holds(reshape.inputs[1], -1):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.compilation.bags import Bags, reduction
-from clgraph.compilation.makers import Makers
+from clgraph.compilation.producers import Producers
 from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.layer import Layer
@@ -66,13 +66,13 @@ def _are_even(rows: Any, places: Any, length: Any) -> bool:
     return each > 0 and count % each == 0 and np.array_equal(places.constant, np.arange(0, count + 1, each))
 
 
-def bags_of_sequence(topology: Topology, outer: Makers, loop: Layer) -> SequenceBags | None:
+def bags_of_sequence(topology: Topology, outer: Producers, loop: Layer) -> SequenceBags | None:
     """Return what *loop* sums where each trip appends the sum of one bag to a sequence, of all bags."""
     p: Any = loop.primitive
     if not isinstance(p, Loop) or p.carried != 2 or p.counted or not p.conditional or p.scanned:
         return None
     condition, first, empty, *given = loop.inputs
-    inner, (_, _, index, sequence, *names) = Makers.of(p.body), p.body.inputs
+    inner, (_, _, index, sequence, *names) = Producers.of(p.body), p.body.inputs
     around = dict(zip(names, given, strict=True))
     (_, going), (_, following), (_, made) = p.body.outputs
     begin, more = outer.function(condition, "less"), inner.function(going, "less")
@@ -107,7 +107,7 @@ def _joined(topology: Topology, loop: Layer) -> Layer | None:
     return readers[0] if along and readers[0].inputs == (loop.outputs[1],) else None
 
 
-def _part(inner: Makers, row: str, index: str) -> tuple[str, str, str] | None:
+def _part(inner: Producers, row: str, index: str) -> tuple[str, str, str] | None:
     """Return names of the rows and of the places of bags, and the function of the rows between two of them.
 
     Empty bags, which have a branch of their own, are none of one length.
@@ -116,7 +116,7 @@ def _part(inner: Makers, row: str, index: str) -> tuple[str, str, str] | None:
     if branch is None or not isinstance(branch.primitive, IfElse):
         return None
     equal, body = inner.function(branch.inputs[0], "equal"), branch.primitive.bodies()["else"]
-    within, named = Makers.of(body), dict(zip(body.inputs, branch.inputs[1:], strict=True))
+    within, named = Producers.of(body), dict(zip(body.inputs, branch.inputs[1:], strict=True))
     reduced, cut = (within.find(body.outputs[0][1], *kinds) for kinds in (("reduce",), ("reduce", "slice")))
     if equal is None or reduced is None or cut is None or len(cut.inputs) != 3:
         return None

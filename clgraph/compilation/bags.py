@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clgraph.compilation.makers import Makers
+from clgraph.compilation.producers import Producers
 from clgraph.core.frozen import frozen
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
@@ -68,9 +68,9 @@ class Bags:
         ]
 
 
-def reduction(makers: Makers, layer: Layer, *, keepdims: bool) -> str | None:
+def reduction(producers: Producers, layer: Layer, *, keepdims: bool) -> str | None:
     """Return the function by which *layer* makes a bag of rows along the first axis; ``None`` where it does not."""
     p = layer.primitive
     if not isinstance(p, Reduce) or p.function not in _FUNCTIONS or p.keepdims != keepdims:
         return None
-    return p.function if len(layer.inputs) == 2 and makers.holds(layer.inputs[1], 0) else None
+    return p.function if len(layer.inputs) == 2 and producers.holds(layer.inputs[1], 0) else None

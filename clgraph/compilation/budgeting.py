@@ -1,4 +1,4 @@
-"""Programs whose devices keep within budgets of memory: planned, weighed, and shared out again where that is wrong."""
+"""Placement within memory budgets: plans a program, measures its memory, and partitions it anew if it exceeds them."""
 
 from __future__ import annotations
 

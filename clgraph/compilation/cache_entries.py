@@ -38,7 +38,7 @@ NOTE = "out of the model cache: no pass was run"
 def load_entry(
     call: Cached, content: str, stage: Topology | None = None, compiler: Compiler | None = None
 ) -> Model | None:
-    """Return the model in the cache, of a *stage* not prepared yet; *compiler* compiles what there is not.
+    """Return the model in the cache, or the unprepared model of a *stage*; *compiler* compiles programs that it lacks.
 
     ``None`` where what the cache has does not fit or is damaged.
     """

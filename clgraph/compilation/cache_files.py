@@ -50,12 +50,12 @@ class Stamp:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the file had been left alone for a while, so that every change from now on shows."""
+        """Whether the last change is old enough that any further change alters the time stamp."""
         return time.time() - max(self.modified, self.changed) * 1e-9 > SETTLED_SECONDS
 
     @property
     def name(self) -> str:
-        """Return what the state is filed under."""
+        """Return the name of the record for this state."""
         state = (self.device, self.inode, self.nbytes, self.modified, self.changed)
         return blake2(repr(state).encode()).hexdigest()
 
@@ -76,7 +76,7 @@ class ModelCache:
         return self.learn(path, stamp) if self.has_size(stamp.nbytes) else None
 
     def has_size(self, nbytes: int) -> bool:
-        """Whether there is anything of models of *nbytes*."""
+        """Whether the cache has an entry of a model of *nbytes*."""
         return next(self.folder.glob(f"{nbytes:x}-*{_ENTRY}"), None) is not None
 
     def learn(self, path: Path, stamp: Stamp) -> str | None:
@@ -152,7 +152,7 @@ class ModelCache:
 
 
 def kept_for(content: str, key: str) -> str:
-    """Return what an entry answers: a model of that *content*, compiled as *key* says."""
+    """Return the identity of an entry: the digest *content* of the model, and the *key* of its compilation."""
     return f"{content} {key}"
 
 

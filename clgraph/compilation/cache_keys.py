@@ -1,4 +1,4 @@
-"""What the model cache knows a compilation by: the code, the options, the shapes and outputs that are asked for."""
+"""Keys of the model cache: digests of the code, the options, and the requested shapes and outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the model cache knows a model by: a file by its state and digest, bytes in memory by their digest."""
+"""Identity of models in the model cache: a file by state and digest, bytes in memory by digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes, and members of families, are decided by: a context of devices and options."""
+"""The context of devices and options that passes, and the binding of members, depend on."""
 
 from __future__ import annotations
 

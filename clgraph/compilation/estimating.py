@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Estimate:
-    """What a model takes; printed, a few lines.
+    """The device memory that a model takes; printing it gives a few lines.
 
     Attributes:
         shapes: Of the inputs.
@@ -135,7 +135,7 @@ def estimate(
 
 
 class Weigher:
-    """Compiles for devices without using them, and notes what would be taken.
+    """Compiles for devices without using them, and records the memory that the programs would take.
 
     Attributes:
         compiler: What compiles; nothing that it compiles is run but constants, by the references.

@@ -7,15 +7,15 @@ from dataclasses import replace
 from clgraph.compilation.bag_loops import bags_of_loop
 from clgraph.compilation.bag_sequences import bags_of_sequence, confirmed
 from clgraph.compilation.bags import NUMBERS
-from clgraph.compilation.makers import Makers
+from clgraph.compilation.producers import Producers
 from clgraph.graph.topology import Topology
 
 
 def with_bags_together(topology: Topology) -> Topology:
     """Return *topology* with bags of one length reduced together; itself where it has none."""
-    makers = Makers.of(topology)
-    found = [bags for x in topology.layers if (bags := bags_of_loop(makers, x)) is not None]
-    sequences = [s for x in topology.layers if (s := bags_of_sequence(topology, makers, x)) is not None]
+    producers = Producers.of(topology)
+    found = [bags for x in topology.layers if (bags := bags_of_loop(producers, x)) is not None]
+    sequences = [s for x in topology.layers if (s := bags_of_sequence(topology, producers, x)) is not None]
     found += confirmed(topology, sequences)
     if not found or any(name in topology.names for name in NUMBERS):
         return topology

@@ -1,4 +1,4 @@
-"""When what a model has compiled is written to the model cache: once a process has time for it, if it is new."""
+"""Deferred writing of compiled models to the model cache: in the background, and only if programs were added."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGER = 2.0
 
 
 class Keeper:
-    """Is told of all that a model has compiled, and has it written when there are programs or schemas that are new."""
+    """Listener of a model's specialisations that writes them to the cache when programs or size schemas were added."""
 
     def __init__(self, write: Callable[[Made], None]) -> None:
         """Call *write* with what is to be kept, without networks."""
@@ -36,11 +36,11 @@ class Keeper:
         self._lock = threading.Lock()
 
     def has(self, kept: Collection[Key], programs: Callable[[], Made]) -> None:
-        """Take for written the programs of these keys, which *programs* returns, to be written again with others."""
+        """Mark the programs of these keys as written; *programs* returns them, to be written again with new ones."""
         self._kept, self._programs = set(kept), programs
 
     def forget(self) -> None:
-        """Take nothing for written: it is damaged."""
+        """Mark nothing as written, because the entry is damaged."""
         with self._lock:
             self._kept, self._programs = set(), dict
 
@@ -58,7 +58,7 @@ class Keeper:
         later.start()
 
     def finish(self) -> None:
-        """Have written now what waits for that: it holds the constants of programs."""
+        """Write pending programs now, because they keep constants alive."""
         with self._lock:
             later = self._later
         if later is not None:
@@ -88,7 +88,7 @@ def _contents(made: Made) -> set[Hashable]:
 
 
 class Later:
-    """Work that is done once: after a while, or at the end of the process."""
+    """Deferred work: done once, after a delay or at the end of the process."""
 
     def __init__(self, work: Callable[[], None], seconds: float) -> None:
         """Take *work* for in so many *seconds*."""
@@ -97,7 +97,7 @@ class Later:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Begin to wait."""
+        """Start the delay."""
         atexit.register(self.finish)
         timer = threading.Timer(self._seconds, self.finish)
         timer.daemon, timer.name = True, "clgraph-keep"

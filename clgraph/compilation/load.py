@@ -20,7 +20,7 @@ from clgraph.graph.faults import faults
 from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
-from clgraph.model.keys import Key, Known
+from clgraph.model.keys import InputValue, Key
 from clgraph.model.model import Model
 from clgraph.model.specialisation import PassRecord, Shapes, Specialisation, Values, pass_records
 from clgraph.network.workspace import Workspace
@@ -186,7 +186,7 @@ class Loader:
         """Return the program for input *shapes*: out of the file, or compiled with a note that says why."""
         self._contents.check()
         bound = tuple(tuple(shape) for shape in shapes.values())
-        key = Key(bound, tuple((name, Known.of(value)) for name, value in values.items()))
+        key = Key(bound, tuple((name, InputValue.of(value)) for name, value in values.items()))
         if more := {n for row in self._saved if row.key.shapes == bound for n, _ in row.key.values} - values.keys():
             raise UnknownValueError("sizes inside the model depend on the values of inputs", sorted(more))
         in_full = "" if self._shared is None else self._shared.in_full

@@ -57,7 +57,7 @@ class Pool:
         self._closed, self._closing = False, 0
 
     def add(self, name: str, source: Any, **options: Any) -> None:
-        """Know the model of *source* as *name*; it is loaded when it is used.
+        """Register the model of *source* as *name*; it is loaded at its first use.
 
         Args:
             options: Arguments of :func:`clgraph.compile`; with ``hint="throughput"`` it is a :class:`StreamedModel`.
@@ -68,7 +68,7 @@ class Pool:
         self.add_made(name, partial(_compiled, source, {**self._options, **options}))
 
     def add_made(self, name: str, make: Make) -> None:
-        """Know as *name* what *make* returns for a budget; raises as :meth:`add`."""
+        """Register the model that *make* returns for a budget as *name*; raises as :meth:`add`."""
         with self._lock:
             self._check_open()
             if name in self._entries:

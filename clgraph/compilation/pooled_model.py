@@ -81,7 +81,7 @@ class PooledModel:
             return self.model
 
     def taken_out(self) -> Pooled | None:
-        """Return the model if nobody uses it, and be without from now on."""
+        """Take the model out of the pool and return it, if it is not in use."""
         if self.users or self.model is None:
             return None
         model, self.model = self.model, None
@@ -90,7 +90,7 @@ class PooledModel:
 
     @property
     def report(self) -> PooledReport:
-        """What became of it."""
+        """The report of the model."""
         loaded = self.model is not None
         taken = self.budget.taken if loaded else {}
         return PooledReport(self.name, loaded, taken, len(self.users), self.loads, self.evictions, self.load_seconds)

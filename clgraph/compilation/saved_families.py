@@ -81,7 +81,7 @@ class SavedFamilies:
         return found
 
     def forget(self) -> None:
-        """Take nothing out of the file any more."""
+        """Stop reading families from the file."""
         self._data = {**self._data, "known": []}
         if self._families is not None:
             self._families.forget()

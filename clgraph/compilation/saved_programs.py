@@ -11,7 +11,7 @@ from clgraph.core.well_formed import well_formed
 from clgraph.errors import ModelError
 from clgraph.graph.primitive import primitive_of
 from clgraph.graph.program import Program
-from clgraph.model.keys import Key, Known
+from clgraph.model.keys import InputValue, Key
 from clgraph.model.specialisation import PassRecord
 from clgraph.saved.circumstances import differences
 from clgraph.saved.container import Contents
@@ -35,7 +35,7 @@ class SavedProgram:
 
 
 class SavedPrograms:
-    """What is in the file.
+    """The programs of a file.
 
     Attributes:
         asked_for: Keys of what the model was used for, the latest last.
@@ -58,7 +58,7 @@ class SavedPrograms:
             self.libraries = {name: self._library_of(x) for name, x in header["libraries"].items()}
 
     def forget(self) -> None:
-        """Have none: one of them is damaged."""
+        """Drop all programs, because one is damaged."""
         self._rows = []
 
     def __iter__(self) -> Iterator[SavedProgram]:
@@ -109,6 +109,6 @@ class SavedPrograms:
 
 def _key(program: Any) -> Key:
     values = tuple(
-        (name, Known(dtype, tuple(shape), bytes.fromhex(data))) for name, dtype, shape, data in program["values"]
+        (name, InputValue(dtype, tuple(shape), bytes.fromhex(data))) for name, dtype, shape, data in program["values"]
     )
     return Key(tuple(tuple(shape) for shape in program["shapes"]), values)

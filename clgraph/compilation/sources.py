@@ -1,4 +1,4 @@
-"""What is compiled: the topology of a file, of a model in memory, or as it was built."""
+"""Sources of models: the topology of a file, of a model in memory, or one built in Python."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def read_source(
 
 
 def images_of(preprocess: object) -> dict[str, Preprocess]:
-    """Return what is done to images, by the names of inputs; raises as ``clgraph.compile``."""
+    """Return the preprocessing of images by input name; raises as ``clgraph.compile``."""
     if preprocess is None:
         return {}
     from clgraph.compilation.preprocessing import by_input

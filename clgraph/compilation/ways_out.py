@@ -1,4 +1,4 @@
-"""What would help where a program was refused its memory, with the numbers: computed, by planning it that way."""
+"""Remedies for a program that exceeds its memory limit, with numbers, found by planning the program with each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From options to the engines that run a model: what compiling and loading begin with."""
+"""Opening of the engines that options name: the first step of compiling and loading."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
 
 
 def device_infos(engines: Mapping[str, Engine | HostEngine], options: Settings) -> dict[str, DeviceInfo]:
-    """Return what selection may know of the devices by placement, with what ``clgraph tune`` measured on them."""
+    """Return the device profiles by placement, with the times that ``clgraph tune`` measured."""
     found = {}
     if is_dry(options):
         info = recorded(options)

@@ -1,4 +1,4 @@
-"""Options that do nothing where they are: an error where they contradict what is in use, else a note of the program.
+"""Options without effect: an error if they contradict the devices in use, else a note of the program.
 
 Every option has an entry in one of three tables: ``CONTRADICTS`` (:mod:`clgraph.engines.contradictions`), against the
 devices in use, before anything is compiled; ``IDLE``, against a compiled program; ``ALWAYS``, with the reason why there
@@ -42,7 +42,7 @@ class Compiled(Protocol):
 
     @property
     def notes(self) -> Mapping[str, str]:
-        """What there is to say about the program."""
+        """The notes of the program, by subject."""
 
     @property
     def options(self) -> Settings:
@@ -50,7 +50,7 @@ class Compiled(Protocol):
 
 
 def check_options(options: Settings, in_use: InUse) -> None:
-    """Refuse options of a call that can do nothing.
+    """Raise ``OptionError`` for options of a call that cannot have an effect.
 
     Those of the environment become notes (:func:`idle_options`), and so do those about kernels where the host or null
     takes the place of a device.

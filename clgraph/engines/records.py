@@ -1,4 +1,4 @@
-"""Devices of dry runs: a program is compiled for what is written down of a device, and nothing is run."""
+"""Devices of dry runs: a program is compiled for a recorded device profile, and nothing is run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_POCL = frozenset({"acq_rel", "cycle_counter", "fp64", "host_memory", "opencl
 
 
 def is_dry(options: Settings) -> bool:
-    """Whether nothing is run: what is compiled is for a device that is written down, or for none."""
+    """Whether this is a dry run: for a recorded device, or for none."""
     return options.device.partition(":")[0] == "null"
 
 

@@ -17,7 +17,7 @@ from clgraph.selector.query import DeviceInfo
 
 
 @frozen
-class View:
+class ModelView:
     """What is shown of one model.
 
     Attributes:
@@ -32,7 +32,7 @@ class View:
     sources: Mapping[str, str]
 
 
-def document(views: Sequence[View], opens: str = "pass") -> dict[str, Any]:
+def document(views: Sequence[ModelView], opens: str = "pass") -> dict[str, Any]:
     """Return the page's data: one *graph* a history of each view, what nodes were like written once.
 
     Args:
@@ -43,7 +43,7 @@ def document(views: Sequence[View], opens: str = "pass") -> dict[str, Any]:
     return {"clgraph": __version__, "title": title, "opens": opens, "graphs": graphs}
 
 
-def _graph(view: View, history: History) -> dict[str, Any]:
+def _graph(view: ModelView, history: History) -> dict[str, Any]:
     names = history.names
     states: dict[str, int] = {}
     before: list[int | None] = [None] * len(names)

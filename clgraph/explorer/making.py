@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from clgraph.errors import OptionError
-from clgraph.explorer.document import View
+from clgraph.explorer.document import ModelView
 from clgraph.explorer.history import PLANNED, History, Step, read_histories
 from clgraph.frontend.export import export_outline
 from clgraph.graph.outline import outline
@@ -24,7 +24,7 @@ from clgraph.selector.query import DeviceInfo
 from clgraph.selector.sources import source_text
 
 
-def view_of(name: str, compile_into: Callable[[Path], Model], run: Callable[[Model], Profile | None]) -> View:
+def view_of(name: str, compile_into: Callable[[Path], Model], run: Callable[[Model], Profile | None]) -> ModelView:
     """Return the view of a model.
 
     Args:
@@ -46,7 +46,7 @@ def view_of(name: str, compile_into: Callable[[Path], Model], run: Callable[[Mod
             )
             raise OptionError(f"no pass has run over {name}, because {why}: there is nothing to show")
         histories = read_histories(Path(folder))
-    return View(name, model.device, histories, model.explain(), profile, kernel_texts(programs))
+    return ModelView(name, model.device, histories, model.explain(), profile, kernel_texts(programs))
 
 
 def profiled(model: Model, feeds: Mapping[str, Array]) -> Profile:
@@ -55,7 +55,7 @@ def profiled(model: Model, feeds: Mapping[str, Array]) -> Profile:
     return model.profile(feeds)
 
 
-def view_of_run(name: str, model: Model, profile: Profile) -> View:
+def view_of_run(name: str, model: Model, profile: Profile) -> ModelView:
     """Return the view of what *model* ran last as it was planned, without its passes, and of what that took."""
     programs = [list(m.compiled.values())[-1].program for m in _models(model) if m.compiled]
     labels = [m.topology.label for m in _models(model) if m.compiled]
@@ -63,16 +63,16 @@ def view_of_run(name: str, model: Model, profile: Profile) -> View:
         History(label, (Step(-1, PLANNED, 0, 0.0, outline(program)),))
         for label, program in zip(labels, programs, strict=True)
     )
-    return View(name, model.device, histories, model.explain(), profile, kernel_texts(programs))
+    return ModelView(name, model.device, histories, model.explain(), profile, kernel_texts(programs))
 
 
-def view_of_dump(name: str, folder: Path) -> View:
+def view_of_dump(name: str, folder: Path) -> ModelView:
     """Return the view of a dump in *folder*: without decisions and times, which dumps do not hold.
 
     Raises:
         ModelError: There is none, or it is damaged.
     """
-    return View(name, DeviceInfo(), read_histories(folder), None, None, {})
+    return ModelView(name, DeviceInfo(), read_histories(folder), None, None, {})
 
 
 def _programs(model: Model) -> list[Program]:
@@ -99,7 +99,7 @@ def kernel_texts(programs: Iterable[Program]) -> dict[str, str]:
     return found
 
 
-def write_onnx(folder: Path, views: Sequence[View]) -> int:
+def write_onnx(folder: Path, views: Sequence[ModelView]) -> int:
     """Write the program after every pass as an ONNX file, ``NN_name.onnx``, into *folder*; return how many.
 
     Raises:

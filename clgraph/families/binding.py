@@ -12,7 +12,7 @@ from clgraph.core.layout import Layout, Shape
 from clgraph.core.packing import pack, unpack
 from clgraph.errors import BindingError, ClgraphError
 from clgraph.families.layouts import Asked, share, widen_halos
-from clgraph.families.member import Recipe
+from clgraph.families.member import MemberRecipe
 from clgraph.families.notes import TAKEN
 from clgraph.families.rules import Rule
 from clgraph.families.taken import Taken
@@ -78,7 +78,7 @@ class Derived:
 
 
 def bind(
-    recipe: Recipe,
+    recipe: MemberRecipe,
     packings: Packings,
     context: Context,
     shapes: Sequence[Shape],

@@ -10,7 +10,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.core.memo import Remembering, remembered
 from clgraph.families.binding import Packings, bind
-from clgraph.families.member import Recipe
+from clgraph.families.member import MemberRecipe
 from clgraph.families.schema import Schema, Sizes
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -37,7 +37,7 @@ class Family(Remembering):
 
     schema: Schema
     representative: Sizes
-    recipe: Recipe
+    recipe: MemberRecipe
     context: Context
     sliced: bool = False
     order: int = 0

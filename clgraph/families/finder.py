@@ -13,7 +13,7 @@ from clgraph.families.built import Built
 from clgraph.families.cone import Cone
 from clgraph.families.dependence import Dependence
 from clgraph.families.rules import Guards, Rule, alike, constants_of, held_in, regrouped, splits
-from clgraph.families.uses import Uses
+from clgraph.families.uses import ConstantUses
 from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.permute import Axes, held
@@ -76,7 +76,7 @@ class _Finder:
         self._bound: set[str] = set()
         self._traced: set[str] = set()
         self._sizes = Dependence(program, built, others, cone, deciding)
-        self._uses = Uses(built, self._sizes.computed, program.merged)
+        self._uses = ConstantUses(built, self._sizes.computed, program.merged)
         self._results = tuple(self._sizes.results())
 
     def rule(self, node: Node) -> Rule:

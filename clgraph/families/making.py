@@ -14,7 +14,7 @@ from clgraph.families.candidates import COMPUTED_ELEMENTS, Candidate, candidates
 from clgraph.families.cone import Cone
 from clgraph.families.family import Compile, Family
 from clgraph.families.finder import rules_of
-from clgraph.families.member import Recipe
+from clgraph.families.member import MemberRecipe
 from clgraph.families.rules import is_uniform
 from clgraph.families.schema import Schema, Sizes
 from clgraph.families.small_pictures import AS_LARGE, may_have_windows
@@ -86,7 +86,7 @@ def _family(topology: Topology, schema: Schema, found: _Representative, context:
     others = [other for _, other in witnesses]
     rules, guards, folded = rules_of(program, found.built, others, found.extremes, cone, tuple(sizes.known))
     constants = {n: Value(n, Layout.of(a), constant=a) for n, a in cone.constants.items() if n not in sizes.known}
-    _, bindings = Recipe(program, rules, guards, constants).member(sizes.shapes, sizes.known)
+    _, bindings = MemberRecipe(program, rules, guards, constants).member(sizes.shapes, sizes.known)
     known = {name: bindings.array(name) for name in sorted(folded)}
     uniform = {name for name, array in known.items() if folded[name] and is_uniform(array)}
     guards = replace(
@@ -95,7 +95,7 @@ def _family(topology: Topology, schema: Schema, found: _Representative, context:
         uniform=tuple((name, known[name].shape, known[name].ravel()[:1].copy()) for name in sorted(uniform)),
         expansions=tuple(bindings.expansions.items()),
     )
-    recipe = Recipe(program, rules, guards, constants)
+    recipe = MemberRecipe(program, rules, guards, constants)
     for at, witness in witnesses:
         _confirm(recipe, at, witness)
     return Family(schema, sizes, recipe, context, sliced, best_order(program, context), passes=passes)
@@ -171,7 +171,7 @@ def _build(topology: Topology, sizes: Sizes) -> Program:
     return topology.build(shapes, sizes.known, COMPUTED_ELEMENTS)
 
 
-def _confirm(recipe: Recipe, sizes: Sizes, witness: Built) -> None:
+def _confirm(recipe: MemberRecipe, sizes: Sizes, witness: Built) -> None:
     """Derive the nodes for *sizes*, and compare the shapes of what has a name in the *witness*."""
     program, bindings = recipe.member(sizes.shapes, sizes.known, all_names=True)
     for name, value in bindings.values.items():

@@ -22,7 +22,7 @@ _Named = tuple[tuple[int, str, DType], ...]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class MemberRecipe:
     """All that a member's nodes are derived by.
 
     Attributes:

@@ -31,7 +31,7 @@ class _Group:
         self.found += other.found
 
 
-class Uses:
+class ConstantUses:
     """Compares the uses of constants in a built program with those in the final one.
 
     A constant may have several readers, of which one has it as it was built and another a copy in another format, or

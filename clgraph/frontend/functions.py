@@ -13,7 +13,7 @@ from clgraph.frontend.protobuf import onnx
 
 
 @frozen
-class Expansion:
+class FunctionBody:
     """A call of an operator, as the nodes that its schema defines it by.
 
     Attributes:
@@ -40,7 +40,7 @@ def expand(
     schema: Schema,
     types: Sequence[onnx.TypeProto],
     fresh: Callable[[str], str],
-) -> Expansion:
+) -> FunctionBody:
     """Return what stands for *call*, a node of an operator that :func:`has_function`.
 
     A node of the function is named ``call/node`` and takes the annotation of the call, as those of a model's own
@@ -70,7 +70,7 @@ def expand(
         name = f"{label.name}/{inner.name or f'{inner.op_type}_{i}'}"
         copy = _bound(inner, names, given)
         nodes.append((copy, Label(inner.op_type, name, annotation_of(inner) or label.annotation, label.source, inside)))
-    return Expansion(tuple(nodes), {entry.domain: int(entry.version) for entry in function.opset_import})
+    return FunctionBody(tuple(nodes), {entry.domain: int(entry.version) for entry in function.opset_import})
 
 
 def _function_of(

@@ -7,14 +7,14 @@ from typing import Literal
 
 import numpy as np
 
-from clgraph.generate.decoding import Reader, is_kept
+from clgraph.generate.decoder_session import DecoderSession
+from clgraph.generate.decoding import DecoderSequence, is_kept
 from clgraph.generate.feeding import Feeding
-from clgraph.generate.reading import Reading
 from clgraph.graph.primitive import Array
 from clgraph.model.model import Model
 
 
-def readers(model: Model, feeding: Feeding, prompts: Sequence[Sequence[int]]) -> list[Reader] | None:
+def readers(model: Model, feeding: Feeding, prompts: Sequence[Sequence[int]]) -> list[DecoderSequence] | None:
     """Return readers of a batch for *prompts*, which each is to push first; ``None`` where the model cannot have one.
 
     It can where its caches are recognised and take any number of tokens, and where prompts of different lengths can be
@@ -22,11 +22,11 @@ def readers(model: Model, feeding: Feeding, prompts: Sequence[Sequence[int]]) ->
     """
     if len(prompts) < 2 or (feeding.single and feeding.caches) or not is_kept(model, feeding):
         return None
-    reading = Reading(model, feeding)
-    padding = reading.session.padding if feeding.mask is not None else None
+    decoder = DecoderSession(model, feeding)
+    padding = decoder.session.padding if feeding.mask is not None else None
     if len({len(p) for p in prompts}) > 1 and (padding is None or (padding == "left" and feeding.positions is None)):
         return None
-    batch = _Batch(reading, feeding, padding or "left", len(prompts))
+    batch = _Batch(decoder, feeding, padding or "left", len(prompts))
     return [_Row(batch, i) for i in range(len(prompts))]
 
 
@@ -57,10 +57,12 @@ class _Batch:
         found: Logits ``[vocabulary]`` that were not asked for yet.
     """
 
-    def __init__(self, reading: Reading, feeding: Feeding, padding: Literal["left", "right"], count: int) -> None:
+    def __init__(
+        self, decoder: DecoderSession, feeding: Feeding, padding: Literal["left", "right"], count: int
+    ) -> None:
         self.waiting: dict[int, Sequence[int]] = {}
         self.found: dict[int, Array] = {}
-        self._reading, self._feeding, self._padding = reading, feeding, padding
+        self._decoder, self._feeding, self._padding = decoder, feeding, padding
         self._lengths = np.zeros(count, np.int64)
         self._mask = np.zeros((count, 0), np.int64)
 
@@ -73,7 +75,7 @@ class _Batch:
         own = np.arange(ids.shape[1]) if self._padding == "right" else np.maximum(new.cumsum(1) - 1, 0)
         feeds = feeding.feeds(ids, mask, self._lengths[:, None] + own)
         last = self._padding == "left" or ids.shape[1] == 1 or len(set(counts.tolist())) == 1
-        logits = self._reading.run(feeds, last=last)
+        logits = self._decoder.run(feeds, last=last)
         for i in self.waiting:
             self.found[i] = logits[i, -1 if last else counts[i] - 1].astype(np.float32)
             self._lengths[i] += counts[i]

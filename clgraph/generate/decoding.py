@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from clgraph.errors import UnsupportedError
+from clgraph.generate.decoder_session import DecoderSession, chunks
 from clgraph.generate.feeding import Feeding
-from clgraph.generate.reading import Reading, pieces
 from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Signature
 from clgraph.model.model import Model
@@ -18,8 +18,8 @@ Step = Callable[[Mapping[str, Array]], Array]
 """Runs a decoder on new tokens and returns the logits."""
 
 
-class Reader(Protocol):
-    """One text that a decoder reads: alone, or beside others."""
+class DecoderSequence(Protocol):
+    """A text that a decoder generates: alone, or in a batch."""
 
     def push(self, tokens: Sequence[int]) -> None:
         """Have *tokens* read next."""
@@ -53,7 +53,7 @@ class Decoding:
         self._next = tokens
 
     def logits(self) -> Array:
-        """Read, and return the logits behind the last token, as :class:`Reader` has it."""
+        """Read, and return the logits behind the last token, as :class:`DecoderSequence` has it."""
         total = self.length + len(self._next)
         ids, mask, places = np.array([self._next]), np.ones((1, total), np.int64), np.arange(self.length, total)[None]
         logits: Array = self._run(self._feeding.feeds(ids, mask, places))[0, -1].astype(np.float32, copy=False)
@@ -67,8 +67,8 @@ def is_kept(model: Model, feeding: Feeding) -> bool:
 
 
 def _in_session(model: Model, feeding: Feeding) -> Step:
-    reading = Reading(model, feeding)
-    return lambda feeds: reading.run(feeds, last=True)
+    decoder = DecoderSession(model, feeding)
+    return lambda feeds: decoder.run(feeds, last=True)
 
 
 def _fed_back(model: Model, feeding: Feeding) -> Step:
@@ -77,8 +77,8 @@ def _fed_back(model: Model, feeding: Feeding) -> Step:
 
     def run(feeds: Mapping[str, Array]) -> Array:
         fed = dict(caches)
-        for piece in pieces(feeding, feeds, (1,)) if feeding.single else (feeds,):
-            results = model.run({**piece, **fed})
+        for chunk in chunks(feeding, feeds, (1,)) if feeding.single else (feeds,):
+            results = model.run({**chunk, **fed})
             fed = {past: results[present] for past, present in feeding.pairs.items()}
         caches.update(fed)
         return results[feeding.logits]

@@ -13,12 +13,12 @@ from typing import Any
 from clgraph.errors import InputError, OptionError
 from clgraph.generate.batch import readers
 from clgraph.generate.chat import Message, chat_text
-from clgraph.generate.decoding import Decoding, Reader
+from clgraph.generate.decoding import DecoderSequence, Decoding
 from clgraph.generate.feeding import feeding_of, vocabulary_of
 from clgraph.generate.folder import ModelFolder, read_folder
 from clgraph.generate.options import Options
 from clgraph.generate.texts import Generation, TextStream, TokenStream
-from clgraph.generate.tokenizer import Pieces, Tokenizer
+from clgraph.generate.tokenizer import DecodeStream, Tokenizer
 from clgraph.model.model import Model
 
 Prompt = str | Sequence[int]
@@ -126,9 +126,11 @@ class LanguageModel:
         found = readers(self.model, self._feeding, every)
         return [self._stream(ids, options, i, found[i] if found else None) for i, ids in enumerate(every)]
 
-    def _stream(self, prompt: Prompt, options: Options, number: int, reader: Reader | None = None) -> TextStream:
+    def _stream(
+        self, prompt: Prompt, options: Options, number: int, reader: DecoderSequence | None = None
+    ) -> TextStream:
         tokens = self._tokens(self._ids(prompt), options, number, reader)
-        return TextStream(tokens, Pieces(self.tokenizer), options.stop)
+        return TextStream(tokens, DecodeStream(self.tokenizer), options.stop)
 
     def _options(self, options: Options | None) -> Options:
         """Return *options*, those of the folder where there are none."""
@@ -158,7 +160,9 @@ class LanguageModel:
             )
         return ids
 
-    def _tokens(self, ids: list[int], options: Options, number: int, reader: Reader | None = None) -> TokenStream:
+    def _tokens(
+        self, ids: list[int], options: Options, number: int, reader: DecoderSequence | None = None
+    ) -> TokenStream:
         most = None if self.folder.longest is None else self.folder.longest - len(ids)
         reader = reader or Decoding(self.model, self._feeding)
         return TokenStream(reader, ids, options, self.folder.ends, most, number)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from clgraph.core.frozen import frozen
-from clgraph.generate.decoding import Reader
+from clgraph.generate.decoding import DecoderSequence
 from clgraph.generate.options import Options
 from clgraph.generate.sampling import Sampler
-from clgraph.generate.tokenizer import Pieces
+from clgraph.generate.tokenizer import DecodeStream
 
 Reason = Literal["end", "stop", "length"]
 """A token that the folder or the options name, a text of the options, or as many tokens as were asked for or fit."""
@@ -51,7 +51,7 @@ class TokenStream:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: DecoderSequence,
         prompt: Sequence[int],
         options: Options,
         ends: frozenset[int],
@@ -110,9 +110,9 @@ class TextStream:
     A piece never ends inside a character, nor in what may become one of the options' *stop* texts.
     """
 
-    def __init__(self, tokens: TokenStream, pieces: Pieces, stop: Sequence[str]) -> None:
+    def __init__(self, tokens: TokenStream, decode: DecodeStream, stop: Sequence[str]) -> None:
         """Take the tokens and what reads them."""
-        self._tokens, self._pieces, self._stop = tokens, pieces, tuple(stop)
+        self._tokens, self._decode, self._stop = tokens, decode, tuple(stop)
         self._text, self._held = "", ""
 
     def __iter__(self) -> Iterator[str]:
@@ -129,9 +129,9 @@ class TextStream:
         """Make one token; return the piece that is known with it, which may be empty. Raises as ``__next__``."""
         token = next(self._tokens)
         ended = self._tokens.reason
-        piece = "" if ended == "end" else self._pieces.add(token)
+        piece = "" if ended == "end" else self._decode.add(token)
         if ended is not None:
-            piece += self._pieces.end()
+            piece += self._decode.end()
         found = self._released(piece, ended=ended is not None)
         self._text += found
         return found

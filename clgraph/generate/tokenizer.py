@@ -60,12 +60,12 @@ class Tokenizer:
         return text
 
 
-class Pieces:
-    """Turns tokens into text as they come.
+class DecodeStream:
+    """Decodes the tokens of one text incrementally.
 
-    A character may be spread over several tokens, and what a token reads like may depend on the one before. So a piece
-    is what the text of the tokens since the last piece but one has more than that of those up to the last piece, and
-    there is none while it ends inside a character.
+    A character may span several tokens, and the text of a token may depend on the one before it. Each new piece of text
+    is therefore the difference of two decodings that start one piece earlier: with and without the tokens since the
+    last piece. Nothing is returned while the decoding ends inside a character.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -75,12 +75,12 @@ class Pieces:
         self._start = self._known = 0
 
     def add(self, token: int) -> str:
-        """Return the text that is known with *token*; nothing inside a character."""
+        """Append *token* and return the text that it completes; empty inside a character."""
         self._tokens.append(token)
         return self._more(ended=False)
 
     def end(self) -> str:
-        """Return the rest, with bytes that have become no character replaced."""
+        """Return the remaining text; bytes of an incomplete character become U+FFFD."""
         return self._more(ended=True)
 
     def _more(self, *, ended: bool) -> str:

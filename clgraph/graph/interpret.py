@@ -100,8 +100,8 @@ def check_kinds(layer: Layer, arguments: Sequence[Any]) -> None:
             raise ShapeError(f"node {layer.name!r}: {source} is {found}, and {primitive.kind} requires {wanted}")
 
 
-class Known(ABC):
-    """What compilation knows of the inputs of a control-flow operator: what is the same in every run."""
+class InvariantInputs(ABC):
+    """Elements and sizes of a control-flow operator's inputs, as far as they are the same in every run."""
 
     @abstractmethod
     def values(self, slots: Collection[int]) -> Mapping[int, Array]:
@@ -142,7 +142,7 @@ class ControlFlow(DataDependent):
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
         """Compute the outputs, the bodies with *run*."""
 
-    def unrolled(self, known: Known) -> Topology | None:
+    def unrolled(self, known: InvariantInputs) -> Topology | None:
         """Return layers that compute the same for all feeds and read its last inputs; ``None`` if it stays as it is."""
         return None
 

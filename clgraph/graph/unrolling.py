@@ -15,7 +15,7 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.core.handlers import pass_on
 from clgraph.errors import ClgraphError
-from clgraph.graph.interpret import ControlFlow, Known, compute
+from clgraph.graph.interpret import ControlFlow, InvariantInputs, compute
 from clgraph.graph.known_values import VALUE_ELEMENTS
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
@@ -53,7 +53,7 @@ def unroll(topology: Topology) -> Topology:
 
 
 @frozen
-class _KnownHere(Known):
+class _KnownHere(InvariantInputs):
     """What constants and declared sizes tell of the inputs of a layer.
 
     Attributes:

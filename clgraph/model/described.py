@@ -1,4 +1,4 @@
-"""What a model tells of itself without being compiled: its inputs, its names, what its file says."""
+"""The description of a model that needs no compilation: inputs, outputs, metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Described:
-    """Base of models: answers out of the topology.
+    """Base of models: inputs, outputs and metadata, taken from the topology.
 
     Attributes:
         topology: What was compiled.
@@ -50,17 +50,17 @@ class Described:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """What the model's author wrote beside the graph, e.g. class names."""
+        """The metadata properties of the ONNX file, such as class names."""
         return self.topology.metadata
 
     @property
     def about(self) -> About:
-        """What the model's file says of itself: producer, version, domain, names and descriptions."""
+        """The descriptive fields of the ONNX file: producer, version, domain, names, documentation strings."""
         return self.topology.about
 
     @property
     def overridable(self) -> tuple[Signature, ...]:
-        """Inputs that the model has a value for, which a feed replaces: by another program, compiled at the first."""
+        """Initialisers that are inputs, too: feeding one replaces its value, for which another program is compiled."""
         return tuple(self.topology.overridable.values())
 
     @property

@@ -24,7 +24,7 @@ COMPRESSING = "compress_weights"
 
 @frozen
 class Fusion:
-    """What a pass of :data:`FUSING` did with one elementwise node, or why it did not.
+    """The decision of a pass of :data:`FUSING` about one elementwise node: what it was fused into, or why not.
 
     Attributes:
         outcome: ``behind``, ``in front of``, ``into the weights and bias of``, or the first two with ``not``.
@@ -59,7 +59,7 @@ class Explanation:
 
     @property
     def compressed(self) -> tuple[Compressed, ...]:
-        """The weights that the option ``weights`` has stored in few bits, with their errors."""
+        """The weights that the option ``weights`` has compressed, with the error of each."""
         found = map(Compressed.read, self.notes.get(COMPRESSING, "").splitlines())
         return tuple(c for c in found if c is not None)
 

@@ -1,4 +1,4 @@
-"""What a run is called with: arrays by name, in the order of the inputs, or by keyword; lists and numbers too."""
+"""Conversion of the arguments of a run (by name, position or keyword; arrays, lists, numbers) to arrays by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBERS = "biuf"
 
 
 def names(wanted: Iterable[tuple[str, Any]]) -> str:
-    """Say what the inputs are called."""
+    """Return the clause of an error message that lists the input names."""
     return f"the inputs are {', '.join(repr(name) for name, _ in wanted) or 'none'}"
 
 
@@ -101,7 +101,7 @@ def foreign_places(outputs: Any) -> dict[str, Any]:
 
 
 def shared_places(foreign: Mapping[str, Any]) -> dict[str, Array | Tensor]:
-    """Return the memory of *foreign* arrays; raises ``InputError`` where it cannot be had."""
+    """Return the memory of *foreign* arrays as NumPy arrays; raises ``InputError`` for one that is not accessible."""
     return {
         name: Tensor.from_buffer(place) if is_array(place) else _shared_array(place, f"what is to hold output {name!r}")
         for name, place in foreign.items()

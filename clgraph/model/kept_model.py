@@ -1,4 +1,4 @@
-"""A model out of an image: it runs what it was compiled for, and is read when asked for anything else."""
+"""A model loaded from an image: it runs the compiled network, and loads the whole model for any other request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class KeptModel(Model):
-    """A model that is not there yet but for its runs: what else is asked of it is asked of the whole model.
+    """Runs the image of a network; every other attribute is that of the whole model, loaded at the first access.
 
     The attributes of a model are missing until then, which is how it knows.
     """
@@ -81,7 +81,7 @@ class KeptModel(Model):
         return tuple(Signature(name, DType.of(dtype), shape) for name, dtype, shape in image.results)
 
     def close(self) -> None:
-        """Give back the memory, as :meth:`Model.close`; what was not read is not read for that."""
+        """Release the memory, as :meth:`Model.close`, without loading the whole model."""
         with self._reading:
             self._image = None
             if "_specialisations" in self.__dict__:

@@ -1,4 +1,4 @@
-"""What a specialisation of a model holds for: input shapes, and values of inputs that determine shapes."""
+"""The key of a specialisation: input shapes, and values of inputs that determine shapes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from clgraph.graph.topology import Topology
 
 
 @frozen
-class Known:
-    """A value of an input, as part of a key."""
+class InputValue:
+    """The value of an input on which shapes depend: element type, shape and bytes; hashable."""
 
     dtype: str
     shape: Shape
     data: bytes
 
     @staticmethod
-    def of(value: Any) -> Known:
-        """Return what *value*, an array or what NumPy can make one of, holds now."""
+    def of(value: Any) -> InputValue:
+        """Return the present value of *value*, an array or anything that NumPy converts to one."""
         array = np.asarray(value)
-        return Known(spelled(array.dtype), array.shape, array.tobytes())
+        return InputValue(spelled(array.dtype), array.shape, array.tobytes())
 
     @property
     def array(self) -> Array:
@@ -38,7 +38,7 @@ class Known:
 
 @frozen
 class Key:
-    """What a specialisation holds for.
+    """The input shapes, and the values that decide sizes, for which a specialisation is valid.
 
     Attributes:
         shapes: Of the inputs, in their order.
@@ -46,9 +46,9 @@ class Key:
     """
 
     shapes: tuple[Shape, ...]
-    values: tuple[tuple[str, Known], ...] = ()
+    values: tuple[tuple[str, InputValue], ...] = ()
 
     def text(self, topology: Topology) -> str:
-        """Return the key in words."""
+        """Return the key as text, for reports."""
         parts = [f"{name} {list(shape)}" for name, shape in zip(topology.inputs, self.shapes, strict=True)]
         return ", ".join(parts + [f"{name} = {value}" for name, value in self.values])

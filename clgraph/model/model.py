@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clgraph.model.explanation import Explanation
     from clgraph.model.keys import Key
     from clgraph.model.ranges import Ranges
-    from clgraph.model.specialisation import PassRecord, Specialisation, Specialise, Told, Values
+    from clgraph.model.specialisation import PassRecord, Specialisation, SpecialisationListener, Specialise, Values
     from clgraph.model.specialisations import Specialisations
     from clgraph.selector.query import DeviceInfo
 
@@ -75,7 +75,7 @@ class Model(Running):
 
     @property
     def is_compiled(self) -> bool:
-        """Whether there is a program."""
+        """Whether any program has been compiled."""
         return self._specialisations.latest is not None
 
     @property
@@ -94,15 +94,15 @@ class Model(Running):
 
     @property
     def compiled(self) -> Mapping[Key, Specialisation]:
-        """What is compiled, by what it holds for; the one used last at the end."""
+        """The specialisations by key; the one used last stands last."""
         return self._specialisations.kept
 
     def is_compiled_for(self, feeds: Mapping[str, Array]) -> bool:
         """Whether there is a program for the shapes of *feeds*, in the order of the inputs, that was not dropped."""
         return self._specialisations.find(tuple(a.shape for a in feeds.values()), feeds) is not None
 
-    def when_compiled(self, tell: Told) -> None:
-        """Call *tell* with what is compiled, now if there is something, and whenever that has become more.
+    def when_compiled(self, tell: SpecialisationListener) -> None:
+        """Call *tell* with all specialisations: now if there are any, and whenever one is added.
 
         The model lets it finish when it is closed.
         """
@@ -150,9 +150,9 @@ class Model(Running):
         return twin
 
     def beside(self, topology: Topology) -> Model:
-        """Return a model of another *topology* of this one's constants, of which a device has one copy for both.
+        """Return a model of another *topology* that shares this one's constants: a device holds one copy of each.
 
-        It is compiled now if every input's shape is fixed. Raises as :meth:`reshape`.
+        Compiles it now if every input's shape is fixed. Raises as :meth:`reshape`.
         """
         self._check_open()
         other = self._of(topology)

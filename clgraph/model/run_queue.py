@@ -33,7 +33,7 @@ LOOK_AT_MOST = 1.0
 
 
 class RunFuture(Future[T]):
-    """A future that an interrupt of whoever waits for it cannot lock; one that ``asyncio`` can await."""
+    """A future that stays usable when a signal interrupts a thread waiting for it, and that ``asyncio`` can await."""
 
     def __init__(self, *servers: threading.Thread) -> None:
         """Begin as one whose call waits for *servers*, of which one will make it."""
@@ -44,7 +44,7 @@ class RunFuture(Future[T]):
 
     @property
     def is_over(self) -> bool:
-        """Whether there is a result or an exception, or it was cancelled."""
+        """Whether the call has returned, raised or been cancelled."""
         return self._guard.over
 
     def result(self, timeout: float | None = None) -> T:
@@ -58,7 +58,7 @@ class RunFuture(Future[T]):
         return super().exception(0)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until it is over.
+        """Wait until the call is over.
 
         Raises:
             TimeoutError: It is not after *timeout* seconds.
@@ -148,7 +148,7 @@ class RunQueue:
                 oldest.wait(LOOK)
 
     def close(self) -> None:
-        """Cancel what waits, and wait for the call that runs."""
+        """Cancel the waiting calls, and wait for the running one."""
         with self._lock:
             pending, end = self._pending, self._end
             self._pending, self._served, self._end = [], None, _nothing

@@ -1,4 +1,4 @@
-"""The part of a model that runs: feeds in, results out, at once, later, or between commands of the caller."""
+"""Runs of a model: synchronous, asynchronous, and enqueued on a queue of the caller's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, cast, overload
 import numpy as np
 
 from clgraph.errors import ClosedError, InputError
-from clgraph.model.state.remembering import Remembering
+from clgraph.model.state.stateful import Stateful
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.process import check_process
 
@@ -37,7 +37,7 @@ _QUEUE = "clgraph-run"
 """What the thread of asynchronous runs is called; it and its queue come with the first of them."""
 
 
-class Running(Remembering):
+class Running(Stateful):
     """Base of models: runs, one after the other, until it is closed. It is a context manager that closes it.
 
     Attributes:
@@ -215,7 +215,7 @@ class Running(Remembering):
 
     @property
     def _is_over_caches(self) -> bool:
-        return self._may_keep and self._keeper.parts is not None
+        return self._may_keep and self._model_state.parts is not None
 
     def _taking(self, feeds: Mapping[str, Any]) -> Running:
         """Return the model that takes *feeds*: this one, or that which is fed what the topology has values for."""
@@ -289,7 +289,7 @@ class Running(Remembering):
         return as_given(results[0] if len(results) == 1 else results, feeds)
 
     def profile(self, feeds: Mapping[str, Any]) -> Profile:
-        """Run once with the clock on each node; raises as :meth:`run`."""
+        """Run once and measure the time of each node; raises as :meth:`run`."""
         return self._taking(feeds)._profile(feeds)
 
     def watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
@@ -307,7 +307,7 @@ class Running(Remembering):
             return self._network(arrays).watch(arrays, watcher)
 
     def close(self) -> None:
-        """Give back the memory: what waits in the queue is cancelled, what runs is finished, later calls are errors.
+        """Release the memory: cancels waiting runs and finishes the running one; later calls raise ``ClosedError``.
 
         Arrays and tensors that were returned live on, and so do the caches of sessions until these are closed. What the
         model cache has not got yet is written first. A closed model can be closed again.

@@ -33,7 +33,7 @@ LEAST_BYTES = 24 << 10
 
 @frozen
 class PassRecord:
-    """What one pass did: its number in the pipeline, how many changes it made, how long it took."""
+    """The record of one pass: its number in the pipeline, its number of changes, its seconds."""
 
     number: int
     name: str
@@ -48,7 +48,7 @@ def pass_records(rows: tuple[PassRow, ...]) -> tuple[PassRecord, ...]:
 
 
 class KnownFamilies(Protocol):
-    """What is known about the families of a topology, in this process or in a file that nobody has looked at yet."""
+    """The families of a topology, compiled in this process or stored in a file that is read on demand."""
 
     @property
     def made(self) -> int:
@@ -89,7 +89,7 @@ class Specialisation:
 
     @property
     def notes(self) -> dict[str, str]:
-        """What there is to say about the program."""
+        """The notes on the program, by subject: what passes did, where it was loaded from."""
         return self.kept.notes
 
     @property
@@ -115,7 +115,7 @@ Specialise = Callable[[Topology, Shapes, Values, Workspace], Specialisation]
 
 
 def story(specialisation: Specialisation) -> str:
-    """Return how *specialisation* came about, and what it takes."""
+    """Return one line about the origin of *specialisation* (loaded, bound, compiled) and its memory."""
     from clgraph.families.notes import BOUND
     from clgraph.families.notes import NOTE as FAMILY
 
@@ -132,11 +132,11 @@ def story(specialisation: Specialisation) -> str:
     return "; ".join(part for part in parts if part)
 
 
-class Told(Protocol):
-    """Is told of all the specialisations there are when one more has been made, and may hold them for a while."""
+class SpecialisationListener(Protocol):
+    """Receives all specialisations whenever one is added; may keep references to them until :meth:`finish`."""
 
     def __call__(self, made: Mapping[Key, Specialisation], /) -> None:
-        """Take what is *made* now, what was asked for last at the end."""
+        """Receive the specialisations *made* so far; the one requested last stands last."""
 
     def finish(self) -> None:
-        """Do at once what is still to be done with them, and hold none any more."""
+        """Complete deferred work now, and drop all references to specialisations."""

@@ -11,8 +11,8 @@ from clgraph.core.layout import Shape
 from clgraph.errors import UnknownValueError
 from clgraph.graph.faults import faults
 from clgraph.graph.topology import Topology
-from clgraph.model.keys import Key, Known
-from clgraph.model.specialisation import Shapes, Specialisation, Specialise, Told, story
+from clgraph.model.keys import InputValue, Key
+from clgraph.model.specialisation import Shapes, Specialisation, SpecialisationListener, Specialise, story
 from clgraph.network.workspace import Workspace
 
 MEMBERS = 4
@@ -51,7 +51,7 @@ class Specialisations:
         self._family: Specialisations | None = None if family is None else family._family or family
         self.latest: Specialisation | None = None
         self._latest_shapes: tuple[Shape, ...] | None = None
-        self.tell: Told | None = None
+        self.tell: SpecialisationListener | None = None
         self.lock = threading.RLock()
         other = family or beside
         self._workspace: Workspace = Workspace(None if other is None else other._workspace)
@@ -66,7 +66,7 @@ class Specialisations:
                     self._nbytes += self.latest.nbytes
 
     def get(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation:
-        """Return what holds for inputs of *shapes*, whose *values* are looked at as far as they decide sizes.
+        """Return the specialisation for inputs of *shapes* and, of *values*, those that decide sizes.
 
         Raises:
             InputError: *shapes* do not fit the model's inputs.
@@ -86,7 +86,7 @@ class Specialisations:
             return found
 
     def find(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation | None:
-        """Return what :meth:`get` does, ``None`` where that is not there yet, or no longer."""
+        """Return the specialisation as :meth:`get`, or ``None`` if it has not been made, or was dropped."""
         with self.lock:
             return self.get(shapes, values) if self._key(shapes, values) in self._kept else None
 
@@ -96,7 +96,7 @@ class Specialisations:
         return self._workspace
 
     def clear(self) -> None:
-        """Drop them all, behind what :attr:`tell` has to do with them."""
+        """Drop all specialisations, after the listener :attr:`tell` has finished with them."""
         with self.lock:
             self._kept.clear()
             self._nbytes = 0
@@ -130,7 +130,7 @@ class Specialisations:
                 "prepare(values={...})",
                 missing,
             )
-        return Key(shapes, tuple((name, Known.of(values[name])) for name in self._deciding))
+        return Key(shapes, tuple((name, InputValue.of(values[name])) for name in self._deciding))
 
     def _make(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation:
         named = dict(zip(self._topology.inputs, shapes, strict=True))

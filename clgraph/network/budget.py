@@ -15,7 +15,7 @@ MakeRoom = Callable[["MemoryBudget", str], bool]
 
 
 class Taking(Protocol):
-    """What takes memory of devices by itself: the networks of a model that run one at a time."""
+    """Protocol of what allocates device memory: the networks of a model, which run one at a time."""
 
     def taken(self, placement: str) -> int:
         """Return the bytes that it takes, or was promised, constants apart."""
@@ -67,11 +67,11 @@ class MemoryBudget(int):
 
     @property
     def changes(self) -> int:
-        """How often somebody was promised memory, or gave it back, here or in a budget that this is a part of."""
+        """Number of reservations and releases so far, here or in a budget that this is a part of."""
         return sum(budget._changes for budget in self.chain)
 
     def changed(self) -> None:
-        """Note that somebody was promised memory, or gave it back."""
+        """Count a reservation or a release."""
         with self.lock:
             for budget in self.chain:
                 budget._changes += 1
@@ -91,7 +91,7 @@ class MemoryBudget(int):
         return sum(other.by_device().get(device, 0) for other in self._accounts if other is not account)
 
     def make_room_on(self, device: str) -> bool:
-        """Let who can give memory of *device* back for a model that counts here; say whether somebody did."""
+        """Ask for memory of *device* to be released for a model that counts here; return whether any was."""
         return any(budget.make_room(self, device) for budget in self.chain if budget.make_room is not None)
 
     def open(self, account: Account) -> None:
@@ -102,7 +102,7 @@ class MemoryBudget(int):
 
 
 class Account:
-    """What a model takes, its clones and reshaped twins included: they share their constants.
+    """The memory of a model, its clones and its reshaped models, which share constants.
 
     Attributes:
         budget: What it is counted in; ``None`` where nobody asked for a limit.

@@ -42,16 +42,16 @@ class Cancellation:
         self._wished = False
 
     def cancel(self) -> None:
-        """End what runs with it. Returns at once; who called ``run`` gets :class:`RunCancelledError`."""
+        """Cancel the runs that were given it, and return at once; their ``run`` raises :class:`RunCancelledError`."""
         self._wished = True
         self._interrupt()
 
     def renew(self) -> None:
-        """Let it be given to further runs."""
+        """Reset it, so that it can be given to further runs."""
         self._wished = False
 
     def check(self) -> None:
-        """Raise where it is cancelled.
+        """Raise :class:`RunCancelledError` if it is cancelled.
 
         Raises:
             RunTimeoutError: The time is up.

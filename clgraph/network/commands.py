@@ -28,7 +28,7 @@ class Segment:
 
     @property
     def count(self) -> int:
-        """How many steps it runs."""
+        """The number of steps."""
         return self.last - self.first
 
     def bind(self, *, timed: bool = False) -> Kernel:
@@ -38,7 +38,7 @@ class Segment:
 
 @frozen
 class Command:
-    """One thing that a run does.
+    """A command of a run: a kernel launch, a tile step, a host node or a copy.
 
     Attributes:
         what: The kernel, tile function, ``host`` or ``transfer``.

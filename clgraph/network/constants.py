@@ -29,7 +29,7 @@ Copy = tuple["Memory", int]
 
 
 class Constants:
-    """Finds what other networks have copied, by identity of the array. Keeps neither arrays nor memory alive.
+    """Copies of constants on devices, found by identity of the array; keeps neither arrays nor memory alive.
 
     ``near`` has the weights in mapped files brought near that devices read which work on the host's memory.
 

@@ -1,4 +1,4 @@
-"""What becomes of a run that an exception has come out of."""
+"""Clean-up after a run that raised an exception."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clgraph.errors import DeviceError, DeviceMemoryError, RunCancelledError
 
 
 def give_up(error: BaseException, failures: tuple[type[Exception], ...], *waits: Callable[[], object]) -> None:
-    """End a run that *error* has come out of: nothing that it used is in flight any more.
+    """End a run that raised *error*, and wait until no command of it is in flight.
 
     Args:
         failures: What the driver raises.

@@ -133,7 +133,7 @@ class Feed:
 
 
 def wrong_names(wanted: list[str], given: list[str]) -> str:
-    """Say which feeds are missing or unknown."""
+    """Return the message of an error about feeds that are missing or unknown."""
     missing, unknown = [n for n in wanted if n not in given], [n for n in given if n not in wanted]
     parts = [f"input {missing[0]!r} is missing"] if missing else []
     parts += [f"no input is called {unknown[0]!r}"] if unknown else []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ImagedLaunches:
-    """What a run launches.
+    """The launches of a run.
 
     Attributes:
         steps: Each launches one kernel.

@@ -1,4 +1,4 @@
-"""Mapped weights that are brought into large pages once a model is run more than once."""
+"""Copies of mapped weights to large pages, made when a model is run more than once."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class NearConstants:
             return sorted((begin, end) for asked, begin, end in self._asked if asked is file)
 
     def begin(self) -> None:
-        """Take note of a run, and begin to copy when it is not the first."""
+        """Count a run, and start copying at the second."""
         self._runs += 1
         if self._runs > 1 and (self._new or self._waiting):
             with self._lock:
@@ -84,7 +84,7 @@ class NearConstants:
                 self._thread.start()
 
     def finish(self) -> None:
-        """Wait until what was begun is done."""
+        """Wait for the copies that were started."""
         if self._thread is not None:
             self._thread.join()
 

@@ -1,4 +1,4 @@
-"""Inputs that no kernel reads: those of which nothing is made, and those that are results as they are."""
+"""Inputs that no kernel reads: unused ones, and those that are results unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clgraph.network.borrowing import views_of
 
 
 def unread(program: Program) -> set[Value]:
-    """Return the inputs of *program* that nothing is made of."""
+    """Return the inputs of *program* that neither a node nor an output uses."""
     return {v for v in program.inputs if not v.readers and not program.is_output(v)}
 
 

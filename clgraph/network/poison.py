@@ -1,4 +1,4 @@
-"""A run in which memory that holds nothing holds NaN, and nodes write where they may: neither fault stays unseen."""
+"""Poisoned runs: unused memory is filled with NaN, and writes outside of results are detected (option ``poison``)."""
 
 from __future__ import annotations
 

@@ -79,12 +79,12 @@ class Result:
             self.borrowed.give_back()
 
     def skip(self) -> None:
-        """Prepare for a run that computes the result for nobody."""
+        """Prepare for a run in which the result is not requested."""
         if self.borrowed is not None:
             self.borrowed.give_back()
 
     def end(self) -> Held:
-        """Return the target, filled; every command of the run is over."""
+        """Fill the target and return it; every command of the run is complete."""
         target = self._target
         if self._lent:
             assert target is not None

@@ -1,4 +1,4 @@
-"""Memory of large results that is used again once the caller has dropped what was returned in it.
+"""Reuse of the memory of large results once the caller has dropped the returned arrays.
 
 A new array of megabytes costs more than most operators take to fill it: the system clears every page of it at the first
 touch, and takes the pages back when the array goes.

@@ -1,4 +1,4 @@
-"""Stray writes: what a node changes besides its results and its scratch memory."""
+"""Detection of stray writes: changes of memory other than a node's results and scratch."""
 
 from __future__ import annotations
 

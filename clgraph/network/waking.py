@@ -1,4 +1,4 @@
-"""Whether a program is over in the thread that runs it before other threads were woken to take a part of it.
+"""The decision to run a small program in the calling thread, if waking the workers would take longer than they save.
 
 An idle thread takes 30-80 us to wake, an operator on a small tensor less to compute.
 """

@@ -29,7 +29,7 @@ ARENA, STAND_IN = "the arena of activations", "an input that the caller has"
 
 
 class Workspace:
-    """What the networks of one model share. It keeps no memory of a device alive: that goes with the last network.
+    """Device memory that the networks of one model share; it is released with the last network, not with the workspace.
 
     Attributes:
         lock: Held during a run of any of the networks.
@@ -110,7 +110,7 @@ class Workspace:
             known[placement] = max(constants, known.get(placement, 0))
 
     def give_back(self) -> None:
-        """Promise nothing any more, and keep no memory of results: there are no networks left."""
+        """Withdraw all reservations and drop the memory of results; called when no networks are left."""
         with self.account.lock:
             self._promised.clear()
             self.results = ResultMemory()

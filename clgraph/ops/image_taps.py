@@ -20,7 +20,7 @@ _CUBIC = {"pillow": -0.5, "opencv": -0.75}
 
 
 @frozen
-class Axis:
+class ResizedAxis:
     """How an axis of an image is resized, and what part of that is the result.
 
     Attributes:
@@ -36,7 +36,7 @@ class Axis:
     shape: int
 
 
-def taps(axis: Axis, resize: str, rule: str, reduces: bool) -> tuple[Array, Array]:
+def taps(axis: ResizedAxis, resize: str, rule: str, reduces: bool) -> tuple[Array, Array]:
     """Return the first pixel of each pixel of the result, int32 ``[shape]``, and weights, float32 ``[shape][taps]``.
 
     Weights of a pixel add up to 1, those of padding are 0. All pixels that are named lie in the image.
@@ -78,7 +78,7 @@ def unpacked(taps: Array, shape: tuple[int, int]) -> tuple[tuple[Array, Array], 
     return tuple(found)
 
 
-def _pillow(places: Array, axis: Axis, resize: str) -> tuple[Array, Floats]:
+def _pillow(places: Array, axis: ResizedAxis, resize: str) -> tuple[Array, Floats]:
     """Return taps by ``precompute_coeffs`` of Pillow's Resample.c: kernels grow with the scale, and end at borders.
 
     The nearest are those of ``ImagingScaleAffine`` in its Geometry.c, which adds up the scale: ties fall as there.
@@ -97,7 +97,7 @@ def _pillow(places: Array, axis: Axis, resize: str) -> tuple[Array, Floats]:
     return _inside(at, weights / weights.sum(1, keepdims=True), size)
 
 
-def _opencv(places: Array, axis: Axis, resize: str, reduces: bool) -> tuple[Array, Floats]:
+def _opencv(places: Array, axis: ResizedAxis, resize: str, reduces: bool) -> tuple[Array, Floats]:
     """Return taps as ``cv::resize`` takes them: two or four beside the place, of which those outside are the border."""
     size, scale = axis.size, axis.size / axis.resized
     if resize == "nearest":

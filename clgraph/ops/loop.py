@@ -13,7 +13,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.host_types import STRINGS
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.interpret import Blocks, ControlFlow, Known, RunBody
+from clgraph.graph.interpret import Blocks, ControlFlow, InvariantInputs, RunBody
 from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.random_numbers import RANDOM_KEY, folded
 from clgraph.graph.topology import Topology
@@ -83,7 +83,7 @@ class Loop(ControlFlow):
 
         return blocks_of(LoopBody.of(self.body, self.carried), self.counted, self.conditional)
 
-    def unrolled(self, known: Known) -> Topology | None:
+    def unrolled(self, known: InvariantInputs) -> Topology | None:
         from clgraph.ops.loop_trips import LoopBody
 
         body = LoopBody.of(self.body, self.carried)

@@ -24,7 +24,7 @@ from clgraph.graph.refusals import one_line
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.ops.gather import Gather
-from clgraph.ops.loop_told import Told, told_before
+from clgraph.ops.loop_induction import InductionVariables, induction_variables
 from clgraph.ops.loop_trips import LoopBody
 
 BLOCKS = (16, 4, 1)
@@ -71,13 +71,13 @@ class LoopBlocks(Blocks):
         bodies: The blocks that have been made, by their number of trips.
     """
 
-    def __init__(self, body: LoopBody, counted: bool, conditional: bool, told: Told) -> None:
-        """Take what :func:`told_before` has found of a loop whose first inputs are the trips and the condition."""
-        self._body, self._counted, self._conditional, self._told = body, counted, conditional, told
-        gone = {*told.names, *(name for cut in told.cuts for name in cut.outputs)}
+    def __init__(self, body: LoopBody, counted: bool, conditional: bool, induction: InductionVariables) -> None:
+        """Take the *induction* variables of a loop whose first inputs are the trip count and the condition."""
+        self._body, self._counted, self._conditional, self._induction = body, counted, conditional, induction
+        gone = {*induction.names, *(name for cut in induction.cuts for name in cut.outputs)}
         self._layers = [layer for layer in body.topology.layers if gone.isdisjoint(layer.outputs)]
         nexts = dict(zip(body.carried, body.next, strict=True))
-        others = [name for name in body.carried if name not in told.states]
+        others = [name for name in body.carried if name not in induction.states]
         self._flowing = tuple(name for name in others if nexts[name] != name)
         wanted = {*(stacked.name for stacked in body.scanned), *(nexts[name] for name in self._flowing)}
         wanted.update(name for layer in self._layers for name in layer.inputs)
@@ -125,7 +125,7 @@ class LoopBlocks(Blocks):
         return (*(last[name] for name in self._body.carried), *stacks)
 
     def _trips_of(self, values: Mapping[str, Array], going: bool, trips: int | None) -> _Trips | str:
-        first = {name: values[name] for name in self._told.trip.inputs if name in values}
+        first = {name: values[name] for name in self._induction.trip.inputs if name in values}
         if any(array.size > _SMALL or array.dtype.kind not in "iub" for array in first.values()):
             return "its condition depends on data"
         key = trips, going, tuple((a.shape, a.dtype, a.tobytes()) for a in first.values())
@@ -138,7 +138,7 @@ class LoopBlocks(Blocks):
 
     def _decided(self, first: Mapping[str, Array], going: bool, trips: int | None) -> _Trips | str:
         """Compute what is known of a run, trip by trip."""
-        body, told = self._body, self._told
+        body, induction = self._body, self._induction
         nexts = dict(zip(body.carried, body.next, strict=True))
         feeds, count = dict(first), 0
         columns: dict[str, list[Array]] = {}
@@ -147,20 +147,20 @@ class LoopBlocks(Blocks):
                 return f"it makes more than {MOST_TRIPS} trips"
             feeds[body.trip] = np.array(count, np.int64)
             try:
-                values = {**told.trip.constants, **feeds, **interpret(told.trip, feeds)}
+                values = {**induction.trip.constants, **feeds, **interpret(induction.trip, feeds)}
             except ClgraphError as error:
                 return f"what it counts with is refused: {one_line(error)}"
             for name, value in values.items():
                 columns.setdefault(name, []).append(np.asarray(value))
             going = bool(np.ravel(values[body.goes_on])[0])
-            feeds.update([(name, np.asarray(values[nexts[name]])) for name in told.states])
+            feeds.update([(name, np.asarray(values[nexts[name]])) for name in induction.states])
             count += 1
-        return _Trips(count, columns, {name: feeds[name] for name in told.states})
+        return _Trips(count, columns, {name: feeds[name] for name in induction.states})
 
     def _rows_of(self, values: Mapping[str, Array], known: _Trips) -> dict[str, Array]:
         """Return the values of all trips, stacked; raises where those of some trips have other shapes."""
-        found = {name: np.stack(known.columns[name]) for name in self._rows if name in self._told.names}
-        for cut in self._told.cuts:
+        found = {name: np.stack(known.columns[name]) for name in self._rows if name in self._induction.names}
+        for cut in self._induction.cuts:
             x, places = values[cut.inputs[0]], [known.columns[name] for name in cut.inputs[1:]]
             if isinstance(cut.primitive, Gather) and not places[0][0].ndim:
                 picked = cut.primitive.reference(x, np.stack(places[0]))[0]
@@ -234,5 +234,5 @@ def blocks_of(body: LoopBody, counted: bool, conditional: bool) -> LoopBlocks | 
     """Return the blocks of a loop with *body*; where it can only run trip by trip, the reason."""
     if (count := len(body.topology.layers)) > _MOST_LAYERS:
         return f"a body of {count} layers keeps a device busy"
-    told = told_before(body)
-    return told if isinstance(told, str) else LoopBlocks(body, counted, conditional, told)
+    induction = induction_variables(body)
+    return induction if isinstance(induction, str) else LoopBlocks(body, counted, conditional, induction)

@@ -17,7 +17,7 @@ from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
 from clgraph.ops.image_planes import ImagePlanes
-from clgraph.ops.image_taps import RESIZES, RULES, Axis, packed, taps
+from clgraph.ops.image_taps import RESIZES, RULES, ResizedAxis, packed, taps
 from clgraph.ops.nv12_to_rgb import RANGES, WEIGHTS, Nv12ToRgb
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
@@ -189,11 +189,11 @@ class Preprocess(Composite):
             raise ShapeError(f"the size {list(found)} that is fed must be rows and columns, each 1 or more")
         return found[0], found[1]
 
-    def _axes(self, height: int, width: int, target: tuple[int, int]) -> tuple[Axis, Axis]:
+    def _axes(self, height: int, width: int, target: tuple[int, int]) -> tuple[ResizedAxis, ResizedAxis]:
         """Return what becomes of rows and of columns."""
         h, w = target
         if self.fit == "stretch":
-            return Axis(height, h, 0, h), Axis(width, w, 0, w)
+            return ResizedAxis(height, h, 0, h), ResizedAxis(width, w, 0, w)
         if self.fit == "letterbox":
             # As Ultralytics' LetterBox has it: rounded, the odd pixel below and on the right.
             scale = min(h / height, w / width)
@@ -206,7 +206,7 @@ class Preprocess(Composite):
             resized = [self.shorter * side // min(height, width) for side in (height, width)]
         centred = self.fit == "crop" or self.align == "center"
         starts = [_start(n, side) if centred else 0 for n, side in zip(resized, (h, w), strict=True)]
-        return Axis(height, resized[0], starts[0], h), Axis(width, resized[1], starts[1], w)
+        return ResizedAxis(height, resized[0], starts[0], h), ResizedAxis(width, resized[1], starts[1], w)
 
     def _laid_out(self, c: Composition, y: str) -> str:
         if self.dtype in (DType.F16, DType.BF16, DType.F64):

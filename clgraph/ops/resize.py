@@ -233,8 +233,14 @@ class RoundedResize(Composite):
             mixed = c.add(replace(bound, shape=tuple(shape), scales=scales), c.add(Reorder(DType.F32), y))
             half = c.add(Activation("linear", 0.5, 0.0), c.add(Activation("sign"), mixed))
             away = c.add(Eltwise("add"), mixed, half)
-            y = c.add(Reorder(x.dtype), c.add(Activation("clip", float(limits.min), float(limits.max)), away))
+            y = c.add(Reorder(x.dtype), c.add(Activation("clip", _within(limits.min), _within(limits.max)), away))
         return (y if y != c.inputs[0] else c.add(bound, y),)
+
+
+def _within(limit: int) -> float:
+    """Return the float32 that is closest to *limit* and not beyond it, so that converting it cannot wrap around."""
+    nearest = np.float32(limit)
+    return float(nearest if abs(int(nearest)) <= abs(limit) else np.nextafter(nearest, np.float32(0)))
 
 
 @onnx("Resize", since=(10, 11, 13, 18, 19))

@@ -12,7 +12,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.interpret import Blocks, ControlFlow, Known, RunBody
+from clgraph.graph.interpret import Blocks, ControlFlow, InvariantInputs, RunBody
 from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.random_numbers import RANDOM_KEY, folded
 from clgraph.graph.topology import Topology
@@ -66,7 +66,7 @@ class Scan(ControlFlow):
         loop = blocks_of(self._loop(), counted=True, conditional=False)
         return loop if isinstance(loop, str) else ScanBlocks(loop, self.length_of, self.of_each)
 
-    def unrolled(self, known: Known) -> Topology | None:
+    def unrolled(self, known: InvariantInputs) -> Topology | None:
         if self.batched or RANDOM_KEY in self.body.inputs:
             return None
         lengths = {known.size(self.carried + i, axis) for i, axis in enumerate(self.input_axes)}

@@ -19,7 +19,7 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.binary_scores import binary_scores
 from clgraph.ops.post_transform import logistic, post_transform_of, transformed
-from clgraph.ops.support_vectors import Kernel, checked_rows, floats, in_blocks, kernel_of, table
+from clgraph.ops.support_vectors import KernelFunction, checked_rows, floats, in_blocks, kernel_of, table
 from clgraph.ops.tree_ensemble import class_labels, label_of
 
 _BY_NUMBER = 64
@@ -76,13 +76,13 @@ class SupportVectorClassifier(Primitive):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, vectors, weights = (a.astype(np.float64) for a in inputs)
         if not self.vectors_per_class:
-            scores = Kernel(self.function, *self.parameters).of(x, weights) + self.rho[0]
+            scores = KernelFunction(self.function, *self.parameters).of(x, weights) + self.rho[0]
             best = scores.argmax(1)
             if self.classes == 2:
                 most = scores.max(1)
                 best = np.where(most >= 0.5 if self.positive else most > 0, 1, best)
         else:
-            kernel = Kernel(self.function, *self.parameters)
+            kernel = KernelFunction(self.function, *self.parameters)
             scores, votes = in_blocks(x, vectors, lambda rows: self._pairs(kernel.of(rows, vectors), weights))
             best = votes.argmax(1)
             scores = self._probabilities(scores) if self.probabilities else scores

@@ -14,7 +14,7 @@ from clgraph.errors import ModelError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.post_transform import post_transform_of
-from clgraph.ops.support_vectors import Kernel, checked_rows, floats, in_blocks, kernel_of, table
+from clgraph.ops.support_vectors import KernelFunction, checked_rows, floats, in_blocks, kernel_of, table
 
 
 @primitive
@@ -41,7 +41,7 @@ class SupportVectorRegressor(Primitive):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, vectors, weights = (a.astype(np.float64) for a in inputs)
-        kernel = Kernel(self.function, *self.parameters)
+        kernel = KernelFunction(self.function, *self.parameters)
         (y,) = in_blocks(x, vectors, lambda rows: ((kernel.of(rows, vectors) if vectors.size else rows) @ weights,))
         y = y + self.rho
         if self.one_class:

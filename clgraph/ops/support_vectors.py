@@ -22,7 +22,7 @@ _BLOCK_NUMBERS = 1 << 15
 
 
 @frozen
-class Kernel:
+class KernelFunction:
     """A kernel of two vectors: a function, and its gamma, first coefficient and degree."""
 
     function: str = "LINEAR"
@@ -79,7 +79,7 @@ def table(numbers: Array, rows: int, name: str) -> Array:
 
 
 def kernel_of(node: OnnxNode) -> tuple[str, tuple[float, ...]]:
-    """Return the function and the parameters of a :class:`Kernel`, as the node gives them."""
+    """Return the function and the parameters of a :class:`KernelFunction`, as the node gives them."""
     function, parameters = node.attribute("kernel_type", "LINEAR"), node.attribute("kernel_params", ())
     if function not in _KERNELS or len(parameters) not in (0, 3):
         raise node.unsupported(f"kernel_type {function!r} with {len(parameters)} kernel_params is not defined by ONNX")

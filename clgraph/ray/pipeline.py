@@ -19,7 +19,7 @@ from clgraph.model.feeds import arranged
 from clgraph.model.tensor import Tensor
 from clgraph.ray.cluster import options_for, ray_module
 from clgraph.ray.cutting import Part, by_memory, by_patterns
-from clgraph.ray.stage_runner import StageReport, StageRunner
+from clgraph.ray.stage_actor import StageActor, StageReport
 from clgraph.settings import settings
 
 ATTEMPTS = 12
@@ -172,7 +172,7 @@ class Pipeline:
 
     def _start(self, stage: Stage, options: Mapping[str, Any]) -> Any:
         own = options_for({**options, **stage.options}, stage.num_cpus, stage.num_gpus)
-        actor = self._ray.remote(StageRunner).options(
+        actor = self._ray.remote(StageActor).options(
             num_cpus=stage.num_cpus,
             num_gpus=stage.num_gpus,
             resources=dict(stage.resources or {}),

@@ -62,12 +62,12 @@ def deployment(
         ray_actor_options=reserved,
         max_ongoing_requests=queue_size,
         **({"num_replicas": most} if fewest == most else {"autoscaling_config": scale}),
-    )(Service)
+    )(Replica)
     streams = {"hint": "throughput", "batching": batching, "queue_size": queue_size}
     return made.bind([shipped(model, ship=ship)], {**streams, **compiling})
 
 
-class Service:
+class Replica:
     """What a replica runs."""
 
     def __init__(self, model: list[Any], options: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""PoCL's device that runs kernels in the thread that launches them: one thread needs no other, which has to be woken.
+"""PoCL's ``basic`` device, which runs kernels in the launching thread, so that no other thread has to be woken.
 
 PoCL's usual device has a thread a core. To wake one takes 50-80 us where its core idles, more than a small model
 computes. PoCL 3.0 has a second driver for the same CPU, ``basic``, which it offers when asked to by ``POCL_DEVICES``.

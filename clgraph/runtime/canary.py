@@ -60,7 +60,7 @@ class Verdict:
 
 @frozen
 class Decision:
-    """What a device runs.
+    """What a device is used with: the instruction set, and why others were passed over.
 
     Attributes:
         record: The instruction set whose kernels it runs.
@@ -77,7 +77,7 @@ class Decision:
 
 @frozen
 class Subject:
-    """A device to try.
+    """A device to test.
 
     Attributes:
         device: Its name, as :func:`clgraph.runtime.handles.named_handles` gives it.

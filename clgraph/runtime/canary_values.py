@@ -1,4 +1,4 @@
-"""What a device computes wrongly: kernels with everything that compilers get wrong when they take a CPU for another."""
+"""Correctness tests of the canary: kernels with constructs that compilers miscompile when they misidentify a CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COUNT = 256
 
 
 def wrong(canary: Canary) -> str:
-    """Return what the device computes wrongly, or an empty text."""
+    """Return a description of what the device computes wrongly, or an empty string."""
     if canary.abi_warnings:
         times = canary.abi_warnings
         return f"its compiler passes vectors in other places than its built-in library ({times} warnings)"

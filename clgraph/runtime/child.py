@@ -1,4 +1,4 @@
-"""Work on a compiler in a process of its own, with limits: what a driver does wrong ends that process and no other."""
+"""Child processes with limits for compiler work, so that a crash of a driver does not end the main process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BYTES_A_CORE = 32 << 20
 
 @frozen
 class Outcome:
-    """How a child ended.
+    """The outcome of a child process.
 
     Attributes:
         result: What it printed last, read as JSON; ``None`` where it printed none or did not end by itself.

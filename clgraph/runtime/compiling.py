@@ -1,4 +1,4 @@
-"""Compiling a library in a process of its own: what a compiler does wrong is an error, and is not tried again."""
+"""Compilation of a library in a child process; a crash of the compiler is an error, and is not retried."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ _HANDED_OUT: dict[int, list[Any]] = {}
 
 @frozen
 class Foreign:
-    """What a capsule says of memory: the address of a ``cl_mem`` and what lies in it.
+    """The description of memory in a capsule: the address of a ``cl_mem``, element type and shape.
 
     Attributes:
         start: Bytes in front of the first element.
@@ -107,7 +107,7 @@ def forget_unused() -> None:
 
 
 def taken(capsule: Any) -> Foreign:
-    """Return what *capsule* says, and own it from now on.
+    """Consume *capsule* and return its description; its memory is owned from now on.
 
     Raises:
         InputError: It is not one of OpenCL memory, is used already, or its elements do not lie densely.

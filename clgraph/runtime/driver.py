@@ -26,7 +26,7 @@ _log = Log(__name__)
 
 
 def choose_options(options: Settings) -> None:
-    """Let the drivers be loaded with *options* rather than with the environment's; too late once that has begun."""
+    """Load the drivers under *options* instead of the environment's; has no effect once loading has begun."""
     if _prepare.cache_info().currsize == 0:
         process.CHOSEN[:] = [options]
 
@@ -42,41 +42,40 @@ def _prepare() -> None:
 
 @contextlib.contextmanager
 def loading(options: Settings) -> Iterator[None]:
-    """Load the libraries of the wheel's PoCL and of pyopencl in a thread beside what the block does, if they are not.
+    """Load the libraries of the wheel's PoCL and of pyopencl in a thread beside the block, if they are not loaded.
 
-    It takes 7 ms, of which Python's lock is held in none; :func:`load` waits for it, and then finds them there. No
-    driver is asked for anything before the block calls :func:`expect_devices`. Where it fails, the loader fails alike,
-    and that is told as ever.
+    It takes 7 ms without Python's lock; :func:`load` waits for the thread. No driver is called before the block calls
+    :func:`expect_devices`. If a library cannot be loaded, :func:`load` fails in the same way and raises the error.
     """
     choose_options(options)
     _prepare()
     if load.cache_info().currsize or (library := wheel()) is None or (tree := _tree()) is None:
         yield
         return
-    beside = _Beside(tree / ".libs" / library.name, library.parent.parent / f"_cl{EXTENSION_SUFFIXES[0]}")
-    _BESIDE.append(beside)
-    beside.start()
+    loader = _DriverLoader(tree / ".libs" / library.name, library.parent.parent / f"_cl{EXTENSION_SUFFIXES[0]}")
+    _LOADERS.append(loader)
+    loader.start()
     try:
         yield
     finally:
         # A process that is forked while a library is being loaded can load none.
-        beside.end()
-        _BESIDE.remove(beside)
+        loader.end()
+        _LOADERS.remove(loader)
 
 
 def expect_devices() -> None:
-    """Let PoCL set its devices up where :func:`loading` loads it, because the block will open engines.
+    """Have the thread of :func:`loading` initialise PoCL's devices, because the block will open engines.
 
-    From now on this process counts as one that has used OpenCL: whoever may yet find that there is no model to run, so
-    that it could be forked, has to leave that to the first question.
+    From now on this process counts as one that has used OpenCL and cannot be forked. So call it only once it is known
+    that a model will run; without it the devices are initialised by the first query.
     """
-    for beside in _BESIDE[:1]:
+    for loader in _LOADERS[:1]:
         process.own()
-        beside.set_up()
+        loader.set_up()
 
 
-class _Beside(threading.Thread):
-    """Loads PoCL and pyopencl and then, if it is told to before it ends, sets PoCL's devices up."""
+class _DriverLoader(threading.Thread):
+    """Loads PoCL and pyopencl and then, if :meth:`set_up` is called before :meth:`end`, initialises PoCL's devices."""
 
     def __init__(self, pocl: Path, pyopencl: Path) -> None:
         super().__init__(name="clgraph loads PoCL")
@@ -101,7 +100,7 @@ class _Beside(threading.Thread):
         self.join()
 
 
-_BESIDE: list[_Beside] = []
+_LOADERS: list[_DriverLoader] = []
 """Those of the blocks that threads of this process are in."""
 
 
@@ -113,8 +112,8 @@ def load() -> opencl.OpenCL:
         DeviceError: pyopencl is not installed, or cannot be loaded.
     """
     _prepare()
-    for beside in _BESIDE[:]:
-        beside.end()
+    for loader in _LOADERS[:]:
+        loader.end()
     try:
         found = opencl.load()
     except ImportError as error:

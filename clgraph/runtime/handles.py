@@ -215,7 +215,7 @@ def features(handle: Any, record: InstructionSet) -> frozenset[str]:
 
 
 def notes(handle: Any, record: InstructionSet) -> tuple[str, ...]:
-    """Return what a user should know of how the wheel's PoCL is used; nothing of other drivers."""
+    """Return the notes for users on how the wheel's PoCL is used; none for other drivers."""
     if not is_wheel(handle.platform):
         return ()
     name = pocl.reported_cpu(handle.version)

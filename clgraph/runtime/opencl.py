@@ -75,7 +75,7 @@ class OpenCL:
         return program
 
     def log_of(self, program: Any, handle: Any) -> str:
-        """Return what the compiler of a device has said about *program*."""
+        """Return the build log of *program* on a device."""
         return program.get_build_info(handle, self._cl.program_build_info.LOG) or ""
 
 

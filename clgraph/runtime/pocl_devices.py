@@ -1,4 +1,4 @@
-"""Devices of the wheel's PoCL: what it sets them up with when it is first asked for them, and asking it beside work."""
+"""Initialisation of the devices of the wheel's PoCL: its settings, and doing it in a thread beside other work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GetDevices = ctypes.CFUNCTYPE(
 
 @contextmanager
 def as_wanted(library: Path) -> Iterator[None]:
-    """Let PoCL at *library*, loaded from there, set its devices up as clgraph wants them, if it has not yet."""
+    """Set the environment under which PoCL, loaded from *library*, initialises its devices in the block."""
     with _described_by_the_kernel(), calling_thread.offered(library):
         yield
 
@@ -51,7 +51,7 @@ def _described_by_the_kernel() -> Iterator[None]:
 
 
 def set_up(library: Path) -> None:
-    """Let PoCL at *library* set its devices up: 3 ms, without Python's lock, which pyopencl would hold.
+    """Initialise the devices of PoCL at *library*: 3 ms without Python's lock, which pyopencl would hold.
 
     Where it cannot, it is asked again as ever, and what is wrong is told then.
     """

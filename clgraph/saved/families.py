@@ -1,4 +1,4 @@
-"""Families of shapes as JSON and back: what members are bound by, in a process that has not compiled anything.
+"""Serialisation of families of shapes to JSON and back, so that members are bound without compiling a representative.
 
 A family holds the program of its representative without steps, the rules of its nodes, the layers and constants that
 they bind again, and the weights that members have asked for in other formats.
@@ -19,7 +19,7 @@ from clgraph.families.binding import Packings
 from clgraph.families.cone import Expansion
 from clgraph.families.families import Found
 from clgraph.families.family import Family
-from clgraph.families.member import Recipe
+from clgraph.families.member import MemberRecipe
 from clgraph.families.rules import Guards, Rule, constants_of
 from clgraph.families.schema import Given, Schema, Sizes
 from clgraph.graph.layer import Layer
@@ -165,7 +165,7 @@ def _decode_family(text: str, schema: Schema, array: Find, context: Context, pri
         sizes, values = data["sizes"]
         representative = Sizes(_shapes(sizes), {name: array(held) for name, held in values})
         packings = _decode_packings(data["packings"], program, array, primitive_of)
-        recipe = Recipe(program, rules, guards, constants)
+        recipe = MemberRecipe(program, rules, guards, constants)
         passes = tuple(tuple(row) for row in data["passes"])
         return Family(schema, representative, recipe, context, data["sliced"], data["order"], packings, passes=passes)
 

@@ -1,4 +1,4 @@
-"""Choices and plans as JSON and back: with their steps, ready to be bound, or without, for the passes to go on with.
+"""Serialisation of choices and plans to JSON and back: with steps, ready to bind, or without, to continue with passes.
 
 Of the choices of a family's representative there are the names: its members have steps of their own.
 """
@@ -67,7 +67,7 @@ def _packed(function: str, library: str, any_alignment: bool) -> type[Packed]:
 
 
 class Recorded(Choice):
-    """A choice out of a file, mostly with its steps: implementation and query are looked up when asked for.
+    """A choice read from a file, usually with its steps; implementation and query are resolved on demand.
 
     It is the last word on its node, which it does not keep alive: it cannot become the choice for another query.
     """

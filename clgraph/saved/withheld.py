@@ -1,4 +1,4 @@
-"""Constants that a saved file knows by their digests alone: the model that it was made of has their data."""
+"""Constants of a saved file that are stored by digest only; their data is in the model that it was compiled from."""
 
 from __future__ import annotations
 

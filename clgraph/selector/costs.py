@@ -23,7 +23,7 @@ _BYTE_PRODUCTS = 1.3
 
 @frozen
 class Rates:
-    """What was measured on one device.
+    """Rates measured on one device.
 
     Attributes:
         worker_flops: Additions and multiplications a second of one worker, while all of them work.
@@ -162,14 +162,14 @@ class CostModel:
         return changed(self, origin="shipped, rates measured", flops_a_cycle=None, bytes_a_flop=None, **changes)
 
     def to_data(self) -> dict[str, Any]:
-        """Return what a file says of it."""
+        """Return the model as JSON data."""
         data = {f.name: getattr(self, f.name) for f in fields_of(type(self)).values() if f.init and f.name != "origin"}
         data = {name: value for name, value in data.items() if value is not None}
         return data | {"units": dict(sorted(self.units.items())), "scales": dict(sorted(self.scales.items()))}
 
     @staticmethod
     def from_data(data: Any, origin: str) -> CostModel:
-        """Return the model that a file says.
+        """Return the model that JSON *data* holds.
 
         Args:
             data: What its JSON holds.

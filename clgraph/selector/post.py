@@ -32,7 +32,7 @@ def post_codes() -> dict[str, int]:
 
 
 def keeps_its_bits(number: float) -> bool:
-    """Whether float32 holds *number* with all its bits: neither infinite nor so small that they run out, or 0."""
+    """Whether *number* is 0 or in the range of normal float32 numbers, so that no bits are lost to its exponent."""
     return number == 0 or 2.0**-126 <= abs(number) <= FLOAT_MAX
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clgraph.errors import ClgraphError
 from clgraph.network.budget import MemoryBudget
 from clgraph.serving.folder import Found
-from clgraph.serving.model_options import ModelOptions, read_options
+from clgraph.serving.model_options import ServedModelOptions, read_options
 from clgraph.serving.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -20,21 +20,21 @@ _COMPILING = ("device", "precision", "weights", "threads", "outputs", "shapes", 
 """Options of a model that are arguments of :func:`clgraph.compile`."""
 
 
-def options_of(found: Found) -> ModelOptions:
+def options_of(found: Found) -> ServedModelOptions:
     """Return a version's options; raises as :func:`read_options`."""
-    return ModelOptions() if found.options is None else read_options(found.options)
+    return ServedModelOptions() if found.options is None else read_options(found.options)
 
 
 def versions_of(found: Found) -> int:
     """Return how many versions a version's options let be served: by default where they cannot be read."""
     try:
-        return (ModelOptions() if found.fault else options_of(found)).versions
+        return (ServedModelOptions() if found.fault else options_of(found)).versions
     except ClgraphError:
-        return ModelOptions().versions
+        return ServedModelOptions().versions
 
 
 def version_compiler(
-    found: Found, options: ModelOptions, server: ServerOptions, compile: Compile
+    found: Found, options: ServedModelOptions, server: ServerOptions, compile: Compile
 ) -> Callable[[MemoryBudget], StreamedModel]:
     """Return what compiles a version by *compile* within a budget, and prepares it for the shapes of its options."""
     own = {name: getattr(options, name) for name in _COMPILING}

@@ -18,7 +18,7 @@ Sizes = Mapping[str, tuple[Any, ...]]
 
 
 @frozen(kw_only=True)
-class ModelOptions:
+class ServedModelOptions:
     """How a model is compiled and served; ``None`` where the server's own option counts.
 
     Attributes:
@@ -51,7 +51,7 @@ class ModelOptions:
     timeout: float | None = None
 
 
-def read_options(path: Path) -> ModelOptions:
+def read_options(path: Path) -> ServedModelOptions:
     """Return the options in the file *path*.
 
     Raises:
@@ -61,7 +61,7 @@ def read_options(path: Path) -> ModelOptions:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise OptionError(f"{path.name} cannot be read: {error}") from error
-    known = [field.name for field in fields(ModelOptions)]
+    known = [field.name for field in fields(ServedModelOptions)]
     if unknown := sorted(given.keys() - set(known)):
         raise OptionError(
             f"{path.name}: {unknown[0]!r} is not an option{meant(unknown[0], known)}; options are {', '.join(known)}"
@@ -77,7 +77,7 @@ def read_options(path: Path) -> ModelOptions:
             raise OptionError(f"{path.name}: {error}") from error
     if found.get("hint") == "latency" and found.keys() & {"streams", "batching"}:
         raise OptionError(f"{path.name}: streams and batching do nothing with hint = 'latency'")
-    return ModelOptions(**found)
+    return ServedModelOptions(**found)
 
 
 def _is_text(value: Any) -> bool:

@@ -67,7 +67,7 @@ def _open(signature: Signature) -> list[int]:
 
 
 def joinable(topology: Topology, key: Key, batching: Batching, lengths: Mapping[str, int]) -> Joinable | str:
-    """Return how requests of *key* are joined, or why they are not: their entries may not stay apart."""
+    """Return how requests of *key* are joined, or the reason why the graph does not keep their entries independent."""
     shapes = {name: shape for name, (_, shape) in zip(topology.inputs, key, strict=True)}
     try:
         program = _built(topology, shapes)

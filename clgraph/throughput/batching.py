@@ -18,7 +18,7 @@ DEFAULT = 16
 """Entries of a batch at most, where nobody has said or measured anything."""
 LARGEST = 1024
 """Requests of a batch at most."""
-ABREAST = 4
+MOST_SIDE_BY_SIDE = 4
 """Requests that a core computes in one run at most: what begins and ends it is a quarter then, and more gain little."""
 
 Key = tuple[tuple[str, Shape], ...]
@@ -67,7 +67,7 @@ class Batching:
 
 @frozen
 class Joinable:
-    """What is the same for all requests of one key.
+    """How requests of one key are joined: the properties that all of them share.
 
     Attributes:
         lengths: The axis of each input of ``pad`` that is filled up.

@@ -1,4 +1,4 @@
-"""What streams have done: requests, batches, times; for reports and servers."""
+"""Statistics of streams: requests, batches, times; for reports and servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEPT = 4096
 
 @frozen
 class ThroughputReport:
-    """What a model in streams did since it was compiled; printed, it is a few lines.
+    """Statistics of a model in streams since it was compiled; printing it gives a few lines.
 
     Attributes:
         streams: Device and threads of each stream.
@@ -66,14 +66,14 @@ class ThroughputReport:
 
 
 class Figures:
-    """Counts what streams do; each stream tells of its batches."""
+    """Collects the statistics of streams; each stream reports its batches."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Reset all counters."""
         with self._lock:
             self.requests = self.failed = 0
             self.batches: Counter[int] = Counter()
@@ -82,7 +82,7 @@ class Figures:
             self.broken: tuple[str, ...] = ()
 
     def served(self, sent: Sequence[float], begun: float, entries: int, failed: int) -> None:
-        """Note a batch of requests that were *sent* then, of so many *entries*."""
+        """Count a batch of *entries*, whose requests were *sent* at these times, in seconds."""
         now = time.monotonic()
         with self._lock:
             self._first = self._first or min(sent)
@@ -93,14 +93,14 @@ class Figures:
             self._times.extend((begun - s, now - s) for s in sent)
 
     def gave_up(self, what: str) -> None:
-        """Note a stream that takes no requests any more."""
+        """Record a stream that has stopped taking requests, with the reason."""
         with self._lock:
             self.broken += (what,)
 
     def report(
         self, streams: Sequence[str], chosen: str, batching: str, waiting: int, queue_size: int
     ) -> ThroughputReport:
-        """Return what was noted, with what is known of the model."""
+        """Return the report of everything counted, with the description of the model."""
         with self._lock:
             times = np.array(self._times or [(0.0, 0.0)])
             p50, p99 = np.percentile(times[:, 1], (50, 99))

@@ -18,7 +18,7 @@ Run = Callable[[Mapping[str, Any]], object]
 
 @frozen
 class Load:
-    """What was measured under a load.
+    """The measurements of a load test.
 
     Attributes:
         requests_per_second: Served, of all clients.

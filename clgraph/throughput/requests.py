@@ -18,7 +18,7 @@ from clgraph.errors import ClosedError, QueueFullError
 from clgraph.model.delivery import Outputs
 from clgraph.model.run_queue import RunFuture
 from clgraph.network.cancelling import Cancellation
-from clgraph.throughput.batching import ABREAST, Batching, Key, full
+from clgraph.throughput.batching import MOST_SIDE_BY_SIDE, Batching, Key, full
 
 if TYPE_CHECKING:
     from clgraph.graph.primitive import Array
@@ -31,7 +31,7 @@ NO_BATCHES = Batching(maximum=1, wait_ms=0)
 
 
 class Request:
-    """One call that waits for a stream.
+    """A call that is queued for a stream.
 
     Attributes:
         feeds: Arrays of the right types, in the order of the inputs; *outputs*, *tensors* as ``Model.run`` takes them.
@@ -62,7 +62,7 @@ class Request:
         self.sent, self.has_room = time.monotonic(), False
 
     def begin(self) -> bool:
-        """Say whether it is still wanted; one whose time is up fails."""
+        """Mark the request as running and return whether it is still wanted; fails it if its time-out has passed."""
         if not self.future.set_running_or_notify_cancel():
             return False
         try:
@@ -100,7 +100,7 @@ class RequestQueue:
         return self.size - self._room.qsize()
 
     def put(self, request: Request, patience: float | None, *, always: bool = False) -> None:
-        """Let *request* wait, and wait for room for it, at most *patience* seconds.
+        """Enqueue *request*; waits for room at most *patience* seconds.
 
         Args:
             always: Take it whether there is room or not, from a thread that makes room itself.
@@ -195,7 +195,7 @@ class RequestQueue:
             else:
                 self._passed_over.append(request_or_end)
         if self._shared_out and (idle := len(self._idle)):
-            share = max(-(-len(found) // (1 + idle)), ABREAST)
+            share = max(-(-len(found) // (1 + idle)), MOST_SIDE_BY_SIDE)
             self._passed_over.extendleft(reversed(found[share:]))
             found = found[:share]
             rows = sum(request.rows for request in found)

@@ -1,4 +1,4 @@
-"""What a stream does: take requests in batches, run them, and give each its results or its own exception."""
+"""Streams: take requests in batches, run them, and set the result or exception of each request's future."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from clgraph.core.log import Log
 from clgraph.errors import ClgraphError, DeviceError, DeviceMemoryError
 from clgraph.graph.primitive import Array
 from clgraph.model.model import Model
-from clgraph.throughput.batching import ABREAST, Batching, Joinable, cut, join
+from clgraph.throughput.batching import MOST_SIDE_BY_SIDE, Batching, Joinable, cut, full, join
 from clgraph.throughput.figures import Figures
 from clgraph.throughput.requests import Request, RequestQueue
-from clgraph.throughput.side_by_side import Abreast, feeds_of
+from clgraph.throughput.side_by_side import SideBySideModels, feeds_of
 
 _log = Log(__name__)
 
 
 @mutable
 class Work:
-    """What streams share; it does not know the model that they serve, which may be dropped while they wait.
+    """State that streams share. It holds no reference to the model, which may be dropped while they wait.
 
     Attributes:
         joinable: How requests of each key that has one are joined.
@@ -39,17 +39,19 @@ class Work:
 
 
 @mutable
-class Stream:
-    """A model, or a clone of it, and what the thread does that calls it.
+class RequestStream:
+    """Serves requests in a thread of its own, by a model or a clone of it.
 
     Attributes:
-        abreast: What runs requests of one entry side by side; ``None`` where their batches are joined.
+        side_by_side: Models that run requests of one entry side by side; ``None`` where their batches are joined.
+        not_side_by_side: Why such a model could not be made; empty if none failed.
     """
 
     name: str
     model: Model
     work: Work
-    abreast: Abreast | None = None
+    side_by_side: SideBySideModels | None = None
+    not_side_by_side: str = ""
     _several: dict[int, Model] = field(default_factory=dict)
 
     def serve(self) -> None:
@@ -99,30 +101,29 @@ class Stream:
             ]
         assert first.key is not None
         how = self.work.joinable[first.key]
-        single = len(batch) == sum(request.rows for request in batch)
-        if single and self._has_abreast(min(len(batch), ABREAST)):
-            return self._run_abreast(batch, how)
+        if len(batch) == sum(request.rows for request in batch):
+            # A batch is no power of two where requests of it were cancelled.
+            count = full(min(len(batch), MOST_SIDE_BY_SIDE))
+            if self._has_side_by_side(count):
+                rest = batch[count:]
+                return [*self._run_side_by_side(batch[:count], how), *(self._run(rest) if rest else ())]
         feeds = join([cast("dict[str, Array]", r.feeds) for r in batch], first.key, self.work.batching, how)
         return _wanted(batch, self.model.run(feeds), how)
 
-    def _run_abreast(self, batch: Sequence[Request], how: Joinable) -> Sequence[dict[str, Any]]:
-        """Return the results of each request of a *batch*, so many at a time as are run side by side."""
-        found: list[dict[str, Any]] = []
-        for start in range(0, len(batch), ABREAST):
-            several = batch[start : start + ABREAST]
-            feeds = feeds_of([cast("dict[str, Array]", r.feeds) for r in several])
-            found += _wanted(several, self._several[len(several)].run(feeds), how)
-        return found
+    def _run_side_by_side(self, batch: Sequence[Request], how: Joinable) -> Sequence[dict[str, Any]]:
+        """Return the results of each request of a *batch*, all of which are run side by side."""
+        feeds = feeds_of([cast("dict[str, Array]", r.feeds) for r in batch])
+        return _wanted(batch, self._several[len(batch)].run(feeds), how)
 
-    def _has_abreast(self, count: int) -> bool:
+    def _has_side_by_side(self, count: int) -> bool:
         """Say whether there is a model of *count* requests side by side, made when the first such batch comes."""
-        if self.abreast is not None and count not in self._several:
+        if self.side_by_side is not None and count not in self._several:
             try:
-                self._several[count] = self.abreast.model(count)
+                self._several[count] = self.side_by_side.model(count)
             except ClgraphError as error:
-                self.abreast = None
+                self.side_by_side, self.not_side_by_side = None, str(error)
                 _log.warning("%s joins its batches, requests are not run side by side: %s", self.name, error)
-        return self.abreast is not None
+        return self.side_by_side is not None
 
     def _renewed(self) -> bool:
         """Take a fresh clone after the device has failed; say whether the stream goes on: with it, or as the last."""

@@ -23,7 +23,7 @@ from clgraph.model.model import Model
 from clgraph.ops.concat import Concat
 from clgraph.passes.memory.slice_costs import moved
 from clgraph.passes.memory.split_batch import slice_of
-from clgraph.throughput.batching import ABREAST
+from clgraph.throughput.batching import MOST_SIDE_BY_SIDE
 
 
 def shapes_of_one(topology: Topology) -> dict[str, Shape] | None:
@@ -81,14 +81,15 @@ def side_by_side(topology: Topology, count: int) -> Topology | None:
 def _alone(topology: Topology, layers: Sequence[Layer], shapes: Mapping[str, Shape]) -> int:
     """Return how many of *layers* each request had best run alone, by the bytes that move: weights, or values."""
     # Slices of two entries: operators may repeat a single one.
-    program = topology.build({name: (2 * ABREAST, *shape[1:]) for name, shape in shapes.items()})
-    found = slice_of(program, ABREAST)
+    program = topology.build({name: (2 * MOST_SIDE_BY_SIDE, *shape[1:]) for name, shape in shapes.items()})
+    found = slice_of(program, MOST_SIDE_BY_SIDE)
     if isinstance(found, str):
         return 0
     sizes = {id(v.layout): v.layout.nbytes for v in (*program.inputs, *(v for n in program for v in n.outputs))}
     weights, values = dict[str, float](), dict[str, float]()
     for node in program:
-        weights[node.name] = (ABREAST - 1) * sum(v.layout.nbytes for v in node.inputs if v.constant is not None)
+        nbytes = sum(v.layout.nbytes for v in node.inputs if v.constant is not None)
+        weights[node.name] = (MOST_SIDE_BY_SIDE - 1) * nbytes
         values[node.name] = moved(node, sizes) / 2  # of so many requests
     cut = {v.name for v in found.layouts if found.is_cut(v)}
     again = [0.0, *accumulate(weights.get(layer.name, 0.0) for layer in layers)]
@@ -127,11 +128,11 @@ def _join(name: str, count: int) -> Layer:
 
 
 @mutable
-class Abreast:
-    """The models that run requests side by side on one part of a device, of which each stream has clones.
+class SideBySideModels:
+    """The models that run requests side by side on one part of a device, by number of requests; streams clone them.
 
     Attributes:
-        make: Makes that of so many requests.
+        make: Compiles the model for a number of requests.
     """
 
     make: Callable[[int], Model]
@@ -139,7 +140,7 @@ class Abreast:
     _made: dict[int, Model] = field(default_factory=dict)
 
     def model(self, count: int) -> Model:
-        """Return a model of *count* requests that nobody else has. Raises as :meth:`Model.beside`."""
+        """Return a model of *count* requests that no other stream has. Raises as :meth:`Model.beside`."""
         with self._lock:
             # The one that the others are clones of is closed where its stream was given up.
             with suppress(KeyError, ClosedError):
@@ -148,8 +149,8 @@ class Abreast:
             return made
 
 
-def abreast_of(model: Model, most: int) -> Abreast | None:
-    """Return what runs at most *most* requests of *model* side by side; ``None`` where that is not sooner.
+def side_by_side_models(model: Model, most: int) -> SideBySideModels | None:
+    """Return the models that run up to *most* requests of *model* side by side; ``None`` if joining them is faster.
 
     A GPU has room for a whole batch, whose layers it computes sooner as one.
     """
@@ -166,7 +167,7 @@ def abreast_of(model: Model, most: int) -> Abreast | None:
         assert topology is not None
         return model.beside(topology)
 
-    return Abreast(make)
+    return SideBySideModels(make)
 
 
 def feeds_of(several: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

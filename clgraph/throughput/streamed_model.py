@@ -22,12 +22,12 @@ from clgraph.model.run_queue import RunFuture
 from clgraph.network.cancelling import Cancellation, ending
 from clgraph.runtime.process import check_process
 from clgraph.throughput.batchable import joinable, length_axes, refusal
-from clgraph.throughput.batching import ABREAST, Batching, Joinable, Key
+from clgraph.throughput.batching import MOST_SIDE_BY_SIDE, Batching, Joinable, Key
 from clgraph.throughput.figures import Figures, ThroughputReport
 from clgraph.throughput.requests import NO_BATCHES, Request, RequestQueue
 from clgraph.throughput.seats import Seat
-from clgraph.throughput.serving import Stream, Work
-from clgraph.throughput.side_by_side import Abreast, abreast_of
+from clgraph.throughput.serving import RequestStream, Work
+from clgraph.throughput.side_by_side import SideBySideModels, side_by_side_models
 
 Compile = Callable[[Seat], Model]
 """Compiles the model for a part of a device."""
@@ -277,28 +277,30 @@ class StreamedModel:
         told = f"at most {self._batching.most} entries, {self._batching.wait_ms:g} ms"
         if self._batching.pad:
             told += f", lengths filled up to multiples of {self._batching.step}"
-        if any(stream.abreast is not None for stream in self.streams):
-            told += f", single ones side by side, {min(self._batching.most, ABREAST)} in a run"
-        whys = dict.fromkeys(self._not_joined.values())
-        return "; ".join([told, *(f"not joined: {why}" for why in whys)])
+        if any(stream.side_by_side is not None for stream in self.streams):
+            told += f", single ones side by side, {min(self._batching.most, MOST_SIDE_BY_SIDE)} in a run"
+        refused = dict.fromkeys(s.not_side_by_side for s in self.streams if s.not_side_by_side)
+        whys = [f"not side by side: {why}" for why in refused]
+        whys += [f"not joined: {why}" for why in dict.fromkeys(self._not_joined.values())]
+        return "; ".join([told, *whys])
 
-    def _streams(self, make: Compile) -> tuple[Stream, ...]:
+    def _streams(self, make: Compile) -> tuple[RequestStream, ...]:
         """Return the streams: clones where they have the same part of a device, which share weights and kernels."""
-        made = {self._seats[0]: (self._model, self._abreast(self._model))}
+        made = {self._seats[0]: (self._model, self._side_by_side(self._model))}
         found = []
         for number, seat in enumerate(self._seats):
             if seat in made:
-                model, abreast = made[seat]
+                model, side_by_side = made[seat]
                 model = model.clone() if number else model
             else:
                 model = make(seat)
-                made[seat] = model, abreast = model, self._abreast(model)
-            found.append(Stream(f"stream {number} on {seat}", model, self._work, abreast))
+                made[seat] = model, side_by_side = model, self._side_by_side(model)
+            found.append(RequestStream(f"stream {number} on {seat}", model, self._work, side_by_side))
         return tuple(found)
 
-    def _abreast(self, model: Model) -> Abreast | None:
+    def _side_by_side(self, model: Model) -> SideBySideModels | None:
         """Return what runs requests of *model* side by side; ``None`` where their batches are joined."""
-        return None if self._batching is None else abreast_of(model, self._batching.most)
+        return None if self._batching is None else side_by_side_models(model, self._batching.most)
 
 
 def _with_open_batch(make: Compile, seat: Seat) -> Model:

@@ -53,7 +53,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Report:
+class TuningReport:
     """What ``clgraph.tune`` did.
 
     Attributes:
@@ -79,7 +79,7 @@ def tune(
     config: Mapping[str, Any] | None = None,
     seconds: float = 60.0,
     progress: Callable[[Progress], None] | None = None,
-) -> Report:
+) -> TuningReport:
     """Measure the kernels that could run a model on a device, and keep which is fastest for what.
 
     Every candidate is checked against the NumPy reference before it is timed. Later compilations for the same device,
@@ -114,7 +114,7 @@ def tune(
     tuning = _joined(engine, known, samples)
     if samples:
         write_tuning(path, identity, tuning)
-    return Report(path, tuning, _rows(tuning, samples), len(laid_out), finished)
+    return TuningReport(path, tuning, _rows(tuning, samples), len(laid_out), finished)
 
 
 def _topologies(model: Source | Topology | None, shapes: Shapes | None) -> Iterable[tuple[Topology, Shapes]]:

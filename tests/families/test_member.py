@@ -9,7 +9,7 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.format import feature_blocked
 from clgraph.errors import BindingError
-from clgraph.families.member import Recipe
+from clgraph.families.member import MemberRecipe
 from clgraph.families.rules import Guards, Rule
 from clgraph.graph.primitive import Primitive
 from clgraph.ops.activation import Activation
@@ -18,12 +18,12 @@ from tests.support.programs import RELU, Net
 NOTHING = Guards((), (), (), ())
 
 
-def recipe(*shapes: tuple[int, ...]) -> Recipe:
+def recipe(*shapes: tuple[int, ...]) -> MemberRecipe:
     """Return how members of a program are made that rectifies each of its inputs, of these *shapes*."""
     net = Net()
     results = [net.add(f"r{i}", RELU, net.input(f"x{i}", shape)) for i, shape in enumerate(shapes)]
     program = net.program(*results)
-    return Recipe(program, tuple(Rule(node, known=(None,)) for node in program), NOTHING, {})
+    return MemberRecipe(program, tuple(Rule(node, known=(None,)) for node in program), NOTHING, {})
 
 
 def test_nodes_that_are_alike_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:

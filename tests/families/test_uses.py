@@ -12,7 +12,7 @@ from onnx import helper
 import clgraph
 from clgraph.families.built import Built
 from clgraph.families.candidates import LEADING
-from clgraph.families.uses import Uses
+from clgraph.families.uses import ConstantUses
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from tests.support.graphs import FLOAT, INT, graph, model
@@ -143,7 +143,7 @@ def test_uses_are_counted_among_nodes_that_share_origins() -> None:
     built, nodes = Built.of(program), list(program)
 
     def folded(*found: tuple[int, str], merged: Mapping[str, str] | None = None) -> set[str]:
-        uses = Uses(built, set(), merged or {})
+        uses = ConstantUses(built, set(), merged or {})
         for node, name in found:
             uses.found(name, nodes[node])
         return uses.folded({"c"})
@@ -168,7 +168,7 @@ def test_a_use_of_values_whose_makers_became_one_goes_by_all_their_names() -> No
     built = Built.of(program)
     kept, gone = (nodes[name].output.name for name in ("c", "d"))
     names = {kept, gone}
-    uses = Uses(built, names, {gone: kept})
+    uses = ConstantUses(built, names, {gone: kept})
     assert uses.folded(names) == names
     uses.found(kept, nodes["x0"])
     assert uses.folded(names) == set()

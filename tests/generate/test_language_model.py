@@ -92,7 +92,7 @@ def test_a_decoder_with_caches_that_takes_one_token_at_a_time_is_fed_so(folder, 
     wanted = [tuple(greedy_tokens(onnxruntime_run(decoder_model(d)), d, prompt, 5)) for prompt in prompts]
     assert [m.tokens for m in lm.generate_all(prompts, SOME)] == wanted
     if kept:
-        assert {rows for (_, rows), *_ in lm.model._keeper.programs._made} == {1}
+        assert {rows for (_, rows), *_ in lm.model._model_state.programs._made} == {1}
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -114,7 +114,7 @@ def test_what_layers_without_attention_carry_goes_from_piece_to_piece(folder, de
     for prompt in prompts:
         assert list(lm.generate(prompt, SOME).tokens) == _greedy(run, d, prompt, 5)
     if kept:
-        assert {rows for (_, rows), *_ in lm.model._keeper.programs._made} <= {1, 16}
+        assert {rows for (_, rows), *_ in lm.model._model_state.programs._made} <= {1, 16}
 
 
 def _greedy(run, d, prompt, count):

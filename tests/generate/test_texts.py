@@ -10,7 +10,7 @@ from clgraph.errors import InputError, ModelError
 from clgraph.generate.chat import Message, chat_text
 from clgraph.generate.options import Options
 from clgraph.generate.texts import TextStream, TokenStream
-from clgraph.generate.tokenizer import Pieces, Tokenizer
+from clgraph.generate.tokenizer import DecodeStream, Tokenizer
 from tests.support.decoder_folder import CHAT_TEMPLATE, tokenizer
 
 TEXT = "Im Café roch es nach 東京 \N{SNOWMAN}, und Schnee \N{KISSING CAT FACE WITH CLOSED EYES} lag."
@@ -45,7 +45,7 @@ def stream(words: Tokenizer, text: str, ends: frozenset[int] = frozenset({2}), *
     ids = [*words.encode(text, begin=False), 2, 40, 41]
     chosen = Options(**options)  # type: ignore[arg-type]  # fields of Options
     tokens = TokenStream(Recited(ids), [1, 9], chosen, ends, 400, 0)
-    return TextStream(tokens, Pieces(words), chosen.stop)
+    return TextStream(tokens, DecodeStream(words), chosen.stop)
 
 
 def test_pieces_are_the_text_and_none_ends_inside_a_character(words):
@@ -62,7 +62,7 @@ def test_pieces_are_the_text_and_none_ends_inside_a_character(words):
 
 def test_bytes_that_are_no_character_are_replaced_in_the_end(words):
     ids = words.encode("東", begin=False)[:-1]
-    pieces = Pieces(words)
+    pieces = DecodeStream(words)
     assert [pieces.add(token) for token in ids] == [""] * len(ids)
     assert pieces.end() == words.decode(ids) == "\N{REPLACEMENT CHARACTER}"
 
@@ -77,7 +77,7 @@ def test_characters_of_byte_tokens_wait_for_their_last_byte(tmp_path):
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
     made.save(str(tmp_path / "tokenizer.json"))
-    pieces, euro = Pieces(Tokenizer(tmp_path)), [b + 1 for b in "€".encode()]
+    pieces, euro = DecodeStream(Tokenizer(tmp_path)), [b + 1 for b in "€".encode()]
     got = [pieces.add(token) for token in [257, 257, *euro, *euro, 257]]
     assert got == ["a", " a", "", "", "€", "", "", "€", " a"]
 

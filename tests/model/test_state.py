@@ -33,7 +33,7 @@ def fed_back(model):
 
 
 def programs(model):
-    return len(model._keeper.programs.made)
+    return len(model._model_state.programs.made)
 
 
 def rest(session, d, ids):
@@ -171,7 +171,7 @@ def test_branches_and_rollbacks_of_what_was_returned_stay_right(decoder):
 def test_what_was_returned_from_memory_that_grew_meanwhile_is_what_it_was(decoder, monkeypatch):
     d, model, run = decoder
     monkeypatch.setattr(memory, "LEAST_PLACES", 8)
-    monkeypatch.setattr(model._keeper, "_spare", None)
+    monkeypatch.setattr(model._model_state, "_spare", None)
     _, *start = fed_back(model)(decoder_feeds(d, np.array([PROMPT[:7]])))
     feeds = [decoder_feeds(d, np.array([[5, 6]]), start), decoder_feeds(d, np.array([PROMPT[:3:-1]]))]
     for given in (*feeds, feeds[0]):  # into other memory, where another text stands then
@@ -246,7 +246,7 @@ def test_masks_that_are_added_to_scores_compile_nothing_when_caches_grow(monkeyp
         feeds["attention_mask"][:, 1:3] = 0
         logits, *caches = fed_back(model)(feeds)
         np.testing.assert_allclose(logits, run(feeds)[0], rtol=1e-4, atol=1e-5)
-    assert model._keeper._spare.places == 32
+    assert model._model_state._spare.places == 32
     assert programs(model) == 2
 
 

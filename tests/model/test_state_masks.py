@@ -80,7 +80,7 @@ def test_masks_for_a_whole_prompt_or_for_one_token_run_prompts_at_once(carried, 
             feeds = dict(zip(feeds, presents, strict=True))
         if carried:
             np.testing.assert_array_equal(session.run(new, outputs=["next"])["next"], feeds["sum"] + new["x"][:, 0])
-    assert len(model._keeper.programs.made) == (3 if carried else 2)
+    assert len(model._model_state.programs.made) == (3 if carried else 2)
 
 
 def test_a_mask_that_places_are_counted_by_may_have_a_size_of_its_own(rng):

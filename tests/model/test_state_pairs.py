@@ -258,7 +258,7 @@ def test_sizes_of_caches_that_have_names_are_those_that_weights_decide(export):
                 end.type.tensor_type.shape.dim[axis].dim_param = name
     model = clgraph.compile(made)
     assert len([pair for pair in model.state if pair.grows]) == 2
-    assert [(c.heads, c.depth) for c in model._keeper.parts.caches.caches] == [(d.shared, d.head_size)] * 2
+    assert [(c.heads, c.depth) for c in model._model_state.parts.caches.caches] == [(d.shared, d.head_size)] * 2
 
 
 def test_a_window_over_caches_of_the_latest_tokens_is_one_over_all_tokens():
@@ -353,7 +353,7 @@ def test_attention_as_tracing_exporters_write_it_is_found(rng):
             start = max(0, hidden - past)
             np.testing.assert_allclose(session.run(new)["y"][:, start:], y[:, start:], rtol=1e-4, atol=1e-5)
             feeds = dict(zip(feeds, presents, strict=True))
-    assert len(model._keeper.programs.made) == 4
+    assert len(model._model_state.programs.made) == 4
 
 
 def test_layers_that_exporters_repeat_become_one():

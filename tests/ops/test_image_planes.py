@@ -7,14 +7,14 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.ops.image_planes import ImagePlanes
-from clgraph.ops.image_taps import Axis, packed, taps
+from clgraph.ops.image_taps import ResizedAxis, packed, taps
 from tests.support.check_op import check_op
 
 BYTES = lambda rng, shape: rng.integers(0, 256, shape)  # noqa: E731
 
 
 def _taps(size, shape, resize="linear", rule="pillow", start=0, resized=None):
-    axes = [Axis(n, r, start, s) for n, r, s in zip(size, resized or shape, shape, strict=True)]
+    axes = [ResizedAxis(n, r, start, s) for n, r, s in zip(size, resized or shape, shape, strict=True)]
     return packed(*(taps(axis, resize, rule, reduces=True) for axis in axes))
 
 

@@ -7,7 +7,7 @@ from PIL import Image
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import OptionError, ShapeError
-from clgraph.ops.image_taps import Axis, taps
+from clgraph.ops.image_taps import ResizedAxis, taps
 from clgraph.ops.preprocess import Preprocess
 
 PILLOW = {
@@ -169,7 +169,7 @@ def test_taps_lie_in_the_image_and_add_up_to_one(rule, resize):
     for size in range(1, 12):
         for resized in (*range(1, 25), 97):
             for reduces in (size >= resized, False):
-                axis = Axis(size, resized, 0, resized)
+                axis = ResizedAxis(size, resized, 0, resized)
                 first, weights = taps(axis, resize, rule, reduces)
                 assert first.min() >= 0
                 assert first.max() + weights.shape[1] <= size, (size, resized)

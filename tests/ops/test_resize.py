@@ -178,6 +178,16 @@ def test_antialiased_integers_are_rounded_behind_each_axis(dtype, mode, size, rn
         np.testing.assert_array_equal(got, exact)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("end", ["min", "max"])
+def test_antialiased_integers_do_not_wrap_around(dtype, end):
+    x = np.full((1, 1, 4, 4), getattr(np.iinfo(dtype), end), dtype)
+    model, feeds = one_node("Resize", [x, None, DOWN], opset=19, constant=(2,), mode="linear", antialias=1)
+    (got,) = reference_outputs(load_onnx(model).build(), feeds)
+    # Weights of at most four elements, their products and sums in float32: 3 * 4 roundings an axis, and one of the end.
+    np.testing.assert_allclose(got.astype(np.float64), float(x[0, 0, 0, 0]), rtol=(2 * 12 + 1) * 2.0**-24)
+
+
 @pytest.mark.opencl
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.F64])
 @pytest.mark.parametrize("size", [(1, 2, 11, 9), (1, 2, 3, 4), (1, 2, 10, 12)])

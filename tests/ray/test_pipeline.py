@@ -17,7 +17,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ray import Stage, pipeline
 from clgraph.ray.cluster import options_for
 from clgraph.ray.cutting import Part, by_memory, by_patterns
-from clgraph.ray.stage_runner import StageRunner
+from clgraph.ray.stage_actor import StageActor
 from tests.support.models import image, small_model
 from tests.support.zoo import ZOO
 
@@ -26,7 +26,7 @@ def through(parts: Sequence[Part], topology: Topology, feeds: Mapping[str, Any])
     """Run parts one after the other, as actors would."""
     values = dict(feeds)
     for part in parts:
-        made = StageRunner({"device": "host"}).run([part], *(values[name] for name in part.reads))
+        made = StageActor({"device": "host"}).run([part], *(values[name] for name in part.reads))
         values |= dict(zip(part.makes, [made] if len(part.makes) == 1 else made, strict=True))
     return {name: values[value] for name, value in topology.outputs}
 
@@ -98,7 +98,7 @@ def test_annotations_cut_a_model_and_what_none_names_is_with_what_it_reads() -> 
 
 def test_a_stage_is_compiled_once_for_all_sizes_and_again_for_other_types() -> None:
     part = by_patterns(read_source(annotated(), None, None), ["stem*", "body*"])[1]
-    runner = StageRunner({"device": "host"})
+    runner = StageActor({"device": "host"})
     for size in (5, 7, 5):
         assert runner.run([part], image((1, 8, size, size))).shape == (1, 8, size, size)
     assert len(runner._models) == 1

@@ -7,11 +7,11 @@ import pytest
 
 from clgraph.errors import OptionError
 from clgraph.ops.preprocess import Preprocess
-from clgraph.serving.model_options import ModelOptions, read_options
+from clgraph.serving.model_options import ServedModelOptions, read_options
 from clgraph.throughput.batching import Batching
 
 
-def _read(folder: Path, text: str) -> ModelOptions:
+def _read(folder: Path, text: str) -> ServedModelOptions:
     path = folder / "model.toml"
     path.write_text(text)
     return read_options(path)
@@ -36,7 +36,7 @@ x = [[1, 8], 3, 224, 224]
 maximum = 8
 pad = {x = 0}
 """
-    assert _read(tmp_path, text) == ModelOptions(
+    assert _read(tmp_path, text) == ServedModelOptions(
         precision="f16",
         threads=2,
         keep_f32=("head/*",),
@@ -50,7 +50,7 @@ pad = {x = 0}
         shapes={"x": ("batch", 3, 224, 224)},
         prepare={"x": ((1, 8), 3, 224, 224)},
     )
-    assert _read(tmp_path, "") == ModelOptions()
+    assert _read(tmp_path, "") == ServedModelOptions()
     of_one = _read(tmp_path, '[preprocess]\nsize = [8, 9]\nmean = [124, 116, 104]\nimage = "BGR"')
     assert of_one.preprocess == Preprocess("BGR", size=(8, 9), mean=(124, 116, 104))
     by_name = _read(tmp_path, '[preprocess.left]\nsize = "fed"\n[preprocess.right]')

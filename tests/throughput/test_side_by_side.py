@@ -20,7 +20,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reduce import Reduce
 from clgraph.throughput.requests import Request
-from clgraph.throughput.side_by_side import Abreast, abreast_of, fed_name, feeds_of, side_by_side
+from clgraph.throughput.side_by_side import SideBySideModels, fed_name, feeds_of, side_by_side, side_by_side_models
 from clgraph.throughput.streamed_model import StreamedModel
 
 ROWS = 4096
@@ -94,15 +94,15 @@ def run(model: StreamedModel, feeds: list[dict[str, Any]], **options: Any) -> li
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("count", [2, 4, 8])
+@pytest.mark.parametrize("runs", [[2], [4], [4, 4], [4, 2, 1]])
 def test_each_request_gets_what_it_gets_alone(
-    pictures: StreamedModel, count: int, monkeypatch: pytest.MonkeyPatch
+    pictures: StreamedModel, runs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feeds, fed, whole = requests(count), list[int](), Model.run
+    feeds, fed, whole = requests(sum(runs)), list[int](), Model.run
     wanted = [pictures.model.run(f) for f in feeds]
     monkeypatch.setattr(Model, "run", lambda model, given, **o: (fed.append(len(given)), whole(model, given, **o))[1])
     found = run(pictures, feeds)
-    assert fed == [min(count, 4)] * (1 + count // 8), "at most four in a run"
+    assert fed == runs, "at most four in a run, and no program but those of two and four"
     for one, other in zip(found, wanted, strict=True):
         assert one.keys() == other.keys()
         for name, array in one.items():
@@ -114,8 +114,8 @@ def test_each_request_gets_what_it_gets_alone(
 @pytest.mark.opencl
 def test_streams_of_one_part_of_a_device_share_what_is_compiled(pictures: StreamedModel) -> None:
     first, second = pictures.streams
-    assert first.abreast is second.abreast is not None
-    one, other = first.abreast.model(2), first.abreast.model(2)
+    assert first.side_by_side is second.side_by_side is not None
+    one, other = first.side_by_side.model(2), first.side_by_side.model(2)
     assert one is not other
     for name, array in one.run(feeds_of(requests(2))).items():
         np.testing.assert_array_equal(array, other.run(feeds_of(requests(2)))[name])
@@ -133,10 +133,10 @@ def test_a_model_that_its_stream_has_closed_is_made_again() -> None:
         made.append(clgraph.compile(values(("batch", 4), 8), device="host"))
         return made[-1]
 
-    abreast = Abreast(make)
-    abreast.model(2).close()
-    assert abreast.model(2) is made[1]
-    assert abreast.model(2) not in made
+    side_by_side = SideBySideModels(make)
+    side_by_side.model(2).close()
+    assert side_by_side.model(2) is made[1]
+    assert side_by_side.model(2) not in made
 
 
 @pytest.mark.opencl
@@ -147,15 +147,16 @@ def test_requests_are_joined_where_there_is_no_room_for_that(
         raise DeviceMemoryError("no room")
 
     stream, feeds = pictures.streams[0], requests(2)
-    before = stream.abreast, stream._several
-    stream.abreast, stream._several = Abreast(full), {}
+    before = stream.side_by_side, stream._several, ""
+    stream.side_by_side, stream._several = SideBySideModels(full), {}
     try:
         for one, other in zip(run(pictures, feeds), feeds, strict=True):
             np.testing.assert_array_equal(one["y"], pictures.model.run(other)["y"])
-        assert stream.abreast is None
+        assert stream.side_by_side is None
         assert "requests are not run side by side: no room" in caplog.text
+        assert "not side by side: no room" in pictures.throughput.batching
     finally:
-        stream.abreast, stream._several = before
+        stream.side_by_side, stream._several, stream.not_side_by_side = before
 
 
 def values(shape: tuple[Any, ...], columns: int) -> Topology:
@@ -195,4 +196,4 @@ def test_a_device_that_has_room_for_a_batch_computes_it_whole(
     model: Any = SimpleNamespace(
         device=SimpleNamespace(kind=kind, features=features), topology=values(("batch", 32, 64), 512)
     )
-    assert (abreast_of(model, most) is not None) == is_run
+    assert (side_by_side_models(model, most) is not None) == is_run

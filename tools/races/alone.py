@@ -12,7 +12,7 @@ import numpy.typing as npt
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.gpu.vectors import vector_jit
-from clgraph.implementations.matrix_units.nvidia.scales import Entries, Scales
+from clgraph.implementations.matrix_units.nvidia.scales import ScaledEntries, Scales
 from clgraph.runtime.engine import Engine
 from clgraph.selector.general import OPERANDS, launch, table
 from clgraph.selector.plan import Launch, Table
@@ -40,7 +40,7 @@ def _largest(engine: Engine) -> list[str]:
     arrays = {"in0": rng.standard_normal((7, 25, 12)), "in1": rng.standard_normal((1, 20, 1024))}
     arrays = {role: a.astype(np.float32) for role, a in arrays.items()}
     arrays["in0"][2, 3, 4:6] = np.nan, -np.inf
-    entries = [Entries.of(a.shape, View.of(Layout.of(a)), 1) for a in arrays.values()]
+    entries = [ScaledEntries.of(a.shape, View.of(Layout.of(a)), 1) for a in arrays.values()]
     scales = Scales(*entries)
     found = _floats(engine, scales.step("scratch0"), arrays, "scratch0", scales.scratch_bytes // 4)
     (a, b), wrong = entries, []

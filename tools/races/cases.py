@@ -40,7 +40,7 @@ from clgraph.ops.gather_elements import GatherElements
 from clgraph.ops.gather_nd import GatherND
 from clgraph.ops.grid_sample import GridSample
 from clgraph.ops.image_planes import ImagePlanes
-from clgraph.ops.image_taps import Axis, packed, taps
+from clgraph.ops.image_taps import ResizedAxis, packed, taps
 from clgraph.ops.integer_convolution import IntegerConvolution
 from clgraph.ops.integer_matmul import IntegerMatMul
 from clgraph.ops.is_special import IsSpecial
@@ -159,7 +159,7 @@ FLOATS = (F32, F16)
 QUANTISED = (I8, I8, I32, F32, F32)
 QUANTISED_DRAW: Mapping[int, Draw] = {0: _bytes, 1: _bytes, 2: _bytes, 3: _powers}
 RECORDS = Records(4, 32, zeros=False)
-TAPS = packed(*(taps(Axis(n, s, 0, s), "linear", "pillow", reduces=True) for n, s in ((13, 7), (37, 19))))
+TAPS = packed(*(taps(ResizedAxis(n, s, 0, s), "linear", "pillow", reduces=True) for n, s in ((13, 7), (37, 19))))
 REGIONS = np.array([[0, 0, 7, 8], [3, 2, 12, 9], [-4, -3, 5, 4]], np.float32)
 
 

@@ -18,7 +18,7 @@ from clgraph.implementations.cpu.byte_operands import BYTE_TILE
 from clgraph.implementations.cpu.element_functions import FUNCTIONS, Computation
 from clgraph.implementations.cpu.element_types import FLOAT
 from clgraph.implementations.cpu.elements import ELEMENTS
-from clgraph.implementations.cpu.scaled_elements import Scaled, scales_refusal
+from clgraph.implementations.cpu.scaled_elements import ScaledElements, scales_refusal
 from clgraph.ops.dequantize import Dequantize
 from clgraph.selector.descriptor import NULL, Ref
 from clgraph.selector.implementation import Formats, Implementation, implements
@@ -76,7 +76,7 @@ _EXACT = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
 
 
 @implements(Dequantize, name="dequantize.elements", serves=ELEMENTS)
-class DequantizeElements(Scaled):
+class DequantizeElements(ScaledElements):
     """Plain integers of up to 16 bits with one scale, or one an index of an axis."""
 
     @classmethod

@@ -16,7 +16,7 @@ from clgraph.selector.query import Query
 
 
 @frozen
-class Segment:
+class PadSegment:
     """A run of an axis of the result: *size* elements from *at* on, that come from *source* and on by *step*."""
 
     at: int
@@ -25,18 +25,18 @@ class Segment:
     step: int
 
 
-def _segments(mode: str, size: int, before: int, after: int) -> list[Segment]:
+def _segments(mode: str, size: int, before: int, after: int) -> list[PadSegment]:
     """Return the runs of an axis of *size* elements, the one that is the input's first; a pad below 0 cuts it."""
     cut = max(-before, 0)
-    found = [Segment(max(before, 0), size - cut - max(-after, 0), cut, 1)]
+    found = [PadSegment(max(before, 0), size - cut - max(-after, 0), cut, 1)]
     behind = max(before, 0) + found[0].size
     if mode == "edge":
         last = cut + found[0].size - 1
-        found += [Segment(0, before, cut, 0), Segment(behind, after, last, 0)]
+        found += [PadSegment(0, before, cut, 0), PadSegment(behind, after, last, 0)]
     elif mode == "reflect":
-        found += [Segment(0, before, before, -1), Segment(behind, after, size - 2, -1)]
+        found += [PadSegment(0, before, before, -1), PadSegment(behind, after, size - 2, -1)]
     elif mode == "wrap":
-        found += [Segment(0, before, size - before, 1), Segment(behind, after, 0, 1)]
+        found += [PadSegment(0, before, size - before, 1), PadSegment(behind, after, 0, 1)]
     return [s for s in found if s.size > 0]
 
 

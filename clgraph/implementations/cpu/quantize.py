@@ -18,7 +18,7 @@ from clgraph.implementations.cpu.byte_operands import BYTE_TILE
 from clgraph.implementations.cpu.element_functions import QUANTIZE, QUANTIZE_SLOW, Computation
 from clgraph.implementations.cpu.element_types import FLOAT, number_bits
 from clgraph.implementations.cpu.elements import ELEMENTS
-from clgraph.implementations.cpu.scaled_elements import Scaled, scales_refusal
+from clgraph.implementations.cpu.scaled_elements import ScaledElements, scales_refusal
 from clgraph.ops.quantize import Quantize
 from clgraph.selector.descriptor import NULL, Ref
 from clgraph.selector.implementation import Formats, Implementation, implements
@@ -79,7 +79,7 @@ _FLOATS = frozenset({DType.F32, DType.F16, DType.BF16})
 
 
 @implements(Quantize, name="quantize.elements", serves=replace(ELEMENTS, fuses=frozenset()))
-class QuantizeElements(Scaled):
+class QuantizeElements(ScaledElements):
     """Plain floats to integers of 8 or 16 bits by one scale, or one an index of an axis."""
 
     @classmethod

@@ -9,7 +9,7 @@ from clgraph.implementations.cpu.elements import Elements
 from clgraph.selector.query import Query
 
 
-class Scaled(Elements):
+class ScaledElements(Elements):
     """What both conversions have in common: scale and zero point follow x."""
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clgraph.implementations.cpu.tree_ensemble import SERVES, Reading, TreeRows
+from clgraph.implementations.cpu.tree_ensemble import SERVES, ScoreTransform, TreeRows
 from clgraph.ops.tree_ensemble import TreeClassifier
 from clgraph.selector.implementation import implements
 
@@ -14,8 +14,8 @@ class TreeClassifierRows(TreeRows[TreeClassifier]):
     """The class of the best score and the scores, as ``TreeClassifier.reference`` reads them."""
 
     @classmethod
-    def reads(cls, f: TreeClassifier) -> Reading:
+    def reads(cls, f: TreeClassifier) -> ScoreTransform:
         if f.scored == 0 and len(f.base) < 2:
-            return Reading("SUM", f.post_transform, f.base, _FIRST, f.positive)
+            return ScoreTransform("SUM", f.post_transform, f.base, _FIRST, f.positive)
         classes = _SECOND if f.scored == 1 and not f.base else _BEST
-        return Reading("SUM", f.post_transform, f.base, classes, f.positive)
+        return ScoreTransform("SUM", f.post_transform, f.base, classes, f.positive)

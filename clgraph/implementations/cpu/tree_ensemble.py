@@ -31,7 +31,7 @@ Forest = TypeVar("Forest", bound=TreeEnsemble | TreeClassifier)
 
 
 @frozen
-class Reading:
+class ScoreTransform:
     """What ``tree_ensemble_rows.cl`` makes of sums; fields as there.
 
     Attributes:
@@ -78,7 +78,7 @@ class TreeRows(General[Forest]):
 
     @classmethod
     @abstractmethod
-    def reads(cls, f: Forest) -> Reading:
+    def reads(cls, f: Forest) -> ScoreTransform:
         """Return how the kernel makes results of the sums."""
 
     @classmethod
@@ -102,5 +102,5 @@ class TreeEnsembleRows(TreeRows[TreeEnsemble]):
     """Scores alone, of which one a row is not transformed."""
 
     @classmethod
-    def reads(cls, f: TreeEnsemble) -> Reading:
-        return Reading(f.aggregate, f.post_transform if f.targets > 1 else "NONE", f.base)
+    def reads(cls, f: TreeEnsemble) -> ScoreTransform:
+        return ScoreTransform(f.aggregate, f.post_transform if f.targets > 1 else "NONE", f.base)

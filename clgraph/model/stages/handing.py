@@ -1,4 +1,4 @@
-"""Values of a run of stages as others get them: arrays of tensors, copies for the caller."""
+"""Conversion of values of a staged run: to arrays for models, to copies for the caller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALONE = sys.getrefcount(_HELD[""])
 
 
 def nobody_elses(values: Mapping[str, Any], name: str) -> bool:
-    """Whether the value called *name* is memory that nothing but *values* refers to, an array and no view."""
+    """Whether value *name* is a writeable array that owns its memory and is referenced by *values* alone."""
     if sys.getrefcount(values[name]) != _ALONE or type(values[name]) is not np.ndarray:
         return False
     return bool(values[name].flags.owndata and values[name].flags.writeable)
@@ -32,5 +32,5 @@ def handed_out(value: Any) -> Any:
 
 
 def array_of(value: Any) -> Any:
-    """Return a tensor's array; anything else, a sequence of arrays too, as it is."""
+    """Return the array of a tensor; return any other value, such as a sequence of arrays, unchanged."""
     return value.numpy() if isinstance(value, Tensor) else value

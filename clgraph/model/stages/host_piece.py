@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class TooMuch(BaseException):
-    """A run costs more than the host is to spend on it: a signal from its middle, which nothing takes for an error."""
+    """Raised inside a run on the host that exceeds its time allowance, so that the device takes over; not an error."""
 
 
 class RunBody(Protocol):

@@ -1,4 +1,4 @@
-"""Plans of stages that the host computes: what is left of their layers once shapes are known."""
+"""Host plans of stages, specialised for the shapes of their inputs."""
 
 from __future__ import annotations
 

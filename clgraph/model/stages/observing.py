@@ -1,4 +1,4 @@
-"""Who is told of a run in stages: the clock of a profiled one, and a recorder of what the models were given."""
+"""Observers of a run in stages: the clock of a profiled run, and a recorder of the feeds of each model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clgraph.network.watch import Watcher
 
 @mutable
 class StageClock:
-    """What a profiled run has found so far: the commands of each piece, each from the run's begin."""
+    """Collects the commands of each piece of a profiled run, with times from the begin of the run."""
 
     begin: float
     commands: list[NodeTime] = field(default_factory=list)
@@ -27,7 +27,7 @@ class StageClock:
         self.commands += [replace(c, start=c.start + start) for c in model.profile(feeds).commands]
 
     def note_host(self, piece: Piece, start: float, operations: float) -> None:
-        """Take down that the host has computed *piece* since *start*."""
+        """Record that the host has computed *piece* since *start*."""
         layers, seconds = piece.topology.layers, time.perf_counter() - start
         origin = tuple(dict.fromkeys(name for layer in layers for name in layer.origin))
         kind = layers[0].primitive.kind if len(layers) == 1 else "stage"
@@ -40,7 +40,7 @@ class StageClock:
 
 @mutable
 class Recorder:
-    """The models that a run has used, with what each was given, in order."""
+    """Records the models that a run used, with the feeds of each, in order."""
 
     calls: list[tuple[Model, Mapping[str, Any]]] = field(default_factory=list)
 

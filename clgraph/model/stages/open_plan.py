@@ -1,4 +1,4 @@
-"""Plans of stages for any sizes: what is left of their layers once element types and ranks are known.
+"""Host plans of stages that hold for any sizes, specialised for element types and ranks.
 
 A stage whose sizes are new in every run would bind each layer anew, which takes longer than to compute it on a few
 numbers. Most layers are bound to the same whatever the sizes, and NumPy refuses sizes that do not fit as they do.

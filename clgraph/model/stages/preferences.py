@@ -15,7 +15,7 @@ HOST = "host"
 
 @frozen
 class Preferences:
-    """Where stages are to run.
+    """Placement preferences for the stages of a model.
 
     Attributes:
         patterns, fallback: The (pattern, placement) pairs of ``placement``, and ``placement_fallback``, with devices by

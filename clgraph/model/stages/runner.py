@@ -80,7 +80,7 @@ class PieceRunner:
 
     @property
     def models(self) -> tuple[Model, ...]:
-        """What is compiled of the piece and of the bodies in it."""
+        """The compiled models of the piece and of the control-flow bodies in it."""
         inner = (m for body in self._bodies.values() for piece in body.pieces for m in piece.models)
         return (*self.compiled.models, *inner)
 
@@ -217,7 +217,7 @@ def _size(feeds: Mapping[str, Any]) -> float:
 
 
 class StageRunner:
-    """A topology cut into pieces, and what each piece has been compiled to.
+    """Runs a topology that is cut into pieces, each compiled for the device or computed by the host.
 
     Attributes:
         pieces: In the order in which they run.

@@ -1,4 +1,4 @@
-"""Sizes of what stages pass on, as far as the shapes of their inputs tell: later stages have families by them."""
+"""Shapes of values passed between stages, as far as input shapes determine them, for the families of later stages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clgraph.model.stages.split import Piece
 
 
 class PassedOn:
-    """What is known of the shapes that pieces make, found out once.
+    """The shapes of the values that pieces produce, computed once.
 
     Attributes:
         found: It, once somebody has asked.

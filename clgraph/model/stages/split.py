@@ -1,4 +1,4 @@
-"""Cuts a topology where shapes depend on what the network computes: once, before any shape is known.
+"""Splits a topology at data-dependent shapes, once, before any shape is known.
 
 A *piece* is an ordinary topology. Its number says when it can run: the even ones hold layers whose shapes are known
 once their inputs are there (and the elements of those that decide shapes), so that they can be compiled; the odd ones

@@ -1,4 +1,4 @@
-"""Steps of plans: closures that compute a layer on the values of a run, each by its place in a list."""
+"""Steps of host plans: closures that compute one layer on the values of a run, addressed by index in a list."""
 
 from __future__ import annotations
 

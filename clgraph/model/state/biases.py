@@ -34,7 +34,7 @@ def widened(bias: Array, total: int, places: int) -> Array:
 
 
 def hides_nothing(bias: Array) -> bool:
-    """Whether a bias or mask lets every token see all."""
+    """Whether a bias or mask hides no token from any other."""
     return bool(bias.all() if bias.dtype == np.bool_ else not bias.any())
 
 

@@ -1,4 +1,4 @@
-"""Models that an input tells whether caches are there, such as Optimum's ``decoder_model_merged.onnx``."""
+"""Models whose input selects a branch with or without caches, such as Optimum's ``decoder_model_merged.onnx``."""
 
 from __future__ import annotations
 

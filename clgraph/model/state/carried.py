@@ -1,4 +1,4 @@
-"""Values that a session carries from one run to the next as they are, such as a recurrent network's states."""
+"""Values that a session feeds back unchanged, such as the states of a recurrent network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Carried:
         self._values: dict[str, Array] = {}
 
     def put(self, name: str, value: Array) -> None:
-        """Make *value* that of input *name* at the next run."""
+        """Set the value that input *name* has in the next run."""
         self._values[name] = value
 
     def feeds(self, given: Mapping[str, Array]) -> dict[str, Array]:
@@ -58,7 +58,7 @@ class Carried:
         return dict(self._values)
 
     def keep(self, results: Mapping[str, Array]) -> None:
-        """Take the values over from what a run has made."""
+        """Take the carried values from the results of a run."""
         self._values |= {pair.input: results[pair.output] for pair in self.pairs}
 
     def clear(self) -> None:
@@ -66,7 +66,7 @@ class Carried:
         self._values.clear()
 
     def fork(self) -> Carried:
-        """Return the same values, to be carried on apart."""
+        """Return a copy that is carried on independently."""
         made = Carried(self._topology, self.pairs)
         made._values = dict(self._values)
         return made

@@ -12,6 +12,7 @@ from clgraph.graph.topology import Topology
 from clgraph.model.state.axes import batch_axes, open_pasts, token_axes
 from clgraph.model.state.casts import uncast
 from clgraph.model.state.cut_topologies import Read, device, host
+from clgraph.model.state.cut_topology import BIAS, Bias, CutTopology
 from clgraph.model.state.doubles import merged
 from clgraph.model.state.examples import Examples
 from clgraph.model.state.keeping import NoStateError, fed_past, slots
@@ -19,7 +20,6 @@ from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.masks import with_biases
 from clgraph.model.state.near import with_one_batch
 from clgraph.model.state.pairs import Cache, CacheLayout, Stack, StatePair
-from clgraph.model.state.parts import BIAS, Bias, Parts
 from clgraph.model.state.presents import PRESENT, foretold
 from clgraph.model.state.sizes import sized
 from clgraph.model.state.spelled import gathered
@@ -27,7 +27,7 @@ from clgraph.model.state.stacked import apart
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
 
 
-def cut(topology: Topology) -> Parts:
+def cut(topology: Topology) -> CutTopology:
     """Return *topology* cut for caches.
 
     A pair is the past of an attention that is an input of the model and nothing else reads, and its present that is an
@@ -48,7 +48,7 @@ class _Cut:
     _readers: dict[str, list[Layer]] = field(default_factory=dict)
     _loose: set[str] = field(default_factory=set)
 
-    def parts(self) -> Parts:
+    def parts(self) -> CutTopology:
         top = self.topology
         for layer in top.layers:
             for name in layer.inputs:
@@ -160,7 +160,7 @@ class _Cut:
         growing: set[str],
         computed: set[str],
         pure: set[str],
-    ) -> Parts:
+    ) -> CutTopology:
         top = self.topology
         pasts = {c.input: c for c in caches.caches}
         fed = {n: s for n, s in top.inputs.items() if n not in pasts and not n.startswith(PRESENT)}
@@ -196,7 +196,7 @@ class _Cut:
         assert isinstance(first, KeepsKeys)
         lengths = host(top, tuple(dict.fromkeys(wanted)))
         sizes = {c.input: (c.heads, c.depth) for c in caches.caches}
-        return Parts(
+        return CutTopology(
             device(top, mine, attentions, caches, read, plain=False),
             device(top, mine, attentions, caches, read, plain=True) if biases else None,
             Lengths(lengths),

@@ -10,9 +10,9 @@ from clgraph.core.frozen import frozen
 from clgraph.graph.composite import Composite
 from clgraph.graph.layer import Layer
 from clgraph.graph.topology import Topology
+from clgraph.model.state.cut_topology import LENGTHS, PLACES, STATE, Bias
 from clgraph.model.state.keeping import NoStateError, fed_past, slots
 from clgraph.model.state.pairs import CacheLayout
-from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Bias
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
 
 

@@ -38,7 +38,7 @@ _SMALL = 64
 
 
 class Lengths:
-    """A topology that is computed once a token, as far as it is not known from another.
+    """Arithmetic of lengths and masks, computed by the host once a token, as far as its inputs have changed.
 
     What it made of the same lengths and masks is kept; else what follows from something else than at the last token is
     computed anew.

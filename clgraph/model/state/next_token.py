@@ -13,8 +13,8 @@ from clgraph.graph.topology import Topology
 from clgraph.model.specialisation import Specialisation
 from clgraph.model.state.biases import BiasMemory, declared_shape, widened
 from clgraph.model.state.caches import Caches
+from clgraph.model.state.cut_topology import LENGTHS, PLACES, STATE, Bias, CutTopology
 from clgraph.model.state.last import LAST
-from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Bias, Parts
 from clgraph.network.feed import Held
 from clgraph.network.network import Network
 
@@ -80,7 +80,7 @@ class NextToken:
 
 
 def next_token(
-    device: Topology, made: Specialisation, parts: Parts, biases: Mapping[str, tuple[BiasMemory, Shape]]
+    device: Topology, made: Specialisation, parts: CutTopology, biases: Mapping[str, tuple[BiasMemory, Shape]]
 ) -> NextToken | None:
     """Return what runs *made*, a program for a token of *device*, again; ``None`` where it is for the last of some.
 

@@ -1,4 +1,4 @@
-"""Presents whose shapes are asked for: the host knows these before anything has run."""
+"""Presents that are read for their shapes alone, which are known before a run."""
 
 from __future__ import annotations
 

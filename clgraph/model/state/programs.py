@@ -1,4 +1,4 @@
-"""Runs over caches: a few programs by numbers of tokens, each for every length; prompts in pieces."""
+"""Runs over caches: a few programs by numbers of tokens, each for every length; prompts in chunks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from clgraph.core.layout import Shape
 from clgraph.errors import InputError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
-from clgraph.model.keys import Known
+from clgraph.model.keys import InputValue
 from clgraph.model.specialisation import Specialisation, Specialise
 from clgraph.model.state.biases import BiasMemory, declared, declared_shape, hides_ahead, hides_nothing, widened
 from clgraph.model.state.caches import Caches
+from clgraph.model.state.chunking import Chunking, TokenChunk, padded
+from clgraph.model.state.cut_topology import LENGTHS, PLACES, STATE, CutTopology
 from clgraph.model.state.last import LAST, of_last_tokens
 from clgraph.model.state.next_token import NextToken, next_token
-from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
-from clgraph.model.state.pieces import Piece, Pieces, padded
 from clgraph.model.state.tokens import bound
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.network import Network
@@ -27,26 +27,26 @@ from clgraph.network.workspace import Workspace
 
 @frozen
 class Appended:
-    """What a run has made: results by name, and the places that it has written, up to the tokens there are then."""
+    """The results of a run by name, and the cache places that it has written: *first* to *total* (exclusive)."""
 
     results: dict[str, Array]
     first: int
     total: int
 
 
-class Programs:
+class StatePrograms:
     """The programs of one cut topology. Calls come one at a time.
 
     Attributes:
-        parts: What was cut; ``pieces``: how tokens are computed.
+        parts: What was cut; ``chunking``: how tokens are computed.
         latest: The program used last.
     """
 
-    def __init__(self, parts: Parts, specialise: Specialise, like: Workspace) -> None:
+    def __init__(self, parts: CutTopology, specialise: Specialise, like: Workspace) -> None:
         """Compile by *specialise*, and share constants with *like*."""
-        self.parts, self.pieces = parts, Pieces(parts)
+        self.parts, self.chunking = parts, Chunking(parts)
         self._specialise, self._workspace = specialise, Workspace(like)
-        self._made: dict[tuple[Shape, ...], list[tuple[dict[str, Known], Specialisation]]] = {}
+        self._made: dict[tuple[Shape, ...], list[tuple[dict[str, InputValue], Specialisation]]] = {}
         self._lasts: dict[Topology, Topology] = {}
         self._biases = {b.input: BiasMemory() for b in parts.biases}
         self.latest: Specialisation | None = None
@@ -58,7 +58,7 @@ class Programs:
         return tuple(s for found in self._made.values() for _, s in found)
 
     def clear(self) -> None:
-        """Drop them all."""
+        """Drop all programs."""
         self._made.clear()
         self.latest = self._again = None
         self._biases = {name: BiasMemory() for name in self._biases}
@@ -84,7 +84,7 @@ class Programs:
             wanted: Results that are no presents.
             targets: Arrays that are to hold results, by name.
             last: Results are of the last token alone.
-            carried: Results, which are *wanted*, that a piece takes from the one before, by the inputs that take them.
+            carried: Results, which are *wanted*, that a chunk takes from the one before, by the inputs that take them.
 
         Raises:
             InputError: The feeds do not fit one another, or the lengths that they tell the caches.
@@ -115,23 +115,23 @@ class Programs:
         carried = carried or {}
         ends = set(carried.values())
         rest = [name for name in wanted if name not in ends]
-        pieces = list(self.pieces.unpadded(count, rest) if ends else self.pieces.of(count, values, past))
-        if last and (count > 1 or len(pieces) > 1):
+        chunks = list(self.chunking.unpadded(count, rest) if ends else self.chunking.of(count, values, past))
+        if last and (count > 1 or len(chunks) > 1):
             device = self._of_last(device)
-        for piece in pieces:
-            own = self.pieces.cut(feeds, piece, count, past)
-            told = self.pieces.told(own, values if len(pieces) == 1 else None, batch, piece, past + piece.start)
-            to = targets if len(pieces) == 1 else {}
-            results = self._run_piece(device, caches, own, told, first, piece, total, wanted, to, cancellation)
+        for chunk in chunks:
+            own = self.chunking.cut(feeds, chunk, count, past)
+            told = self.chunking.told(own, values if len(chunks) == 1 else None, batch, chunk, past + chunk.start)
+            to = targets if len(chunks) == 1 else {}
+            results = self._run_chunk(device, caches, own, told, first, chunk, total, wanted, to, cancellation)
             feeds = {**feeds, **{name: results[end] for name, end in carried.items()}}
             for name in wanted if not last else ():
                 found[name] = [results[name]] if name in ends else [*found[name], results[name]]
         if last:
-            found = {name: [self.pieces.last_of(name, results[name], pieces[-1])] for name in wanted}
+            found = {name: [self.chunking.last_of(name, results[name], chunks[-1])] for name in wanted}
         caches.filled = total
         if count == 1:
             self._again = self._next_token(device, values)
-        results = {name: self.pieces.joined(name, parts, targets.get(name)) for name, parts in found.items()}
+        results = {name: self.chunking.joined(name, parts, targets.get(name)) for name, parts in found.items()}
         return Appended(results, least, total)
 
     def _device(self, values: Mapping[str, Array], past: int) -> Topology:
@@ -143,45 +143,47 @@ class Programs:
             return plain
         return plain if all(hides_ahead(b, past, alone=True) for b in biases) else self.parts.device
 
-    def _run_piece(
+    def _run_chunk(
         self,
         device: Topology,
         caches: Caches,
         feeds: Mapping[str, Array],
         values: Mapping[str, Array],
         first: Array,
-        piece: Piece,
+        chunk: TokenChunk,
         total: int,
         wanted: Sequence[str],
         targets: Mapping[str, Array | None],
         cancellation: Cancellation | None,
     ) -> dict[str, Array]:
-        parts, more = self.parts, piece.rows - piece.count
+        parts, more = self.parts, chunk.rows - chunk.count
         given = {name: a for name, a in feeds.items() if name in device.inputs}
         if more:
             given = {name: padded(a, parts.token_axes[name], more) for name, a in given.items()}
         given |= {name: values[name] for name in parts.crossing}
-        biases = {b.input: self.pieces.rows_of(values[b.value], more) for b in parts.biases if b.input in device.inputs}
+        biases = {
+            b.input: self.chunking.rows_of(values[b.value], more) for b in parts.biases if b.input in device.inputs
+        }
         shapes = {name: declared(bias) for name, bias in biases.items()}
-        network = self._network(device, given | shapes, caches.batch, piece.rows)
+        network = self._network(device, given | shapes, caches.batch, chunk.rows)
         placement, engine = next(((kept.placement, kept.engine) for kept in network.kept), ("", None))
         caches.reserve(total, placement, engine)
-        if caches.batch > 1 and piece.start == 0:
+        if caches.batch > 1 and chunk.start == 0:
             # Texts end at different places; what is behind a shorter one is part of what is returned.
             caches.clear(int(first.max()), total)
-        start = first + piece.start
+        start = first + chunk.start
         given[LENGTHS] = np.array([caches.places, *start], np.int32)
         if PLACES in device.inputs:
-            given[PLACES] = np.minimum(start[:, None] + np.arange(piece.rows), total - 1)
+            given[PLACES] = np.minimum(start[:, None] + np.arange(chunk.rows), total - 1)
         if LAST in device.inputs:
-            given[LAST] = np.array([piece.count - 1])
+            given[LAST] = np.array([chunk.count - 1])
         given = {name: given[name] for name in device.inputs if name != STATE and name not in biases}
-        last = int(start.max()) + piece.count
+        last = int(start.max()) + chunk.count
         held = {n: self._biases[n].hold(widened(bias, last, caches.places), engine) for n, bias in biases.items()}
         whole = more == 0 and LAST not in device.inputs
         to = {name: targets.get(name) if whole else None for name in wanted}
         results = network.run({**given, **held, STATE: caches.held}, to, cancellation)
-        return {name: self.pieces.without(name, results[name], piece) for name in wanted} if more else dict(results)
+        return {name: self.chunking.without(name, results[name], chunk) for name in wanted} if more else dict(results)
 
     def _next_token(self, device: Topology, values: Mapping[str, Array]) -> NextToken | None:
         """Return what runs the latest program again on any token, ``None`` where it holds for some values alone."""
@@ -193,7 +195,7 @@ class Programs:
         """Return *device* for results of last tokens."""
         found = self._lasts.get(device)
         if found is None:
-            found = self._lasts[device] = of_last_tokens(device, self.pieces.tokens.results)
+            found = self._lasts[device] = of_last_tokens(device, self.chunking.tokens.results)
         return found
 
     def _network(self, device: Topology, given: Mapping[str, Array], batch: int, rows: int) -> Network:
@@ -201,18 +203,18 @@ class Programs:
         shapes = tuple(given[n].shape for n in sorted(given))
         found = self._made.setdefault(((batch, rows), (len(device.inputs), int(LAST in device.inputs)), *shapes), [])
         for values, made in found:
-            if all(Known.of(given[name]) == value for name, value in values.items()):
+            if all(InputValue.of(given[name]) == value for name, value in values.items()):
                 self.latest = made
                 break
         else:
-            topology, known = bound(device, given, batch, rows), dict[str, Known]()
+            topology, known = bound(device, given, batch, rows), dict[str, InputValue]()
             self.latest = self._compiled(topology, given, known)
             found.append((known, self.latest))
         if self.latest.network is None:
             raise InputError("the model was compiled for a device that runs nothing: it is a dry run")
         return self.latest.network
 
-    def _compiled(self, topology: Topology, given: Mapping[str, Array], known: dict[str, Known]) -> Specialisation:
+    def _compiled(self, topology: Topology, given: Mapping[str, Array], known: dict[str, InputValue]) -> Specialisation:
         sizes = {n: s.shape for n, s in topology.inputs.items()}
         while True:
             try:
@@ -222,4 +224,4 @@ class Programs:
                 more = [name for name in error.inputs if name in given and name not in known]
                 if not more:
                     raise
-                known |= {name: Known.of(given[name]) for name in more}
+                known |= {name: InputValue.of(given[name]) for name in more}

@@ -15,7 +15,7 @@ from clgraph.model.delivery import as_arrays
 from clgraph.model.feeds import arranged
 from clgraph.model.state.caches import Caches
 from clgraph.model.state.carried import Carried
-from clgraph.model.state.keeper import Keeper, delivered, names_of
+from clgraph.model.state.model_state import ModelState, delivered, names_of
 from clgraph.model.state.pairs import StatePair
 
 RunModel = Callable[[dict[str, Any]], dict[str, Any]]
@@ -33,7 +33,7 @@ class Session:
 
     def __init__(
         self,
-        keeper: Keeper,
+        model_state: ModelState,
         carried: Carried,
         wanted: Sequence[tuple[str, Any]],
         indices: Sequence[FedIndices],
@@ -50,9 +50,15 @@ class Session:
             lock: Held while anything of the model runs.
             most: How many tokens a text may have.
         """
-        self._keeper, self._carried, self._run_model, self._lock, self._most = keeper, carried, run_model, lock, most
-        self.state = (*(keeper.parts.pairs if keeper.parts else ()), *carried.pairs)
-        self._presents = {pair.output for pair in keeper.parts.pairs} if keeper.parts else set[str]()
+        self._model_state, self._carried, self._run_model, self._lock, self._most = (
+            model_state,
+            carried,
+            run_model,
+            lock,
+            most,
+        )
+        self.state = (*(model_state.parts.pairs if model_state.parts else ()), *carried.pairs)
+        self._presents = {pair.output for pair in model_state.parts.pairs} if model_state.parts else set[str]()
         self._kept_inputs, self._kept_outputs = ({getattr(p, end) for p in self.state} for end in ("input", "output"))
         self._wanted = [(name, dtype) for name, dtype in wanted if name not in self._kept_inputs]
         self._types, self._indices, self._results = dict(wanted), indices, tuple(results)
@@ -66,7 +72,7 @@ class Session:
         Right where attentions are told how long each text is, left where a mask hides the padding; ``None``: texts
         must have one length, as where values are carried besides, which padding would be part of.
         """
-        parts = self._keeper.parts
+        parts = self._model_state.parts
         if parts is None or not parts.growing or self._carried.pairs:
             return None
         return "right" if parts.told else "left" if parts.biases else None
@@ -99,16 +105,16 @@ class Session:
             ClgraphError: As :meth:`Model.run`.
         """
         with self._lock:
-            self._keeper.check_open()
+            self._model_state.check_open()
             feeds = self._fed(arranged(given, named, self._wanted))
-            if self._keeper.parts is None:
+            if self._model_state.parts is None:
                 if last:
                     raise InputError("the session has no caches of tokens, of which one would be the last")
                 return self._step(feeds, outputs)
             return self._append(feeds, outputs, last=last)
 
     def reset(self) -> None:
-        """Forget all tokens and values; the memory is kept for what comes next."""
+        """Forget all tokens and carried values; the memory is kept for later runs."""
         with self._lock:
             self._length = 0
             self._carried.clear()
@@ -142,7 +148,7 @@ class Session:
         """Give back the memory; the session begins anew if it is run again."""
         with self._lock:
             if self._caches is not None:
-                self._keeper.forget(self._caches)
+                self._model_state.forget(self._caches)
             self._caches, self._length = None, 0
             self._carried.clear()
 
@@ -154,7 +160,7 @@ class Session:
             for name, value in _on_host(as_arrays(firsts, [(n, self._types[n]) for n in firsts])).items():
                 self._carried.put(name, value)
             given = {name: array for name, array in given.items() if name not in firsts}
-        parts = self._keeper.parts
+        parts = self._model_state.parts
         left_out = [] if parts is None else [n for n in parts.growing if n not in given and len(parts.shapes[n]) == 2]
         arrays = _on_host(as_arrays(given, [(n, t) for n, t in self._wanted if n not in left_out]))
         check_indices(arrays, self._indices)
@@ -166,7 +172,7 @@ class Session:
         return arrays
 
     def _batch(self, arrays: Mapping[str, Array]) -> int:
-        parts = self._keeper.parts
+        parts = self._model_state.parts
         assert parts is not None
         name, axis = next(iter(parts.batch_axes.items()), (None, 0))
         batch = 1 if name is None else arrays[name].shape[axis]
@@ -175,7 +181,7 @@ class Session:
         return batch
 
     def _append(self, feeds: dict[str, Any], outputs: Any, *, last: bool) -> dict[str, Any]:
-        keeper, parts = self._keeper, self._keeper.parts
+        model_state, parts = self._model_state, self._model_state.parts
         assert parts is not None
         presents = self._presents
         places = self._places(outputs)
@@ -186,7 +192,7 @@ class Session:
                 "give session(most=...) more, reset or truncate it"
             )
         if self._caches is None or self._caches.batch != batch:
-            self._caches = keeper.new_caches(batch)
+            self._caches = model_state.new_caches(batch)
         caches = self._caches
         caches.filled = self._length
         wanted = [n for n in places if n not in presents]
@@ -194,7 +200,7 @@ class Session:
         targets = {n: p if isinstance(p, np.ndarray) else None for n, p in places.items()}
         given = {**feeds, **self._carried.feeds(feeds)}
         ends = {pair.input: pair.output for pair in self._carried.pairs}
-        made = keeper.programs.run(caches, given, self._length, wanted, targets, last=last, carried=ends)
+        made = model_state.programs.run(caches, given, self._length, wanted, targets, last=last, carried=ends)
         results, self._length = made.results, made.total
         self._carried.keep(results)
         if presents & places.keys():

@@ -16,8 +16,8 @@ from clgraph.graph.program import Program
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.state.biases import declared
+from clgraph.model.state.cut_topology import LENGTHS, PLACES, STATE, CutTopology
 from clgraph.model.state.last import LAST
-from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
 
 _COUNTS = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199, 211, 223, 227, 229, 233)
 """Numbers of tokens to tell axes by: primes, of which one divides no size of a model's weights."""
@@ -48,7 +48,7 @@ class Tokens:
     behind: bool
 
 
-def tokens_of(parts: Parts) -> Tokens:
+def tokens_of(parts: CutTopology) -> Tokens:
     """Build the topology for a prime number of tokens, and see where it appears; a fixed number has no axis.
 
     Raises:
@@ -72,7 +72,7 @@ def tokens_of(parts: Parts) -> Tokens:
     return Tokens(results, apart, past > 0)
 
 
-def _probed(parts: Parts, count: int, past: int) -> Program:
+def _probed(parts: CutTopology, count: int, past: int) -> Program:
     """Return the program for one text of *count* tokens behind a *past*."""
     values = parts.host_values(feeds := _feeds(parts, count, past), 1, past)
     crossing = {name: values[name] for name in parts.crossing}
@@ -84,7 +84,7 @@ def _probed(parts: Parts, count: int, past: int) -> Program:
 def bound(topology: Topology, feeds: Mapping[str, Array], batch: int, count: int) -> Topology:
     """Return a device's topology with the shapes and types of *feeds*, for *batch* texts and *count* tokens of each.
 
-    *feeds* are the inputs that it has beside those that :mod:`clgraph.model.state.parts` names.
+    *feeds* are the inputs that it has beside those that :mod:`clgraph.model.state.cut_topology` names.
     """
     own: dict[str, tuple[int, ...]] = {LENGTHS: (1 + batch,), PLACES: (batch, count), STATE: (1,), LAST: (1,)}
     inputs = {}
@@ -95,7 +95,7 @@ def bound(topology: Topology, feeds: Mapping[str, Array], batch: int, count: int
     return replace(topology, inputs=inputs)
 
 
-def build(parts: Parts, feeds: Mapping[str, Array], batch: int, count: int) -> Program:
+def build(parts: CutTopology, feeds: Mapping[str, Array], batch: int, count: int) -> Program:
     """Return the program of the device's topology before any pass, with what decides sizes taken from *feeds*."""
     topology, values = bound(parts.device, feeds, batch, count), dict[str, Array]()
     while True:
@@ -108,7 +108,7 @@ def build(parts: Parts, feeds: Mapping[str, Array], batch: int, count: int) -> P
             values |= more
 
 
-def _feeds(parts: Parts, count: int, past: int) -> dict[str, Array]:
+def _feeds(parts: CutTopology, count: int, past: int) -> dict[str, Array]:
     """Return ones for the model's inputs, but the pasts: of one text of *past* tokens and *count* new ones."""
     names = {parts.shapes[n][i] for n, axes in parts.token_axes.items() for i in axes} - {None}
     feeds = {}

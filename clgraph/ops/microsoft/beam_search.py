@@ -13,7 +13,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.interpret import RunBody
 from clgraph.graph.primitive import Array, primitive
-from clgraph.ops.microsoft.decoder_search import DecoderSearch, number, parts_of
+from clgraph.ops.microsoft.decoder_search import DecoderSearch, number, search_arguments
 
 _NEVER = np.float32(-1e9)
 """The score of the beams that a text does not begin with."""
@@ -139,6 +139,6 @@ def import_beam_search(node: OnnxNode) -> Sequence[str]:
         name for i, name in ((10, "decoder_input_ids"), (11, "logits_processor")) if any(node.inputs[i : i + 1])
     ]:
         raise node.unsupported(f"the input {odd[0]} is not supported")
-    parts = parts_of(node, _NAMES)
-    search = replace(BeamSearch(*parts.attributes), early=bool(node.attribute("early_stopping", 0)))
-    return node.emit(search, *parts.inputs, outputs=2)
+    arguments = search_arguments(node, _NAMES)
+    search = replace(BeamSearch(*arguments.attributes), early=bool(node.attribute("early_stopping", 0)))
+    return node.emit(search, *arguments.inputs, outputs=2)

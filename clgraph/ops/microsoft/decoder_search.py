@@ -163,15 +163,15 @@ def _again(text: list[int], size: int) -> list[int]:
     return [text[i + known] for i in range(len(text) - known) if text[i : i + known] == last]
 
 
-class Parts(NamedTuple):
-    """What an importer makes a search of: its attributes, and the inputs, of which those from around are last."""
+class SearchArguments(NamedTuple):
+    """Attributes and input names of a search; values that its bodies read of the graph around them come last."""
 
     attributes: tuple[Any, ...]
     inputs: tuple[str, ...]
 
 
-def parts_of(node: OnnxNode, names: Sequence[str]) -> Parts:
-    """Return the parts of a search, whose inputs behind the length are called *names*."""
+def search_arguments(node: OnnxNode, names: Sequence[str]) -> SearchArguments:
+    """Return the arguments of a search, whose inputs behind the length are called *names*."""
     if model_type := node.attribute("model_type", 0):
         raise node.unsupported(f"model_type={model_type} is not supported, only 0: a decoder alone")
     roles = ("decoder", *(["init_decoder"] if "init_decoder" in node.attribute_names else []))
@@ -196,4 +196,4 @@ def parts_of(node: OnnxNode, names: Sequence[str]) -> Parts:
         max(0, node.attribute("vocab_size", -1)),
         tuple(reads),
     )
-    return Parts(attributes, (*node.inputs[:2], *reads.values(), *captured))
+    return SearchArguments(attributes, (*node.inputs[:2], *reads.values(), *captured))

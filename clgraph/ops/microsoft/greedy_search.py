@@ -11,7 +11,7 @@ from clgraph.core.frozen import frozen
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.interpret import RunBody
 from clgraph.graph.primitive import Array, primitive
-from clgraph.ops.microsoft.decoder_search import DecoderSearch, parts_of
+from clgraph.ops.microsoft.decoder_search import DecoderSearch, search_arguments
 
 
 @primitive
@@ -45,5 +45,5 @@ _NAMES = ("min_length", "repetition_penalty", "vocab_mask", "prefix_vocab_mask",
 
 @onnx("GreedySearch", since=(1,), domain=MICROSOFT)
 def import_greedy_search(node: OnnxNode) -> Sequence[str]:
-    parts = parts_of(node, _NAMES)
-    return node.emit(GreedySearch(*parts.attributes), *parts.inputs)
+    arguments = search_arguments(node, _NAMES)
+    return node.emit(GreedySearch(*arguments.attributes), *arguments.inputs)

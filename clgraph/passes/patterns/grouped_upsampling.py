@@ -17,7 +17,7 @@ from clgraph.ops.gather import Gather
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
-from clgraph.passes.patterns.upsampling_phases import Phase, axis_phases
+from clgraph.passes.patterns.upsampling_phases import UpsamplingPhase, axis_phases
 from clgraph.passes.rewriting import Inserter, supersede
 
 _PHASES, _GROUPS = 64, 64
@@ -60,7 +60,7 @@ def spread_groups(program: Program, node: Node) -> bool:
     if known is None:
         flat = add(Reshape(turned), add(Transpose((0, 2, 1, *range(3, 3 + rank))), add(Reshape(apart), weights)))
 
-    def kernel_of(phase: tuple[Phase, ...], number: int) -> Value:
+    def kernel_of(phase: tuple[UpsamplingPhase, ...], number: int) -> Value:
         if known is not None:
             met = known
             for axis, along in enumerate(phase, 2):
@@ -112,7 +112,7 @@ def _part(program: Program, node: Node, value: Value, axis: int, number: int) ->
     return program.insert(step, [value], sources=[node], before=node).output
 
 
-def _pads(phase: Phase, count: int, size: int) -> tuple[int, int] | None:
+def _pads(phase: UpsamplingPhase, count: int, size: int) -> tuple[int, int] | None:
     """Return the zeros (before, after) *size* elements for *count* results of *phase*; ``None`` where no tap is."""
     if not phase.shifts:
         return None

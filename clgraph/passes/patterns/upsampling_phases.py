@@ -6,7 +6,7 @@ from clgraph.core.frozen import frozen
 
 
 @frozen
-class Phase:
+class UpsamplingPhase:
     """The elements ``r + stride * u`` of the result: the sum over its taps of tap k times element ``u + shift`` of x.
 
     Attributes:
@@ -18,7 +18,7 @@ class Phase:
     shifts: tuple[int, ...]
 
 
-def axis_phases(kernel: int, stride: int, dilation: int, before: int) -> tuple[Phase, ...]:
+def axis_phases(kernel: int, stride: int, dilation: int, before: int) -> tuple[UpsamplingPhase, ...]:
     """Return the phases r of an axis, of which there are *stride*, once *before* elements have been cut off.
 
     Element ``i * stride + k * dilation - before`` is where tap k of the *kernel* puts its product with element i.
@@ -27,5 +27,5 @@ def axis_phases(kernel: int, stride: int, dilation: int, before: int) -> tuple[P
     for r in range(stride):
         steps = (divmod(r + before - k * dilation, stride) for k in range(kernel))
         met = sorted((shift, k) for k, (shift, rest) in enumerate(steps) if not rest)
-        phases.append(Phase(tuple(k for _, k in met), tuple(shift for shift, _ in met)))
+        phases.append(UpsamplingPhase(tuple(k for _, k in met), tuple(shift for shift, _ in met)))
     return tuple(phases)

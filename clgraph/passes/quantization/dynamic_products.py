@@ -26,7 +26,7 @@ from clgraph.passes.quantization.integer_products import (
     listed_seconds,
 )
 from clgraph.passes.quantization.saturation import with_saturation
-from clgraph.passes.quantization.whole_products import Given, WholeProduct, whole_product
+from clgraph.passes.quantization.whole_products import CenteredBytes, WholeProduct, whole_product
 from clgraph.passes.rewriting import apart, substitute
 from clgraph.passes.selection import proposals
 from clgraph.selector.query import Query
@@ -157,7 +157,7 @@ def _bytes_of(program: Program, found: WholeProduct, bytes_: dict[Value, _Bytes]
     if found.rounded not in bytes_:
         made, steps = found.rounded.producer, found.steps
         assert made is not None
-        if isinstance(steps, Given):
+        if isinstance(steps, CenteredBytes):
             zero, value = steps.zero, steps.bytes_
             if zero.layout.shape:
                 zero = program.insert(Reshape(()), [zero], sources=[made], before=made).output

@@ -35,8 +35,8 @@ class _Steps:
 
 
 @frozen
-class Given:
-    """Bytes that are there, less *zero*, one of them."""
+class CenteredBytes:
+    """A value of bytes less its zero point *zero*, of the same type."""
 
     bytes_: Value
     zero: Value
@@ -56,7 +56,7 @@ class WholeProduct:
 
     nodes: Sequence[Node]
     rounded: Value
-    steps: _Steps | Given
+    steps: _Steps | CenteredBytes
     primitive: Quantized
     weights: Array
     whole: Convolution | None
@@ -100,7 +100,7 @@ def whole_product(node: Node) -> WholeProduct | None:
     if steps is None or len(found) < len(terms) or end != rounded.layout.shape[_axis(p, rounded)]:
         return None
     if isinstance(p, Convolution):
-        if p.bands > 1 or p.shuffled > 1 or isinstance(steps, Given):
+        if p.bands > 1 or p.shuffled > 1 or isinstance(steps, CenteredBytes):
             return None
         made: Quantized = QuantizedConvolution(p.strides, p.dilations, p.pads, p.groups)
         axis = 1
@@ -172,14 +172,14 @@ def _axis(p: Primitive, x: Value) -> int:
     return 1 if isinstance(p, Convolution) else x.layout.rank - 1
 
 
-def _given(value: Value) -> Given | None:
+def _given(value: Value) -> CenteredBytes | None:
     """Return the bytes that *value* is, less their zero point."""
     made = value.producer
     if made is None or made.fused or not isinstance(made.primitive, Dequantize) or len(made.inputs) < 3:
         return None
     bytes_, scale, zero = made.inputs
     whole = scale.constant is not None and (scale.constant == 1).all()
-    return Given(bytes_, zero) if whole and bytes_.layout.dtype == DType.U8 and zero.layout.count == 1 else None
+    return CenteredBytes(bytes_, zero) if whole and bytes_.layout.dtype == DType.U8 and zero.layout.count == 1 else None
 
 
 def _steps(value: Value) -> _Steps | None:

@@ -24,7 +24,7 @@ _BANDWIDTH = 0.7
 
 
 @frozen
-class Entries:
+class ScaledEntries:
     """The entries of a factor, each of which has a scale of its own.
 
     Attributes:
@@ -34,10 +34,10 @@ class Entries:
     axes: Space
 
     @staticmethod
-    def of(dims: Sequence[int], view: View, outer: int) -> Entries:
+    def of(dims: Sequence[int], view: View, outer: int) -> ScaledEntries:
         """Return the entries along the first *outer* axes of *dims*; what lies in one is read in memory's order."""
         inner = sorted(range(outer, len(dims)), key=lambda axis: -view.pitches[axis])
-        return Entries(space(tuple(dims), [view], [range(outer), inner]))
+        return ScaledEntries(space(tuple(dims), [view], [range(outer), inner]))
 
     @property
     def count(self) -> int:
@@ -84,8 +84,8 @@ class Entries:
 class Scales:
     """The factors of a product that is scaled: *a* by entries of some rows, *b* by one or by those of the batch."""
 
-    a: Entries
-    b: Entries
+    a: ScaledEntries
+    b: ScaledEntries
 
     @property
     def scratch_bytes(self) -> int:
@@ -114,7 +114,7 @@ class Scales:
 
 def scales_of_images(x: Layout, w: Layout) -> Scales:
     """Return those of a convolution: an image has a scale, and the weights."""
-    return Scales(Entries.of(x.shape, View.of(x), 1), Entries.of((1, *w.shape), _one(View.of(w)), 1))
+    return Scales(ScaledEntries.of(x.shape, View.of(x), 1), ScaledEntries.of((1, *w.shape), _one(View.of(w)), 1))
 
 
 def scales_of_matrices(p: MatrixProduct) -> tuple[Scales, tuple[int, int]]:
@@ -124,9 +124,9 @@ def scales_of_matrices(p: MatrixProduct) -> tuple[Scales, tuple[int, int]]:
     """
     *batch, m, n = p.dims
     several, own = prod(batch) > 1, any(pitch for pitch in p.b.pitches[:-2])
-    a = Entries.of((*batch, m, p.k), View(p.a.origin, (*p.a.pitches[:-1], 1)), len(batch) + (not several))
+    a = ScaledEntries.of((*batch, m, p.k), View(p.a.origin, (*p.a.pitches[:-1], 1)), len(batch) + (not several))
     b_dims, b_pitches = (batch, p.b.pitches[:-2]) if own else ([1], (0,))
-    b = Entries.of((*b_dims, n, p.k), View(p.b.origin, (*b_pitches, p.b.pitches[-1], 1)), len(b_dims))
+    b = ScaledEntries.of((*b_dims, n, p.k), View(p.b.origin, (*b_pitches, p.b.pitches[-1], 1)), len(b_dims))
     return Scales(a, b), (m if several else 1, int(own))
 
 

@@ -7,7 +7,7 @@ import clgraph.implementations.matrix_units.nvidia.matmul as module
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.matrix_units.nvidia import products
-from clgraph.implementations.matrix_units.nvidia.scales import Entries, Scales
+from clgraph.implementations.matrix_units.nvidia.scales import ScaledEntries, Scales
 from clgraph.implementations.matrix_units.nvidia.tiles import TILES, Tiling
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
@@ -126,7 +126,7 @@ def test_the_largest_finite_magnitude_of_every_entry_is_found(gpu_engine, rng):
         finite = np.where(np.isfinite(inside), np.abs(inside), 0)
         wanted.append(finite.reshape(shape[0], -1).max(1))
         pitches = tuple(n // 4 for n in x.strides)
-        both.append((x, Entries.of(shape, View(0, pitches), outer)))
+        both.append((x, ScaledEntries.of(shape, View(0, pitches), outer)))
     scales = Scales(*(e for _, e in both))
     assert [(e.team, e.parts) for _, e in both] == [(32, 1), (256, 16)]
     step, found = scales.step("scratch0"), np.full(scales.scratch_bytes // 4, np.nan, np.float32)

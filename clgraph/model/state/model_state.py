@@ -16,10 +16,10 @@ from clgraph.model.specialisation import Specialisation
 from clgraph.model.specialisations import Specialisations
 from clgraph.model.state.caches import Caches, leased
 from clgraph.model.state.cut import cut
+from clgraph.model.state.cut_topology import CutTopology
 from clgraph.model.state.keeping import NoStateError
 from clgraph.model.state.pairs import Cache
-from clgraph.model.state.parts import Parts
-from clgraph.model.state.programs import Appended, Programs
+from clgraph.model.state.programs import Appended, StatePrograms
 from clgraph.model.state.stacked import parts_of
 from clgraph.model.tensor import Tensor
 from clgraph.network.cancelling import Cancellation
@@ -27,8 +27,8 @@ from clgraph.network.held_memory import HeldMemory
 from clgraph.runtime.memory import Memory
 
 
-class Keeper:
-    """What a model keeps from run to run. Calls come one at a time.
+class ModelState:
+    """The caches of a model and the programs over them. Calls must not overlap.
 
     Attributes:
         why: Why there are no caches; empty where there are.
@@ -44,7 +44,7 @@ class Keeper:
         self._memory = HeldMemory(specialisations.workspace.account)
 
     @cached_property
-    def parts(self) -> Parts | None:
+    def parts(self) -> CutTopology | None:
         """The topology cut for caches; ``None`` where it has none, and :attr:`why` says why."""
         try:
             return cut(self._topology)
@@ -53,10 +53,10 @@ class Keeper:
             return None
 
     @cached_property
-    def programs(self) -> Programs:
+    def programs(self) -> StatePrograms:
         """The programs over caches."""
         assert self.parts is not None
-        return Programs(self.parts, self._specialisations.specialise, self._specialisations.workspace)
+        return StatePrograms(self.parts, self._specialisations.specialise, self._specialisations.workspace)
 
     @property
     def latest(self) -> Specialisation | None:
@@ -64,7 +64,7 @@ class Keeper:
         return self.programs.latest if "programs" in self.__dict__ else None
 
     def close(self) -> None:
-        """Give back what programs take, behind the run that is under way; runs are errors from now on."""
+        """Release the programs after the current run; later runs raise ``ClosedError``."""
         with self._specialisations.lock:
             self._closed, self._spare = True, None
             if "programs" in self.__dict__:
@@ -81,7 +81,7 @@ class Keeper:
         return Caches(self.parts.caches, batch, self._memory)
 
     def forget(self, caches: Caches) -> None:
-        """Let no program keep the memory of *caches* alive."""
+        """Drop the references that programs hold to the memory of *caches*."""
         if not caches.is_held or not isinstance(memory := caches.held, Memory):
             return
         for made in self.programs.made:
@@ -99,7 +99,7 @@ class Keeper:
         Those that it has returned, and that nobody has written behind, are used where they lie; others are copied in.
 
         Raises:
-            InputError: The pasts do not fit one another or the model; or as :meth:`Programs.run`.
+            InputError: The pasts do not fit one another or the model; or as :meth:`StatePrograms.run`.
         """
         assert self.parts is not None
         layout = self.parts.caches

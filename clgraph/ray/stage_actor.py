@@ -46,7 +46,7 @@ class StageReport:
 SPANS = 64
 
 
-class StageRunner:
+class StageActor:
     """A part of a model; compiled for the first request, when the types of its inputs are known."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Runs on new tokens: at once where a session has caches, in pieces where values are all that it carries.
+"""Runs on new tokens: at once where a session has caches, in chunks where values are all that it carries.
 
 One by one where the model takes no more at a time.
 """
@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from clgraph.generate.feeding import Feeding
 from clgraph.graph.primitive import Array
 from clgraph.model.model import Model
-from clgraph.model.state.pieces import PIECES
+from clgraph.model.state.chunking import CHUNKS
 
 
-class Reading:
-    """Texts of one session.
+class DecoderSession:
+    """Runs a decoder whose caches or carried values are kept in a session.
 
     Attributes:
-        session: What has read them so far.
+        session: The state behind the tokens that were read so far.
     """
 
     def __init__(self, model: Model, feeding: Feeding) -> None:
@@ -27,8 +27,8 @@ class Reading:
     def run(self, feeds: Mapping[str, Array], *, last: bool) -> Array:
         """Return the logits of the new tokens in *feeds*, or of the *last* one alone. Texts stay where that raises.
 
-        Without caches, tokens come in pieces of a few sizes, none of which has rows behind its tokens; logits are the
-        last piece's.
+        Without caches, tokens come in chunks of a few sizes, none of which has rows behind its tokens; logits are the
+        last chunk's.
         """
         feeding, logits = self._feeding, self._feeding.logits
         alone = feeding.single and feeds[feeding.ids].shape[1] > 1
@@ -36,13 +36,13 @@ class Reading:
             found: Array = self.session.run(feeds, outputs=[logits], last=last)[logits]
             return found
         ahead = self.session.fork()
-        for piece in pieces(feeding, feeds, (1,) if feeding.single else PIECES[::-1]):
-            found = ahead.run(piece, outputs=[logits])[logits]
+        for chunk in chunks(feeding, feeds, (1,) if feeding.single else CHUNKS[::-1]):
+            found = ahead.run(chunk, outputs=[logits])[logits]
         self.session = ahead
         return found
 
 
-def pieces(feeding: Feeding, feeds: Mapping[str, Array], sizes: Sequence[int]) -> Iterator[dict[str, Array]]:
+def chunks(feeding: Feeding, feeds: Mapping[str, Array], sizes: Sequence[int]) -> Iterator[dict[str, Array]]:
     """Yield *feeds* of the next tokens, as many as the largest of *sizes*, which fall to 1, that there still are."""
     start, count = 0, feeds[feeding.ids].shape[1]
     for size in sizes:

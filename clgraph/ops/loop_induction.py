@@ -1,4 +1,4 @@
-"""What a run of a loop tells before its first trip: counters, conditions on them, and slices by them."""
+"""Induction variables of a loop: counters, conditions on them, and slices by them, known before its first trip."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _BY_DATA = "its condition depends on data"
 
 
 @frozen
-class Told:
-    """What of a loop is known before it starts.
+class InductionVariables:
+    """The values of a loop that can be computed for all trips before it starts.
 
     Attributes:
-        states: Carried values that follow from their first ones.
-        names: These, the number of the trip and what is computed of both alone.
-        trip: What makes them and the condition in one trip; its other inputs are values from around.
-        cuts: Layers that cut a slice of a value from around by them.
+        states: Carried values that depend on their initial values and the trip number alone.
+        names: These, the trip number, and every value that is computed from both alone.
+        trip: Computes them and the condition for one trip; its other inputs are values of the graph around the loop.
+        cuts: Layers that take a slice of such an outer value at an index that is one of *names*.
     """
 
     states: tuple[str, ...]
@@ -35,8 +35,8 @@ class Told:
     cuts: tuple[Layer, ...]
 
 
-def told_before(body: LoopBody) -> Told | str:
-    """Return what is known of a loop with *body* before it starts; where its trips are not, the reason."""
+def induction_variables(body: LoopBody) -> InductionVariables | str:
+    """Return the induction variables of a loop with *body*; if its trip count is not known before it, the reason."""
     layers = body.topology.layers
     if RANDOM_KEY in body.topology.inputs:
         return "every trip draws random numbers of its own"
@@ -66,7 +66,7 @@ def told_before(body: LoopBody) -> Told | str:
     trip.inputs = {n: s for n, s in body.topology.inputs.items() if n in read and n in {body.trip, *states, *given}}
     trip.constants = {n: a for n, a in body.topology.constants.items() if n in read} | {body.condition: np.array(True)}
     trip.outputs = [(name, name) for layer in trip.layers for name in layer.outputs]
-    return Told(tuple(states), frozenset(names), trip, tuple(cuts))
+    return InductionVariables(tuple(states), frozenset(names), trip, tuple(cuts))
 
 
 def _following(layers: Sequence[Layer], known: Collection[str]) -> tuple[list[Layer], set[str]]:

@@ -1,4 +1,4 @@
-"""What makes the values of a topology: how rules that look for an exporter's spelling follow names backwards."""
+"""Finds the layers that produce values, for rewrites that match the subgraphs that an exporter writes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _EXACT = frozenset({DType.I64, DType.BOOL})
 
 
 @frozen
-class Makers:
-    """What makes the values of a topology."""
+class Producers:
+    """The layer or constant that produces each value of a topology."""
 
     layers: Mapping[str, Layer]
     constants: Mapping[str, Array]
 
     @classmethod
-    def of(cls, topology: Topology) -> Makers:
-        """Return those of all values of *topology*."""
+    def of(cls, topology: Topology) -> Producers:
+        """Index the values of *topology*."""
         return cls({name: x for x in topology.layers for name in x.outputs}, topology.constants)
 
     def find(self, name: str, *kinds: str) -> Layer | None:

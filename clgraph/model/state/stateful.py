@@ -1,4 +1,4 @@
-"""The part of a model that has state: what is fed back, sessions, and runs that are fed what they returned."""
+"""State of a model: inputs that are fed back, sessions, and runs whose caches are fed back as arrays."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from clgraph.model.specialisation import Specialisation
     from clgraph.model.specialisations import Specialisations
     from clgraph.model.state.branches import Branch
-    from clgraph.model.state.keeper import Keeper
+    from clgraph.model.state.model_state import ModelState
     from clgraph.model.state.pairs import StatePair
     from clgraph.model.state.session import Session
     from clgraph.network.cancelling import Cancellation
 
 
-class Remembering(Described):
-    """Base of models: what they remember from run to run."""
+class Stateful(Described):
+    """Base of models: state pairs, sessions, and runs over caches."""
 
     _specialisations: Specialisations
     _wanted: tuple[tuple[str, Any], ...]
@@ -34,14 +34,14 @@ class Remembering(Described):
 
     @property
     def state(self) -> tuple[StatePair, ...]:
-        """Inputs that take what outputs were before: caches of attentions, states of cells, and what names tell."""
-        parts = self._keeper.parts
+        """Inputs with the outputs fed back to them: attention caches, recurrent states, and pairs matched by name."""
+        parts = self._model_state.parts
         return (*(() if parts is None else parts.pairs), *self._carried_pairs())
 
     def _carried_pairs(self) -> list[StatePair]:
         from clgraph.model.state.carried import counterparts, recurrent_pairs
 
-        parts, found = self._keeper.parts, recurrent_pairs(self.topology)
+        parts, found = self._model_state.parts, recurrent_pairs(self.topology)
         kept = {pair.input for pair in (*found, *(() if parts is None else parts.pairs))}
         return [*found, *counterparts(self.topology, kept)]
 
@@ -65,17 +65,20 @@ class Remembering(Described):
             raise InputError(f"most={most!r} is not a maximum number of tokens: 1 or more, or None for any")
         found = [pair for pair in self._carried_pairs() if pair.input not in (state or {})]
         named = {pair.input: pair.output for pair in found} | dict(state or {})
-        parts = self._keeper.parts
+        parts = self._model_state.parts
         if parts is None and not named:
             raise UnsupportedError(
-                f"the model has no state: {self._keeper.why}; session(state={{input: output}}) names what is fed back"
+                f"the model has no state: {self._model_state.why}; "
+                "session(state={input: output}) names what is fed back"
             )
         own = {pair.input for pair in found}
         pairs = [*found, *named_pairs(self.topology, {i: o for i, o in named.items() if i not in own})]
         carried = Carried(self.topology, pairs)
         fed = [(name, dtype) for name, dtype in self._wanted if name in self._kept_topology.fed]
         lock = self._specialisations.lock
-        return Session(self._keeper, carried, fed, self._indices, self.output_names, cast("Any", self).run, lock, most)
+        return Session(
+            self._model_state, carried, fed, self._indices, self.output_names, cast("Any", self).run, lock, most
+        )
 
     @cached_property
     def _may_keep(self) -> bool:
@@ -83,30 +86,33 @@ class Remembering(Described):
 
     def continues(self, feeds: Mapping[str, Any]) -> bool:
         """Whether a run on *feeds* may be one over caches: the model has them, and what is fed back are arrays."""
-        if not self._may_keep or self._keeper.parts is None:
+        if not self._may_keep or self._model_state.parts is None:
             return False
-        return all(isinstance(feeds.get(pair.input), np.ndarray) for pair in self._keeper.parts.pairs)
+        return all(isinstance(feeds.get(pair.input), np.ndarray) for pair in self._model_state.parts.pairs)
 
     @property
     def _latest_over_caches(self) -> Specialisation | None:
         """The program over caches that was used last."""
-        return self._keeper.latest if "_keeper" in self.__dict__ else None
+        return self._model_state.latest if "_model_state" in self.__dict__ else None
 
     @property
     def _state_note(self) -> dict[str, str]:
         """What there is to say about the state, for a report."""
-        found = [*map(str, self.state), *([self._keeper.why] if self._may_keep and self._keeper.parts is None else [])]
+        found = [
+            *map(str, self.state),
+            *([self._model_state.why] if self._may_keep and self._model_state.parts is None else []),
+        ]
         return {"state": "\n".join(found)} if found else {}
 
     @cached_property
-    def _keeper(self) -> Keeper:
-        from clgraph.model.state.keeper import Keeper
+    def _model_state(self) -> ModelState:
+        from clgraph.model.state.model_state import ModelState
 
-        return Keeper(self._kept_topology, self._specialisations)
+        return ModelState(self._kept_topology, self._specialisations)
 
     def _close_state(self) -> None:
-        if "_keeper" in self.__dict__:
-            self._keeper.close()
+        if "_model_state" in self.__dict__:
+            self._model_state.close()
 
     @cached_property
     def _branch(self) -> Branch | None:
@@ -123,20 +129,20 @@ class Remembering(Described):
         self, arrays: Mapping[str, Any], outputs: Outputs, cancellation: Cancellation | None
     ) -> dict[str, Any] | None:
         """Return the results of a run over caches; ``None`` where the model has none, or tensors are fed."""
-        if not self._may_keep or self._keeper.parts is None:
+        if not self._may_keep or self._model_state.parts is None:
             return None
         if not all(isinstance(a, np.ndarray) for a in arrays.values()):
             return None
-        from clgraph.model.state.keeper import names_of
+        from clgraph.model.state.model_state import names_of
 
         self._check_open()
         if self._branch is not None:
             if not self._branch.is_taken(arrays):
                 return None
             arrays = self._branch.fed(arrays)
-        if not self._keeper.parts.fits(arrays):
+        if not self._model_state.parts.fits(arrays):
             return None
-        return self._keeper.run(arrays, names_of(outputs, self.output_names), cancellation)
+        return self._model_state.run(arrays, names_of(outputs, self.output_names), cancellation)
 
     @abstractmethod
     def _check_open(self) -> None:

@@ -1,4 +1,4 @@
-"""What runs over caches: a topology for the device, and the arithmetic of lengths and masks, which the host does."""
+"""A topology cut for caches: a part for the device, and the arithmetic of lengths and masks for the host."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Bias:
 
 
 @frozen
-class Parts:
+class CutTopology:
     """A topology that was cut for caches.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""How the new tokens of a run are computed: in pieces, what each is fed, and their results joined."""
+"""Chunked prefill: the new tokens of a run in chunks, the feeds of each, and their joined results."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Array
 from clgraph.model.state.biases import hides_ahead
-from clgraph.model.state.parts import Parts
+from clgraph.model.state.cut_topology import CutTopology
 from clgraph.model.state.tokens import Tokens, tokens_of
 
-PIECES = (1, 16, 128)
-"""Tokens of each text that a program computes: a prompt comes in pieces of the last, and its rest in smaller ones."""
+CHUNKS = (1, 16, 128)
+"""Tokens of each text that a program computes: a prompt comes in chunks of the last, and its rest in smaller ones."""
 
 FEW = 80
-"""Up to this many tokens are computed sooner in pieces of the second size than in one of the last, padded."""
+"""Up to this many tokens are computed sooner in chunks of the second size than in one of the last, padded."""
 
 
 @frozen
-class Piece:
+class TokenChunk:
     """Tokens *start* to *start + count* of a run, computed by a program for *rows* of them."""
 
     start: int
@@ -29,15 +29,15 @@ class Piece:
     rows: int
 
 
-class Pieces:
-    """Cuts runs of one cut topology into pieces.
+class Chunking:
+    """Cuts runs of one cut topology into chunks.
 
     Attributes:
         parts: What was cut.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        """Find out which axes are tokens' when a run of several asks for it."""
+    def __init__(self, parts: CutTopology) -> None:
+        """Keep *parts*; which axes are tokens' is determined at the first run of several tokens."""
         self.parts = parts
 
     @cached_property
@@ -45,32 +45,32 @@ class Pieces:
         """Which axes are tokens'."""
         return tokens_of(self.parts)
 
-    def of(self, count: int, values: Mapping[str, Array], past: int) -> Iterator[Piece]:
-        """Yield the pieces of *count* tokens behind a *past*, with what the host has computed as *values*."""
+    def of(self, count: int, values: Mapping[str, Array], past: int) -> Iterator[TokenChunk]:
+        """Yield the chunks of *count* tokens behind a *past*, with what the host has computed as *values*."""
         start = 0
-        if count in PIECES or not self.parts.token_axes or not self.tokens.apart:
-            yield Piece(0, count, count)
+        if count in CHUNKS or not self.parts.token_axes or not self.tokens.apart:
+            yield TokenChunk(0, count, count)
             return
         if not self.tokens.behind or not self._causal(values, past):
             # Nothing shows rows behind the tokens where a bias does not: it is as wide as the tokens are.
-            yield Piece(0, count, max(PIECES[1], 1 << (count - 1).bit_length()) if self.parts.biases else count)
+            yield TokenChunk(0, count, max(CHUNKS[1], 1 << (count - 1).bit_length()) if self.parts.biases else count)
             return
         while start < count:
             left = count - start
-            rows = PIECES[0] if left == 1 else PIECES[1] if left <= FEW else PIECES[2]
-            yield Piece(start, min(rows, left), rows)
+            rows = CHUNKS[0] if left == 1 else CHUNKS[1] if left <= FEW else CHUNKS[2]
+            yield TokenChunk(start, min(rows, left), rows)
             start += rows
 
-    def unpadded(self, count: int, results: Sequence[str]) -> Iterator[Piece]:
-        """Yield pieces without rows behind their tokens, which values that are carried would take for tokens."""
+    def unpadded(self, count: int, results: Sequence[str]) -> Iterator[TokenChunk]:
+        """Yield chunks without rows behind their tokens, which values that are carried would take for tokens."""
         tokens = self.tokens
         if not tokens.behind or any(tokens.results[name] is None for name in results):
-            yield Piece(0, count, count)
+            yield TokenChunk(0, count, count)
             return
         start = 0
-        for rows in reversed(PIECES):
+        for rows in reversed(CHUNKS):
             while count - start >= rows:
-                yield Piece(start, rows, rows)
+                yield TokenChunk(start, rows, rows)
                 start += rows
 
     def _causal(self, values: Mapping[str, Array], past: int) -> bool:
@@ -79,9 +79,9 @@ class Pieces:
             return True
         return bool(self.parts.biases) and all(hides_ahead(values[b.value], past) for b in self.parts.biases)
 
-    def cut(self, feeds: Mapping[str, Array], piece: Piece, count: int, past: int) -> dict[str, Array]:
-        """Return what *feeds* have for the tokens of *piece*, and of inputs that grow for all up to its last."""
-        if piece.count == count:
+    def cut(self, feeds: Mapping[str, Array], chunk: TokenChunk, count: int, past: int) -> dict[str, Array]:
+        """Return what *feeds* have for the tokens of *chunk*, and of inputs that grow for all up to its last."""
+        if chunk.count == count:
             return dict(feeds)
         names = {self.parts.shapes[n][i] for n, axes in self.parts.token_axes.items() for i in axes}
         found = {}
@@ -90,20 +90,20 @@ class Pieces:
             axes = self.parts.token_axes.get(name)
             for i, d in enumerate(self.parts.shapes[name]):
                 if i in axes if axes is not None else d in names and d is not None:
-                    index[i] = slice(piece.start, piece.start + piece.count)
+                    index[i] = slice(chunk.start, chunk.start + chunk.count)
                 elif axes is None and not isinstance(d, int) and array.shape[i] == past + count and i > 0:
-                    index[i] = slice(0, past + piece.start + piece.count)
+                    index[i] = slice(0, past + chunk.start + chunk.count)
             found[name] = array[tuple(index)]
         return found
 
     def told(
-        self, feeds: Mapping[str, Array], values: Mapping[str, Array] | None, batch: int, piece: Piece, past: int
+        self, feeds: Mapping[str, Array], values: Mapping[str, Array] | None, batch: int, chunk: TokenChunk, past: int
     ) -> dict[str, Array]:
-        """Return what the host computes for *piece*, *values* if that is known: for all of its rows, but for biases."""
-        parts, more = self.parts, piece.rows - piece.count
+        """Return what the host computes for *chunk*, *values* if that is known: for all of its rows, but for biases."""
+        parts, more = self.parts, chunk.rows - chunk.count
         found = dict(values or parts.host_values(feeds, batch, past))
         if more and parts.crossing:
-            wide = {n: padded(a, self._axes(n, a, past + piece.count), more) for n, a in feeds.items()}
+            wide = {n: padded(a, self._axes(n, a, past + chunk.count), more) for n, a in feeds.items()}
             told = parts.host_values(wide, batch, past)
             found |= {name: told[name] for name in parts.crossing}
         return found
@@ -119,19 +119,19 @@ class Pieces:
         """Return a bias ``[..., tokens, all]`` with its last row *more* times again; one row for all as it is."""
         return padded(bias, (bias.ndim - 2,), more) if more and bias.ndim > 1 and bias.shape[-2] > 1 else bias
 
-    def without(self, name: str, array: Array, piece: Piece) -> Array:
-        """Return a result without the rows behind the tokens of *piece*."""
+    def without(self, name: str, array: Array, chunk: TokenChunk) -> Array:
+        """Return a result without the rows behind the tokens of *chunk*."""
         axis = self.tokens.results[name]
         assert axis is not None
-        return array[(*[slice(None)] * axis, slice(0, piece.count))]
+        return array[(*[slice(None)] * axis, slice(0, chunk.count))]
 
-    def last_of(self, name: str, array: Array, piece: Piece) -> Array:
-        """Return the last token of a result of the last piece, which may have no other."""
+    def last_of(self, name: str, array: Array, chunk: TokenChunk) -> Array:
+        """Return the last token of a result of the last chunk, which may have no other."""
         axis = self.tokens.results[name]
         return array if axis is None else array[(*[slice(None)] * axis, slice(array.shape[axis] - 1, None))]
 
     def joined(self, name: str, parts: Sequence[Array], target: Array | None) -> Array:
-        """Return a result of all pieces, in *target* if there is one."""
+        """Return a result of all chunks, in *target* if there is one."""
         if target is not None and parts[0] is target:
             return target
         found = parts[0]
