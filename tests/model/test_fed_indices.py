@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as peers
 
@@ -16,6 +15,7 @@ from clgraph.errors import InputError
 from clgraph.graph.topology import Topology
 from clgraph.onnxruntime.statuses import InvalidArgument
 from clgraph.ops.gather import Gather
+from tests.support import oracle
 
 TABLE = onnx.numpy_helper.from_array(np.arange(40, dtype=np.float32).reshape(10, 4), "table")
 NODES = {
@@ -36,7 +36,7 @@ def model(nodes: str) -> onnx.ModelProto:
 @pytest.mark.parametrize("nodes", NODES.values(), ids=NODES)
 def test_an_index_outside_of_the_table_is_refused_with_input_layer_and_range(nodes: str) -> None:
     made = model(nodes)
-    peer = onnxruntime.InferenceSession(made.SerializeToString())
+    peer = oracle.session(made, threads=1)
     session = ours.InferenceSession(made.SerializeToString())
     with clgraph.compile(made) as compiled:
         for _ in range(2):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 import clgraph
+from tests.support import oracle
 
 pytestmark = pytest.mark.opencl
 
@@ -65,7 +65,7 @@ def test_what_an_encoder_made_is_of_a_length_of_its_own(rng):
     """As in decoders of T5, BART and Whisper, whose attention over their own tokens is followed by one over others."""
     made = crossed()
     model = clgraph.compile(made)
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
     others = {n: rng.standard_normal((1, 2, 5, 8)).astype(np.float32) for n in ("made_k", "made_v")}
     others["mask"] = rng.standard_normal((1, 5)).astype(np.float32)
@@ -83,7 +83,7 @@ def test_the_body_with_caches_that_an_input_chooses_has_state(rng, tmp_path):
     """As in Optimum's merged decoders, whose other body makes the first caches, whatever pasts are fed."""
     made = chosen_by_an_input(crossed())
     model = clgraph.compile(made)
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     feeds = {n: np.zeros((1, 2, 1, 8), np.float32) for n in ("past_k", "past_v")}
     others = {n: rng.standard_normal((1, 2, 5, 8)).astype(np.float32) for n in ("made_k", "made_v")}
     others["mask"] = rng.standard_normal((1, 5)).astype(np.float32)

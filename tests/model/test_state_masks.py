@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import clgraph
 from clgraph.core.dtype import DType, largest
 from clgraph.model.state.biases import hides_ahead
+from tests.support import oracle
 from tests.support.rounding import assert_both_round
 
 pytestmark = pytest.mark.opencl
@@ -65,7 +65,7 @@ def test_masks_for_a_whole_prompt_or_for_one_token_run_prompts_at_once(carried, 
     }}"""
     made = onnx.parser.parse_model(text)
     model = clgraph.compile(made)
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     session = model.session({"sum": "next"} if carried else None)
     feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
     feeds |= {"sum": np.zeros((1, 16), np.float32)} if carried else {}
@@ -114,7 +114,7 @@ def test_a_mask_that_places_are_counted_by_may_have_a_size_of_its_own(rng):
         y = MatMul (shares, values)
     }""")
     model = clgraph.compile(made)
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     assert len(model.state) == 2
     for more in (0, 4):
         past, total = {n: np.zeros((2, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}, 0

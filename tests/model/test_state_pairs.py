@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -13,6 +12,7 @@ from clgraph.errors import InputError, UnsupportedError
 from clgraph.graph.topology import Topology
 from clgraph.model.state.doubles import merged
 from clgraph.ops.eltwise import Eltwise
+from tests.support import oracle
 from tests.support.decoder_weights import Decoder
 from tests.support.decoders import decoder_feeds, decoder_model, greedy_tokens, onnxruntime_run
 from tests.support.hybrid import hybrid_model
@@ -37,7 +37,7 @@ def cell(open_batch=False):
 
 def test_states_of_a_cell_are_carried(rng):
     made = cell(open_batch=True)
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     model = clgraph.compile(made)
     assert [(p.input, p.output, p.grows) for p in model.state] == [("h", "h2", False), ("c", "c2", False)]
     session, h, c = model.session(), *np.zeros((2, 1, 2, 5), np.float32)
@@ -160,7 +160,7 @@ def test_attention_that_is_spelled_out_is_found_where_numbers_confirm_it(repeate
     made = spelled_out(repeated_at, to)
     model = clgraph.compile(made)
     assert len(model.state) == found
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
     for tokens in (3, 1):
         new = {n: rng.standard_normal((1, h, tokens, 8)).astype(np.float32) for n, h in (("q", 4), ("k", 2), ("v", 2))}
@@ -183,7 +183,7 @@ def test_attention_of_onnxruntimes_runs_over_caches(biased, masked, rng):
     made = onnx.parser.parse_model(text)
     model = clgraph.compile(made)
     assert len(model.state) == 2
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     feeds, past = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}, 0
     for tokens in (3, 1, 1):
         new = {n: rng.standard_normal((1, tokens, 16)).astype(np.float32) for n in "qkv"}
@@ -221,7 +221,7 @@ def test_keys_that_are_joined_and_repeated_in_front_of_onnxruntimes_attention_ar
     made = onnx.parser.parse_model(text)
     model = clgraph.compile(made)
     assert [(p.input, p.output) for p in model.state] == [(f"past_{x}", f"present_{x}") for x in "kv"]
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     feeds, past = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}, 0
     for tokens in (3, 1):
         new = {n: rng.standard_normal((1, tokens, 32 if n == "q" else 16)).astype(np.float32) for n in "qkv"}
@@ -339,7 +339,7 @@ def test_attention_as_tracing_exporters_write_it_is_found(rng):
     made.graph.initializer.append(onnx.numpy_helper.from_array(table, "table"))
     model = clgraph.compile(made)
     assert [pair.input for pair in model.state] == ["past_k", "past_v"]
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     session = model.session()
     for hidden in (0, 2):
         feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
@@ -385,7 +385,7 @@ def test_an_attention_whose_keys_are_joined_in_front_of_it_is_found(more, rng):
     made = onnx.parser.parse_model(text)
     model = clgraph.compile(made)
     assert [pair.input for pair in model.state] == ([] if "causal" in more else ["past_k", "past_v"])
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
     for tokens in (3, 1):
         new = {n: rng.standard_normal((1, h, tokens, 8)).astype(np.float32) for n, h in (("q", 4), ("k", 2), ("v", 2))}

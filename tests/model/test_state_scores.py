@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import clgraph
 from clgraph.errors import UnsupportedError
+from tests.support import oracle
 
 pytestmark = pytest.mark.opencl
 
@@ -99,7 +99,7 @@ def test_scores_may_be_biased_masked_and_multiplied_in_any_order(form, hides, rn
     for name, array in (("alibi", alibi), ("mask", ~seen if hides else seen), ("sink", sink)):
         made.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
     model = clgraph.compile(made)
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     feeds = {f"past_{x}{i}": np.zeros((1, 4, 0, 8), np.float32) for i in range(2) for x in "kv"}
     for tokens in (3, 1, 1):
         new = {n: rng.standard_normal((1, 4, tokens, 8)).astype(np.float32) for n in "qkv"}
@@ -130,7 +130,7 @@ def test_a_cache_beside_one_that_no_attention_reads_is_no_state(rng):
     model = clgraph.compile(made)
     new = {n: rng.standard_normal((1, 2, 3, 8)).astype(np.float32) for n in "qkv"}
     past = {f"past_{n}": rng.standard_normal((1, 2, 4, 8)).astype(np.float32) for n in "kvx"}
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     for a, b in zip(model.run(new | past).values(), ort.run(None, new | past), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     with pytest.raises(UnsupportedError, match="'past_x' is as long as the pasts, and is no cache"):
@@ -157,7 +157,7 @@ def test_a_mask_that_is_asked_how_many_texts_there_are_still_tells_lengths_alone
         y = Reshape (rows, shape)
     }""")
     model = clgraph.compile(made)
-    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    ort = oracle.session(made, threads=1)
     new = {n: rng.standard_normal((2, 2, 3, 8)).astype(np.float32) for n in "qkv"}
     new |= {f"past_{n}": rng.standard_normal((2, 2, 4, 8)).astype(np.float32) for n in "kv"}
     new["mask"] = rng.standard_normal((2, 7)).astype(np.float32)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import clgraph
+from tests.support import oracle
 
 F = np.float32
 WORDS, WIDTH, HEADS, SHARED, BLOCK = 40, 64, 4, 2, 32
@@ -77,7 +77,7 @@ def decoder(rng: np.random.Generator) -> onnx.ModelProto:
 def test_a_decoder_agrees_over_a_prompt_and_further_tokens(device):
     rng = np.random.default_rng(5)
     model = decoder(rng)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = oracle.session(model, threads=1)
     compiled = clgraph.compile(model, device)
     ids, caches = rng.integers(0, WORDS, (1, 5)), [np.zeros((1, SHARED, 0, SIZE), F)] * 2
     for _ in range(2):

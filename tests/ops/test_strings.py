@@ -15,6 +15,7 @@ from clgraph.core.dtype import DType
 from clgraph.errors import InputError, ModelError, ShapeError, UnsupportedError
 from clgraph.ops.string_cast import StringCast
 from clgraph.ops.string_split import StringSplit
+from tests.support import oracle
 
 TEXT = TensorProto.STRING
 CODES = {
@@ -51,9 +52,7 @@ def computed(operator: str, feeds: list[np.ndarray[Any, Any]], *results: int, **
 
 def check(operator: str, feeds: list[np.ndarray[Any, Any]], *results: int, **attributes: Any) -> None:
     """Compare a node with ONNX Runtime's, to the last bit."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(model_of(operator, feeds, *results, **attributes).SerializeToString())
+    session = oracle.session(model_of(operator, feeds, *results, **attributes), threads=1)
     wanted = session.run(None, {f"x{i}": a for i, a in enumerate(feeds)})
     for found, expected in zip(computed(operator, feeds, *results, **attributes), wanted, strict=True):
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)

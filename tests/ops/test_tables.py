@@ -77,6 +77,7 @@ def check(
     model = model_of(operator, feeds, outputs, inputs or {}, **attributes)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1
     wanted = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)
     found = list(clgraph.compile(model, target).run(feeds).values())
     assert_same(found, list(wanted), bound)

@@ -15,6 +15,7 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
+from clgraph.selector.query import DeviceInfo
 from clgraph.serving.options import ServerOptions
 from clgraph.serving.repository import Repository
 from clgraph.throughput.seats import Seat
@@ -46,7 +47,7 @@ class FakeModel:
     inputs = (Signature("x", DType.F32, (None, 2)),)
     outputs = (Signature("y", DType.F32, (None, 2)), Signature("z", DType.F32, (None, 2)))
     compiled: Mapping[str, Any] = {}
-    device = None
+    device = DeviceInfo()
 
     def __init__(self, path: Path | None = None) -> None:
         self.text = "" if path is None else path.read_text()

@@ -25,6 +25,7 @@ def optimised(model: onnx.ModelProto | Path, level: str, folder: Path) -> onnx.M
     """Return *model* as ONNX Runtime's optimiser writes it at *level*; *folder* is for its file."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level.upper()}")
     options.optimized_model_filepath = str(folder / f"{level}.onnx")
     source = str(model) if isinstance(model, Path) else model.SerializeToString()
@@ -105,6 +106,7 @@ def row_of(name: str, level: str, made: onnx.ModelProto, feeds: Mapping[str, Arr
 def _expected(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
     return list(session.run(None, dict(feeds)))

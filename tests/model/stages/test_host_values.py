@@ -43,6 +43,7 @@ def peer(model: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1
     return list(onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds))
 
 
