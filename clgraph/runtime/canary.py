@@ -29,8 +29,8 @@ FORMAT = 1
 _MODULE = "clgraph.runtime.canary_child"
 _CPU_SECONDS = 240
 """Emulators of whole CPUs take half of it, a driver 2 s."""
-_TURN_SECONDS = 60
-"""How long a process waits for the trial of another one before it makes its own."""
+_TURN_SECONDS = 300
+"""How long a process waits for the trial of another one before it makes its own: 3 s of CPU time on a busy machine."""
 _MOST_FLOPS_A_LANE, _THIN_LANES = 4e10, 1024
 """More than a lane of a vector adds and multiplies a second (two multiply-adds a cycle at 6 GHz are 2.4e10), and lanes
 of a GPU's compute unit. Rusticl on llvmpipe ends its wait before the work, and would have 5.5e12 a core."""
@@ -132,11 +132,13 @@ def verdict(subject: Subject, record: InstructionSet, folder: Path) -> Verdict:
     path = folder / f"{key}.json"
     known = _read(path, key)
     if known is None:
+        from clgraph.core.progress import lasting
         from clgraph.core.turns import in_turn
 
         with contextlib.suppress(OSError):  # without a folder there are no turns
             cache_folder.make_folder(folder)
-        with in_turn(folder / f"{key}.turn", _TURN_SECONDS):
+        tried = lasting(_log, "%s is being tried with %s, once on this machine", subject.device, record.name)
+        with tried, in_turn(folder / f"{key}.turn", _TURN_SECONDS):
             known = _read(path, key)
             if known is None:
                 known, lasts = _try(subject, record)

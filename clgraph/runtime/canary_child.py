@@ -25,6 +25,7 @@ def main() -> int:
     """
     work = json.load(sys.stdin)
     child.limit(work["cpu_seconds"])
+    child.end_with(work["parent"])
     record = InstructionSet.from_data(work["record"])
     process.serve(record)
     driver.choose_options(settings().with_(cache_dir=work["folder"]))

@@ -15,6 +15,7 @@ from clgraph.errors import DeviceError
 _POLL_SECONDS = 5.0
 _IDLE_SECONDS = 60.0
 """A child that has used no CPU for so long waits for something that does not come."""
+_PR_SET_PDEATHSIG = 1
 _BYTES = 4 << 30
 _BYTES_A_CORE = 32 << 20
 """Of a child's data: drivers start a thread with its stack for each core."""
@@ -45,7 +46,8 @@ def run(
     """Run ``python -m`` *module* with *work* as JSON on its standard input, and wait for it.
 
     Args:
-        module: It calls :func:`limit` before anything else, and prints its result as the last line.
+        module: It calls :func:`limit` and :func:`end_with` before anything else, and prints its result as the last
+            line.
         cpu_seconds: What its threads may use together.
         folder: For temporary files.
         environment: Variables in front of this process's.
@@ -64,7 +66,7 @@ def run(
     # A file, not a pipe: communicate() writes no more of its input after a timeout (CPython 3.11). What is longer than
     # a pipe holds would not come to a child that starts slowly.
     with tempfile.TemporaryFile(dir=folder) as given:
-        given.write(json.dumps({**work, "cpu_seconds": cpu_seconds}).encode())
+        given.write(json.dumps({**work, "cpu_seconds": cpu_seconds, "parent": os.getpid()}).encode())
         given.seek(0)
         try:
             process = subprocess.Popen(
@@ -133,6 +135,24 @@ def limit(cpu_seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
     core = resource.getrlimit(resource.RLIMIT_CORE)[1]
     resource.setrlimit(resource.RLIMIT_CORE, (0, core))
+
+
+def end_with(parent: int) -> None:
+    """End this process when the thread that started it ends, which waits for it, where the system can: on Linux.
+
+    Nobody would take the result of a compiler whose parent was killed, and the next start compiles beside it.
+
+    Args:
+        parent: The process that :func:`run` was called in.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+    import signal
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before
+        sys.exit(1)
 
 
 def limit_memory() -> None:

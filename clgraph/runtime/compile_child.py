@@ -50,6 +50,7 @@ def main() -> int:
     """Do the work, and print ``{"why": ""}``, or why there is no library."""
     work = json.load(sys.stdin)
     child.limit(work["cpu_seconds"])
+    child.end_with(work["parent"])
     process.serve(InstructionSet.from_data(work["record"]))
     why = ""
     try:

@@ -19,8 +19,11 @@ _log = Log(__name__)
 _MODULE = "clgraph.runtime.compile_child"
 _CPU_SECONDS = 1200
 """PoCL takes 6-10 s on a fast core, Intel's runtime 80 s, a small Arm core or an emulator ten times that."""
-COMPILE_SECONDS = 300
-"""How long a process waits for another one that compiles the same library, before it does so itself."""
+COMPILE_SECONDS = 1200
+"""How long a process waits for another one that compiles the same library, before it does so itself.
+
+On a machine with twenty busy processes a core, 20 s of CPU time take 400; to compile beside would make it longer. What
+ends without a library, as everything that waits in vain does, ends the turn."""
 _COUNTS = re.compile(r"^\d+ (warning|error)s? generated\.?$")
 
 

@@ -171,14 +171,19 @@ class Programs:
         if cached is not None and (program := self._taken_back(text, cached, what)) is not None:
             return program
         # Imported where it is needed, once on a machine.
+        from clgraph.core.progress import lasting
         from clgraph.core.turns import in_turn
         from clgraph.runtime.compiling import COMPILE_SECONDS, compile_library
 
-        with in_turn(self._cache.turn_path(key), COMPILE_SECONDS):
+        name = self._info.name
+        with (
+            lasting(_log, "%s is being compiled for %s, once on this machine", what, name),
+            in_turn(self._cache.turn_path(key), COMPILE_SECONDS),
+        ):
             made = self._cache.read(key)
             if made is not None and made != cached and (program := self._taken_back(text, made, what)) is not None:
                 return program
-            _log.info("compiling %s for %s, once on this machine", what, self._info.name)
+            _log.info("compiling %s for %s, once on this machine", what, name)
             alone = is_wheel(self._device.handle.platform)
             binary = compile_library(self._device, text, what, self._cache, key, alone=alone)
             if (program := self._taken_back(text, binary, what)) is not None:

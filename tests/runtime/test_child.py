@@ -1,6 +1,10 @@
 """Work in another process: what it returns, how it may end, and that it is limited."""
 
+import os
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -71,8 +75,6 @@ def test_a_child_cannot_take_all_memory(run):
 
 
 def test_an_interrupt_ends_the_child_too(run, monkeypatch, tmp_path):
-    import subprocess
-
     started = []
 
     class Interrupted(subprocess.Popen):
@@ -84,6 +86,43 @@ def test_an_interrupt_ends_the_child_too(run, monkeypatch, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run("time.sleep(60)")
     assert started[0].poll() is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_a_child_ends_with_a_parent_that_is_killed(tmp_path):
+    body = (
+        "import json, os, sys, time\nfrom clgraph.runtime import child\nwork = json.load(sys.stdin)\n"
+        "child.end_with(work['parent'])\nprint(os.getpid(), file=open(work['told'], 'w'), flush=True)\ntime.sleep(60)\n"
+    )
+    (tmp_path / f"{MODULE}.py").write_text(body, encoding="utf-8")
+    told, pid = tmp_path / "told", ""
+    start = (
+        f"from clgraph.runtime import child; child.run({MODULE!r}, {{'told': {str(told)!r}}}, 60, {str(tmp_path)!r})"
+    )
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    with subprocess.Popen([sys.executable, "-c", start], env={**os.environ, "PYTHONPATH": path}) as parent:
+        until = time.monotonic() + 60
+        while not pid.endswith("\n") and time.monotonic() < until:
+            time.sleep(0.01)
+            pid = told.read_text() if told.exists() else ""
+        parent.kill()
+    while _runs(int(pid)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not _runs(int(pid))
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is process *pid*, which has not ended without anybody asking how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_a_child_whose_parent_is_gone_does_not_begin(run):
+    assert run("child.end_with(work['parent'])\nprint(1)").result == 1
+    assert run("child.end_with(work['parent'] + 1)\nprint(1)").why == "it ended with status 1 and no result"
 
 
 @pytest.mark.parametrize("executable", ["", None])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 import uuid
 from dataclasses import replace
 
 import pytest
 
+from clgraph.core import progress
+from clgraph.core.turns import in_turn
 from clgraph.errors import KernelBuildError
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.programs import Programs
@@ -42,3 +46,30 @@ def test_libraries_that_are_missing_are_compiled_side_by_side(engine: Engine, mo
     assert opened.programs.build_side_by_side(texts) == 2
     assert opened.programs._built == {(text, True): f"the program of {what}" for text, what in texts.items()}
     assert opened.programs.build_side_by_side(texts) == 0
+
+
+def test_who_waits_for_a_library_is_told_and_finds_what_another_has_compiled(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(
+        "clgraph.runtime.compiling.compile_library", lambda *_, **__: pytest.fail("it is compiled a second time")
+    )
+    monkeypatch.setattr(Programs, "_taken_back", lambda self, text, binary, what: f"{what}: {binary.decode()}")
+    caplog.set_level(logging.WARNING, "clgraph")
+    programs = Engine(engine.device).programs
+    text = f"// {uuid.uuid4()}"
+    key = programs._key(text, True)
+    waits = threading.Thread(target=programs.build, args=(text, "library x"), kwargs={"library": True})
+    with in_turn(programs._cache.turn_path(key), 60):
+        waits.start()
+        until = time.monotonic() + 10
+        while not caplog.records and time.monotonic() < until:
+            waits.join(0.01)
+        programs._cache.write(key, b"made")
+    waits.join()
+    assert caplog.records
+    assert caplog.records[0].getMessage() == (
+        f"library x is being compiled for {engine.info.name}, once on this machine: 0 s so far"
+    )
+    assert programs._built[text, True] == "library x: made"
