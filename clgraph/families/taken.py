@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from clgraph.core.frozen import frozen
@@ -21,10 +22,12 @@ class Taken:
         in_place: Whether nothing runs, because the results lie in the memory of the inputs.
         reads_zeros: Whether the implementation reads zeros around its inputs.
         asks_weights: Whether it asks for constants in formats of its own.
+        problem: What that was chosen for, as members ask: weights that nodes had packed were no constants then.
     """
 
     rule: Rule
     choice: Choice
+    problem: Query[Any]
     implementation: type[Implementation[Any]]
     in_place: bool
     reads_zeros: bool
@@ -36,14 +39,14 @@ class Taken:
         choice = choice_of(rule.node)
         found = choice.implementation
         runs = not choice.in_place
-        return Taken(
-            rule, choice, found, not runs, runs and overrides(found, "halo"), runs and overrides(found, "weights")
-        )
+        reads_zeros, asks_weights = runs and overrides(found, "halo"), runs and overrides(found, "weights")
+        problem = replace(choice.query, constant=rule.constant)
+        return Taken(rule, choice, problem, found, not runs, reads_zeros, asks_weights)
 
     def query(self, node: Node, device: DeviceInfo) -> Query[Any]:
         """Return the problem of a member's *node*: the very one that the representative has, where it is equal."""
-        made, its = self.rule.query(node, device), self.choice.query
-        return its if not self.in_place and made == its else made
+        made = self.rule.query(node, device)
+        return self.choice.query if not self.in_place and made == self.problem else made
 
     @property
     def node(self) -> Node:

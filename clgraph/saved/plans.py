@@ -77,7 +77,7 @@ class Recorded(Choice):
     _name: str
     _node: weakref.ref[Node]
     _of: PrimitiveOf
-    _query: str
+    _query: str | Query[Any]
 
     FIELDS: ClassVar[tuple[str, ...]] = ("seconds", "because", "refusals", "slower")
 
@@ -114,10 +114,13 @@ class Recorded(Choice):
 
     @property
     def query(self) -> Query[Any]:
-        """The problem that it was chosen for, of a node that somebody holds."""
-        node = self._node()
-        assert node is not None
-        return _read_query(self._query, node, self._device, self._of)
+        """The problem that it was chosen for, of a node that somebody holds: read once, as every member asks for it."""
+        if not isinstance(self._query, Query):
+            node = self._node()
+            assert node is not None
+            object.__setattr__(self, "_query", _read_query(self._query, node, self._device, self._of))
+        assert isinstance(self._query, Query)
+        return self._query
 
 
 def encode_choice(node: Node, choice: Choice, *, steps: bool, reasons: bool = True) -> Json:

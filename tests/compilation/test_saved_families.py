@@ -108,6 +108,18 @@ def test_a_family_comes_back_with_all_that_it_holds(device: str, tmp_path: Path,
     assert bool(recipe.guards.results) == (len(recipe.rules) == 1)
 
 
+def test_the_problems_of_a_loaded_representative_are_read_once(device: str, family_file: Path) -> None:
+    """Every member asks for them, and to read them takes as long as all the rest of a binding."""
+    loaded = clgraph.load(family_file, device)
+    loaded.prepare({"x": (2, 3, 9, 9)})
+    families = next(iter(loaded.compiled.values())).families
+    assert families is not None
+    found = [f for f in families.all().values() if isinstance(f, Family)]
+    choices = [taken.choice for family in found for taken in family.recipe.taken]
+    assert choices
+    assert all(choice.query is choice.query for choice in choices)
+
+
 def sizes() -> onnx.ModelProto:
     """A result that sizes alone decide."""
     nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Shape", ["x"], ["s"])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,14 @@ def test_a_problem_into_which_no_size_goes_is_the_one_that_the_representative_ha
         assert (same is taken.choice.query) == (name != "c")
         assert other is not taken.choice.query
         assert other.inputs[0].shape == (3, 9)
+
+
+def test_packed_weights_keep_no_node_from_being_taken_over_whole() -> None:
+    """They were results of reorders, and no constants, when its implementation was chosen."""
+    ((taken, node), *_), device = pairs_of(chain()), Context().default
+    choice, rule = taken.choice, replace(taken.rule, constant=frozenset({0}))
+    assert not choice.query.constant
+    assert Taken.of(rule).query(node, device) is choice.query
 
 
 def chain(width: int = 8) -> Program:
