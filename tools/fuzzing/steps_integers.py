@@ -102,3 +102,15 @@ def integer_product(g: Making) -> None:
     made = g.add("MatMulInteger", left, right, *zeros, shape=(m, n), dtype=np.int32)
     y = g.add("Cast", made, shape=(m, n), dtype=np.float32, to=TensorProto.FLOAT)
     g.add("Mul", y, g.constant(np.float32(0.01)), shape=y.shape)
+
+
+@step
+def joined_in_8_bits(g: Making) -> None:
+    """Add the dynamic quantization of a large join: whatever writes the join notes its extremes."""
+    length = g.number(65, 80)
+    parts = [g.source((1, rows, length), keep=False) for rows in (512, *[1] * g.number(1, 3))]
+    joined = g.add("Concat", *parts, shape=(1, 511 + len(parts), length), axis=1)
+    made = g.split("DynamicQuantizeLinear", joined, shapes=[joined.shape, (), ()], dtype=np.uint8)
+    g.values[g.values.index(made[1])] = scale = Tensor(made[1].name, np.dtype(np.float32), (), stepped=True)
+    x, zero = (g.add("Cast", t, shape=t.shape, dtype=np.float32, to=TensorProto.FLOAT) for t in made[::2])
+    g.add("Mul", g.add("Sub", x, zero, shape=x.shape), scale, shape=x.shape)

@@ -30,7 +30,7 @@ def from_elsewhere(node: Node) -> bool:
 def join_parts(program: Program, context: Context, node: Node, once: Collection[Node]) -> None:
     """Let the inputs of a concat lie in its result, where all of them can; those made by *once* never can."""
     joined, whole = joins(node), node.output
-    if node.fused or on_host(context, node) or joined is None:
+    if on_host(context, node) or joined is None:
         return
     layout = _common_halo(program, context, whole, node)
     places = None if layout is None else _places(program, context, node, layout, whole.offset, once)
@@ -51,7 +51,7 @@ def _places(
 ) -> list[tuple[Value, Layout, int]] | None:
     """Return layout and offset of each input of a concat whose result is *whole* at *base*; ``None`` if one refuses."""
     joined = joins(node)
-    if node.fused or on_host(context, node) or joined is None or whole.halos[joined[0]] != (0, 0):
+    if on_host(context, node) or joined is None or whole.halos[joined[0]] != (0, 0):
         return None
     places = []
     for value, start in zip(node.inputs, joined[1], strict=True):

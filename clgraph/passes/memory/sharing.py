@@ -48,7 +48,7 @@ def part_of(whole: Layout, axis: int, start: int, shape: tuple[int, ...]) -> tup
 def cuts(node: Node) -> tuple[int, list[int]] | None:
     """Return the axis that a slice or split cuts and where each result begins; ``None`` when it does more than that."""
     p = node.primitive
-    if not node.inputs:
+    if not node.inputs or node.fused:
         return None
     shape = node.inputs[0].layout.shape
     if isinstance(p, Split):
@@ -60,8 +60,8 @@ def cuts(node: Node) -> tuple[int, list[int]] | None:
 
 
 def joins(node: Node) -> tuple[int, list[int]] | None:
-    """Return the axis of a concat and where each input begins; ``None`` for other nodes and repeated inputs."""
-    if not isinstance(node.primitive, Concat) or len({id(v) for v in node.inputs}) < len(node.inputs):
+    """Return the axis of a concat and where each input begins; ``None`` when it does more, or repeats an input."""
+    if not isinstance(node.primitive, Concat) or node.fused or len({id(v) for v in node.inputs}) < len(node.inputs):
         return None
     axis, starts, start = node.primitive.axis, list[int](), 0
     for value in node.inputs:
@@ -74,7 +74,7 @@ def sharing_proposals(program: Program, node: Node, q: Query[Any]) -> list[Propo
     """Return the proposals to run *node* as nothing, in plain and in blocked formats, as far as its sizes allow."""
     joined = joins(node)
     place = joined or cuts(node)
-    if place is None or node.fused or q.device.kind == "host":
+    if place is None or q.device.kind == "host":
         return []
     axis, starts = place
     whole, parts = (node.output, node.inputs) if joined else (node.inputs[0], node.outputs)

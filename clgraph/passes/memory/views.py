@@ -22,7 +22,7 @@ def cut_parts(program: Program, context: Context, node: Node) -> None:
     """Let the results of a slice or split lie in its input, where all of them can."""
     source = node.inputs[0]
     whole = source.layout
-    if node.fused or on_host(context, node) or whole.halo or from_elsewhere(node):
+    if on_host(context, node) or whole.halo or from_elsewhere(node):
         return
     cut = cuts(node)
     if cut is None:

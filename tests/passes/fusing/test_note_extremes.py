@@ -55,3 +55,11 @@ def test_what_nobody_can_note_is_reduced(why):
     program = run_until(_program(net, value), NoteExtremes.name, context)
     assert not _functions(program, NotedExtreme)
     assert all(not isinstance(f.primitive, NoteExtreme) for n in program for f in n.fused)
+
+
+def test_a_concat_that_copies_its_parts_notes_both_extremes():
+    net = Net()
+    parts = [net.input(f"x{i}", (1, channels, 73)) for i, channels in enumerate((512, 1, 1))]
+    program = run_until(_program(net, net.concat("joined", *parts)), NoteExtremes.name, CPU)
+    assert [f.primitive for f in program["joined"].fused] == [NoteExtreme("max"), NoteExtreme("min")]
+    assert len(program["joined"].inputs) == 5

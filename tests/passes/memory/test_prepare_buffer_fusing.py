@@ -145,6 +145,18 @@ def test_a_slice_of_one_axis_is_a_view_and_of_two_or_with_steps_is_a_copy() -> N
         assert ("s" in _in_place(run(net.program("y"), PrepareBufferFusing()))) == (case == "view")
 
 
+@pytest.mark.parametrize("kind", ["joins", "cuts"])
+@pytest.mark.parametrize("fused", [False, True])
+def test_what_applies_an_operation_as_well_is_a_copy(kind: str, fused: bool) -> None:
+    net, parts = _net(16, 16)
+    made = net.concat("s", *parts) if kind == "joins" else net.add("s", Slice((0,), (8,), axes=(1,)), parts[0])
+    net.add("y", RELU, net.add("more", Activation("sigmoid"), made))
+    program = net.program("y")
+    if fused:
+        program.fuse(program["more"], program["s"])
+    assert ("s" in _in_place(run(program, PrepareBufferFusing()))) == (not fused)
+
+
 @pytest.mark.parametrize(("start", "end", "view"), [(0, 16, True), (16, 32, True), (16, 40, True), (0, 20, False)])
 def test_a_slice_of_blocks_is_a_view_unless_the_lanes_behind_it_belong_to_others(
     start: int, end: int, view: bool
