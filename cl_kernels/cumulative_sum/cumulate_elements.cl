@@ -21,8 +21,11 @@
   NOINLINE static void line_##T(const int product, const int reverse, __global const T* restrict x, __global T* made, \
                                 const int n) { \
     if (reverse) { \
-      for (int i = n - 1; i >= 0; i--) \
-        made[i] = product ? (T)((UNIT)made[i + 1] * (UNIT)x[i]) : (T)((UNIT)made[i + 1] + (UNIT)x[i]); \
+      UNIT total = (UNIT)made[n]; \
+      if (product) \
+        for (int i = n - 1; i >= 0; i--) made[i] = (T)(total *= (UNIT)x[i]); \
+      else \
+        for (int i = n - 1; i >= 0; i--) made[i] = (T)(total += (UNIT)x[i]); \
     } else if (product) { \
       for (int i = 0; i < n; i++) made[i + 1] = (T)((UNIT)made[i] * (UNIT)x[i]); \
     } else { \

@@ -10,7 +10,7 @@
 // a_type, b_type, out_type   element types (element_types.clh);  a_size, b_size, out_size: bytes of an element
 // domain                     what is computed with: 0 float, 2 int, 4 bytes, 5 bits of halves, 6 16-bit integers (of bytes,
 //                            too, that become them, or the other way round), 7 bytes with scales; where NUMBERS is 1: 0 the arc
-//                            cosine of floats, 1 double, 3 long
+//                            cosine of floats, too, 1 double, 3 long
 // direct                     1: the result is of that type, or a comparison's
 // operation                  FUNCTION_...; from FUNCTION_ANGLE on the function of double_angles.clh, from FUNCTION_POST on the
 //                            post-operation of that code, of floats or doubles
@@ -25,12 +25,13 @@
 // once by the conversion; arc cosines as in float_angles.clh, powers of floats as in post_apply.clh, functions of doubles as in
 // double_runs.clh, double_angles.clh and double_power.clh. A shift by all bits, more, or a negative number of them leaves 0, to
 // the right of what is negative -1. The list follows where the result is float; n is the image, c the plane, y the row, x the
-// 16-float vector.
+// 16-float vector. Of doubles it holds sums, differences and products with doubles.
 //
-// NUMBERS (0): of the domains, those that few networks need, as tile function number_elements.
+// NUMBERS (0): the domains that few networks need, too, as tile function number_elements.
 #include "element_types.clh"
 #include "integer_quotients.clh"
 #include "double_runs.clh"
+#include "double_steps.clh"
 #include "double_power.clh"
 #include "double_angles.clh"
 #include "float_remainders.clh"
@@ -230,12 +231,10 @@ FLOATS(of_floats, float)
 FLOATS(of_doubles, double)
 #endif
 
-#if !NUMBERS
 NOINLINE static void float_powers(__global const float* a, __global const float* b, __global float* y, const int n) {
   for (int i = 0, lanes = min(16, n); i < n; i += 16, lanes = min(16, n - i))
     store_lanes(y + i, post_pow(load_lanes(a + i, 1, lanes), load_lanes(b + i, 1, lanes)), lanes);
 }
-#endif
 
 // The post-operation of this code, which reads nothing else; `step` is room for it.
 NOINLINE static void post_floats(const int code, const float first, const float second, __global const float* a,
@@ -264,11 +263,6 @@ static __global const char* run_of(__global const elements_desc* d, __global cha
   return room;
 }
 
-// Floats less one that they all share.
-NOINLINE static void less_shared(__global const float* restrict a, const float b, __global float* restrict y, const int n) {
-  for (int i = 0; i < n; i++) y[i] = a[i] - b;
-}
-
 // n zero points as floats, in `room` or where they are.
 static __global const float* zeros_of(__global const elements_desc* d, __global const char* c, __global float* room, const int n) {
   if (d->c != CLGRAPH_NULL) return as_floats(d->out_type, c, room, n);
@@ -291,7 +285,7 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces), function = d->operation;
   const int c_size = function == FUNCTION_QUANTIZE ? d->out_size : 1;
   const int by_one = function == FUNCTION_QUANTIZE && d->b_x == 0 && d->c_x == 0;
-  const int shared = !NUMBERS && function == FUNCTION_SUB && d->domain == 0 && d->b_x == 0 && d->fold <= 1;
+  const int shared = function == FUNCTION_SUB && d->domain == 0 && d->b_x == 0 && d->fold <= 1;
   __global char* rooms[7];
   for (int i = 0; i < 7; i++) rooms[i] = scratch + i * RUN * 8;
   for (int p = ticket * d->ticket_pieces; p < last; p++) {
@@ -321,7 +315,6 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
   }
 #define SECOND(T, as_type) as_type(d->b_type, b, (__global T*)rooms[4], n)
     switch (d->domain) {
-#if !NUMBERS
     case 0:
       if (by_one) {
         quantize_by_one(as_floats(d->a_type, a, (__global float*)rooms[3], n), *as_floats(d->b_type, b, (__global float*)rooms[4], 1),
@@ -337,7 +330,8 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
               else if (function == FUNCTION_POW) float_powers(first, SECOND(float, as_floats), (__global float*)y, n);
               else if (shared)
                 less_shared(first, *as_floats(d->b_type, b, (__global float*)rooms[4], 1), (__global float*)y, n);
-              else if (function < FUNCTION_POST) of_floats(function, first, SECOND(float, as_floats), (__global float*)y, n);
+              else if (function < FUNCTION_ANGLE) of_floats(function, first, SECOND(float, as_floats), (__global float*)y, n);
+              else if (NUMBERS && function < FUNCTION_POST) arc_cosines(first, (__global float*)y, n);
               else post_floats(function - FUNCTION_POST, as_float((int)d->first), as_float((int)d->second), first, (__global float*)y, n,
                                (__global post_step*)rooms[2]))
     case 2:
@@ -366,9 +360,9 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
       else
         pairs_of_uchar(function == FUNCTION_QUANTIZED_PRODUCT, d->b_x == 0, f, (__global const uchar*)a, (__global const uchar*)b, room, (__global uchar*)out, 0.0f,
                        255.0f, n);
+      break;
     }
-#else
-    case 0: COMPUTE(float, as_floats, floats_as, arc_cosines(first, (__global float*)y, n))
+#if NUMBERS
     case 3:
       COMPUTE(long, as_longs, longs_as,
               __global const long* second = SECOND(long, as_longs);
@@ -386,6 +380,10 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
 #endif
     }
     if (!posts) continue;
+#if NUMBERS && defined(cl_khr_fp64)
+    if (d->domain == 1) double_steps(post, posts, banks, (__global double*)out, image, plane, y0, x0, n);
+    if (d->domain == 1) continue;
+#endif
     __global float* made = (__global float*)out;
     const int whole = n / 16, rest = n % 16;
     if (whole) post_row(post, posts, banks, made, image, plane, y0, x0 / 16, whole, 16, 0);

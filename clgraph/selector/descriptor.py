@@ -155,7 +155,8 @@ def descriptor(
     """Class decorator: make a subclass of :class:`Descriptor` the descriptor of tile function *function*.
 
     Args:
-        made_of: The tile function that it is with *defines*, in another library: helpers of the file keep their names.
+        made_of: The tile function that it is with *defines*. A library has one of them, because helpers of the file
+            keep their names: where both are declared for it this one, which has to do what the other does, too.
 
     Raises:
         TypeError: A field has another type, or a default.

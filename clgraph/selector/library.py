@@ -60,8 +60,9 @@ def compose(name: str, simd: int) -> Library:
 
 @functools.lru_cache(maxsize=64)
 def _compose(name: str, simd: int, found: tuple[type[Descriptor], ...], families: tuple[_Instances, ...]) -> Library:
-    functions = tuple(d.function for d in found)
-    files = [tile_file(d) for d in found]
+    functions, more = tuple(d.function for d in found), _doing_more(found)
+    written = [d for d in found if d.function not in more]
+    files = [tile_file(d) for d in written]
     micros = sorted({m.file for _, instances in families for m in instances})
     seen: set[str] = set()
     parts = [
@@ -69,12 +70,18 @@ def _compose(name: str, simd: int, found: tuple[type[Descriptor], ...], families
         *_headers([*files, *micros, EXECUTOR], seen),
         *(d.c_struct() + "\n" for d in found),
         *(part for family in families for part in _dispatch(*family, seen)),
-        *(_prototype(f) for f in functions),
-        *(_isolated(file, seen, _renamed(d)) for file, d in zip(files, found, strict=True)),
+        *(_prototype(d.function) for d in written),
+        *(_isolated(file, seen, _renamed(d)) for file, d in zip(files, written, strict=True)),
         _switch(found),
         _isolated(EXECUTOR, seen, {}),
     ]
     return Library(name, "".join(parts), functions, sum(len(instances) for _, instances in families))
+
+
+def _doing_more(found: Iterable[type[Descriptor]]) -> dict[str, str]:
+    """Return, by tile function that another in the library is made of, that other, which does the same and more."""
+    held = {d.function for d in found}
+    return {d.made_of: d.function for d in found if d.made_of != d.function and d.made_of in held}
 
 
 def tile_text(function: str, simd: int = 16) -> str:
@@ -187,7 +194,8 @@ def _prototype(function: str) -> str:
 
 def _switch(descriptors: Sequence[type[Descriptor]]) -> str:
     """Return the function through which the executor runs ticket *ticket* of a step."""
-    names = [d.function for d in descriptors]
+    more = _doing_more(descriptors)
+    names = [more.get(d.function, d.function) for d in descriptors]
     rest = "banks, scratch, ticket, post, posts); break;"
     cases = "".join(f"    case {n}: {f}((__global const {f}_desc*)d, {rest}\n" for n, f in enumerate(names))
     return (

@@ -4,7 +4,7 @@ import pytest
 
 from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.libraries import LIBRARIES, SHARED, holds, run_in
-from clgraph.selector.library import compose, tile_text
+from clgraph.selector.library import compose, tile_file, tile_text
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,16 @@ def test_every_tile_function_is_in_a_known_library_and_in_those_that_hold_it() -
         assert found == wanted & {*LIBRARIES}, d.function
 
 
-def test_functions_made_of_one_file_are_in_no_library_together() -> None:
+def test_of_functions_made_of_one_file_a_library_has_that_which_does_more() -> None:
     for name in LIBRARIES:
-        files = [d.made_of for d in DESCRIPTORS.values() if holds(name, d.library)]
-        assert len(files) == len(set(files)), name
+        library = compose(name, 16)
+        files = [tile_file(DESCRIPTORS[f]) for f in library.functions]
+        for function, file in zip(library.functions, files, strict=True):
+            called = function if files.count(file) == 1 else "number_elements"
+            number = library.functions.index(function)
+            assert f"case {number}: {called}((__global const {called}_desc*)d, " in library.text
+            assert library.text.count(f'#line 1 "{file}"') == 1
+    assert {"elements", "number_elements"} <= {*compose("rare", 16).functions}
     text = tile_text("number_elements")
     assert "#define NUMBERS 1\n#define elements number_elements\n#define elements_desc number_elements_desc\n" in text
     assert "} number_elements_desc;" in text

@@ -21,6 +21,9 @@ from clgraph.selector.query import Query
 ROOMS = 7
 """Pieces in scratch: three inputs side by side, two converted, one result, zero points."""
 
+_OF_DOUBLES = ("add", "sub", "rsub", "mul")
+"""Operations with operands on doubles."""
+
 SHORT_ROW = 128
 """Most elements of the rows of which a piece has several: of 64 these take half the time, of 128 0.9."""
 
@@ -32,7 +35,7 @@ ELEMENTS = Serves(
 )
 
 
-@descriptor("elements", any_alignment=True)
+@descriptor("elements", library="moves", any_alignment=True)
 class ElementsDesc(Descriptor):
     """Fields as in ``elements.cl``."""
 
@@ -104,10 +107,8 @@ class Elements(Implementation[Any]):
             return "requires the result dense and plain, inputs without blocks"
         if c.domain == DOUBLE and "fp64" not in q.device.features:
             return "needs fp64 for doubles"
-        if q.post and q.outputs[0].dtype != DType.F32:
-            return f"applies operations to float32 results, not {q.outputs[0].dtype}"
         rows = _rows(cls.aligned(q), c)
-        return rows if isinstance(rows, str) else count_refusal(q) or post_refusal(q)
+        return rows if isinstance(rows, str) else count_refusal(q) or post_refusal(q) or _list_refusal(q, c, rows)
 
     @classmethod
     def cost(cls, q: Query[Any]) -> float:
@@ -181,6 +182,21 @@ class Elements(Implementation[Any]):
         posts = (*own, *row_posts(q, rows, len(c.slots) - 1 + len(own)))
         tile = Tile(desc.function, desc, tickets.count, scratch=ROOMS * RUN * RUN_BYTES, post=posts)
         return Plan((tile,))
+
+
+def _list_refusal(q: Query[Any], c: Computation, rows: Rows) -> str | None:
+    """Say why the operations fused into *q* are none of the list for its results, or return ``None``."""
+    if not q.post or q.outputs[0].dtype == DType.F32:
+        return None
+    if not (c.direct and c.domain == DOUBLE):
+        return f"applies operations to float32 results, not {q.outputs[0].dtype}"
+    names = [one.operation.name if one.operation and one.operands else one.primitive.kind for one in q.post]
+    if other := next((name for name in names if name not in _OF_DOUBLES), None):
+        return f"applies {', '.join(_OF_DOUBLES)} to doubles, not {other}"
+    if any(q.inputs[s].dtype != DType.F64 for s in q.post_slots):
+        return "applies operations with doubles to doubles"
+    operands = rows.width.pitches[1 + len(c.slots) + len(c.factors) :]
+    return None if all(p in (0, 1) for p in operands) else "requires operands of doubles side by side, or one a row"
 
 
 def _product(q: Query[Any], slot: int, pitches: tuple[int, int, int, int, int]) -> PostStep:
