@@ -15,9 +15,11 @@ __kernel void determinant_ref(const int n, TENSOR(in0), TENSOR(out0), TENSOR(scr
   __global const int* rest = x + VIEW;
   const int size = rest[0], from = element(x, at);
   __global REAL* a = BASE_OF(REAL, scratch0) + (long)id * size * size;
-  for (int i = 0; i < size * size; i++)
-    a[i] = LOAD(BASE_OF(const T, in0), from + i / size * rest[1] + i % size * rest[2]);
   REAL made = 1;
+  for (int i = 0; i < size * size; i++) {
+    a[i] = LOAD(BASE_OF(const T, in0), from + i / size * rest[1] + i % size * rest[2]);
+    if (a[i] != a[i]) made = a[i];  // which elimination ends before where a column is zeros
+  }
   for (int k = 0; k < size; k++) {
     int pivot = k;
     for (int i = k + 1; i < size; i++)

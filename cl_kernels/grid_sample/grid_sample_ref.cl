@@ -18,12 +18,15 @@
   #define AXES 4
 #endif
 
+// A place as near as the image has one; what is no number is at the first pixel.
+static REAL nearest(const REAL at, const int size) { return at > 0 ? fmin(at, (REAL)(size - 1)) : 0; }
+
 static REAL inside(const REAL at, const int size, const int padding, const int corners) {
-  if (padding == 1) return clamp(at, (REAL)0, (REAL)(size - 1));
+  if (padding == 1) return nearest(at, size);
   const REAL low = corners ? 0.0f : -0.5f, span = corners ? size - 1.0f : (REAL)size;
   if (span <= 0) return 0.0f;
   const REAL folded = fmod(fabs(at - low), 2 * span);
-  return clamp((folded > span ? 2 * span - folded : folded) + low, (REAL)0, (REAL)(size - 1));
+  return nearest((folded > span ? 2 * span - folded : folded) + low, size);
 }
 
 // Keys' kernel with a = -3/4, at a distance below 1 and from 1 to 2.
@@ -75,8 +78,7 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
       REAL p = (mode == 0 ? v : low) + k - (mode == 2);
       if (padding == 0 && !(p >= 0 && p < size)) share[axis][k] = 0;
       if (padding > 0) p = rint(inside(p, size, padding, corners));
-      // What is no number reads the first pixel.
-      place[axis][k] = (int)(p >= 0 ? fmin(p, (REAL)(size - 1)) : 0) * rest[9 + 2 * axis];
+      place[axis][k] = (int)nearest(p, size) * rest[9 + 2 * axis];
     }
     taps *= each;
   }

@@ -8,13 +8,18 @@
 
 #define PLACES 16
 
+// A place as near as the image has one; what is no number is at the first pixel.
+static float16 nearest(const float16 at, const int size) {
+  const float16 none = (float16)(0.0f);
+  return min(select(none, at, at > none), (float16)(size - 1.0f));
+}
+
 static float16 inside(const float16 at, const int size, const int padding, const int corners) {
-  const float16 last = (float16)(size - 1.0f), none = (float16)(0.0f);
-  if (padding == 1) return clamp(at, none, last);
+  if (padding == 1) return nearest(at, size);
   const float low = corners ? 0.0f : -0.5f, span = corners ? size - 1.0f : (float)size;
-  if (span <= 0) return none;
+  if (span <= 0) return (float16)(0.0f);
   const float16 folded = fmod(fabs(at - low), (float16)(2 * span));
-  return clamp(select(folded, 2 * span - folded, folded > span) + low, none, last);
+  return nearest(select(folded, 2 * span - folded, folded > span) + low, size);
 }
 
 // The two pixels around each place along an axis, and their shares.
@@ -28,8 +33,7 @@ static void pixels(
     share[k] = k ? t : 1 - t;
     if (padding == 0) share[k] = select(none, share[k], p >= none && p < (float16)size);
     if (padding > 0) p = rint(inside(p, size, padding, corners));
-    // What is no number reads the first pixel.
-    place[k] = convert_int16(min(select(none, p, p >= none), (float16)(size - 1.0f))) * pitch;
+    place[k] = convert_int16(nearest(p, size)) * pitch;
   }
 }
 

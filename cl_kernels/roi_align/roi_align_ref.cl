@@ -54,7 +54,7 @@ __kernel void roi_align_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), 
     const REAL offset = rest[9] ? 0.5f : 0.0f, from = LOAD_REGION(region, (1 - axis) * rest[4]) * scale - offset;
     const REAL whole = LOAD_REGION(region, (3 - axis) * rest[4]) * scale - offset - from;
     const REAL length = rest[9] ? whole : fmax(whole, (REAL)1), bin = length / bins;
-    samples[axis] = rest[8] > 0 ? rest[8] : (int)clamp(ceil(bin), (REAL)0, (REAL)4096);
+    samples[axis] = rest[8] > 0 ? rest[8] : bin > 0 ? (int)fmin(ceil(bin), (REAL)4096) : 0;
     step[axis] = bin / max(samples[axis], 1);
     begin[axis] = from + at[2 + axis] * samples[axis] * step[axis];
   }

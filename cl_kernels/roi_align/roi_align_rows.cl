@@ -34,7 +34,7 @@ static neighbours neighbours_of(const side* s, const int sample) {
 
 static void side_of(side* s, const float from, const float to, const int centred, const int bins, const int samples, const int size) {
   const float length = centred ? to - from : fmax(to - from, 1.0f), bin = length / bins;
-  s->samples = samples > 0 ? samples : (int)clamp(ceil(bin), 0.0f, 4096.0f);
+  s->samples = samples > 0 ? samples : bin > 0 ? (int)fmin(ceil(bin), 4096.0f) : 0;
   s->begin = from;
   s->step = bin / max(s->samples, 1);
   s->size = size;

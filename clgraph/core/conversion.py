@@ -23,6 +23,8 @@ def converted(x: Array, dtype: DType, *, saturate: bool = True, round_mode: str 
     """Return *x* as *dtype*: floats rounded to the nearest, halves to even, and to integers towards zero.
 
     What becomes a float of 16 bits and less but float16 is a float32 on its way. Integers lose their upper bits.
+    A float that an integer does not hold, which ONNX leaves open, becomes what an x86 CPU makes of it, by the device
+    too: the least integer; of 8 and 16 bits the lower bits of one of 32 bits, of uint32 those of one of 64.
 
     Args:
         saturate: Numbers beyond the largest of ``SATURATED`` types, infinity among them, become that one; else
@@ -38,6 +40,8 @@ def converted(x: Array, dtype: DType, *, saturate: bool = True, round_mode: str 
             x = x.astype(np.float32)
         if saturate and dtype in SATURATED:
             x = np.clip(x, np.float32(-_LARGEST[dtype]), np.float32(_LARGEST[dtype]))
+        if dtype is DType.U32 and x.dtype.kind == "f":
+            x = x.astype(np.int64)  # NumPy's own conversion of what does not fit depends on how many there are
         return x.astype(dtype.numpy)
 
 

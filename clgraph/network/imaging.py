@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core.dtype import spelled
 from clgraph.core.mapped import MappedFile, files_of, place_in
 from clgraph.errors import NoImageError
 from clgraph.graph.node import Node, Value
@@ -166,6 +167,6 @@ def _result(result: Result, places: BufferTable) -> Sequence[Any]:
 
 def _spelled(dtype: np.dtype[Any]) -> str:
     """Return what NumPy makes the same *dtype* of."""
-    if np.dtype(dtype.str) is not dtype:
+    if spelled(dtype) != dtype.str or np.dtype(dtype.str) is not dtype:
         raise NoImageError(f"NumPy itself has no {dtype}")
     return dtype.str

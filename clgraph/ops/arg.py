@@ -44,12 +44,15 @@ class ArgExtremum(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs
         axis = positive_axis(self.axis, x.rank)
-        if not x.rank or x.shape[axis] == 0:
+        y = Layout(DType.I64, reduced_shape(x.shape, (axis,), keepdims=self.keepdims))
+        if not x.rank or (x.shape[axis] == 0 and y.count):
             raise ShapeError(f"{list(x.shape)} has no element along axis {axis}")
-        return (Layout(DType.I64, reduced_shape(x.shape, (axis,), keepdims=self.keepdims)),)
+        return (y,)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
+        if not x.size:
+            return (np.zeros(reduced_shape(x.shape, (self.axis,), keepdims=self.keepdims), np.int64),)
         pick = np.argmin if self.smallest else np.argmax
         turned = np.flip(x, self.axis) if self.last else x
         at = pick(turned, axis=self.axis, keepdims=self.keepdims)

@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, DataDependent, Primitive, primitive
@@ -19,7 +18,7 @@ class Compress(DataDependent):
     """The slices of x along *axis*, or without one its elements in a row, where input 1, bools, is true.
 
     The specification has the condition one-dimensional; of another rank, as Paddle2ONNX writes that of a mask, its
-    elements count in a row, as in ONNX Runtime.
+    elements count in a row, as in ONNX Runtime, which passes over those of a condition that is too long.
     """
 
     axis: int | None = None
@@ -29,9 +28,7 @@ class Compress(DataDependent):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, condition = inputs
         size = x.size if self.axis is None else x.shape[positive_axis(self.axis, x.ndim)]
-        if condition.size > size:
-            raise ShapeError(f"a condition {list(condition.shape)} does not choose among {size} slices")
-        return (np.compress(condition.reshape(-1), x, self.axis),)
+        return (np.compress(condition.reshape(-1)[:size], x, self.axis),)
 
 
 @onnx("Compress", since=(9, 11, 28))

@@ -74,8 +74,7 @@ class GridSample(Primitive):
                     else:
                         place = np.rint(self._inside(place, size))
                     weight = weight * share
-                    # What is no number reads the first pixel.
-                    places.append(np.where(place >= 0, np.minimum(place, size - 1), 0).astype(np.int64))
+                    places.append(_nearest(place, size).astype(np.int64))
                 y[n] += weight * x[n][(slice(None), *places)]
         return (y.astype(x.dtype),)
 
@@ -100,13 +99,18 @@ class GridSample(Primitive):
     def _inside(self, at: Array, size: int) -> Array:
         """Return places as the padding brings them into the image."""
         if self.padding == "border":
-            return np.clip(at, 0, size - 1)
+            return _nearest(at, size)
         low, high = (0.0, size - 1.0) if self.corners else (-0.5, size - 0.5)
         span = high - low
         if span <= 0:
             return np.zeros_like(at)
         folded = np.abs(at - low) % (2 * span)
-        return np.clip(np.where(folded > span, 2 * span - folded, folded) + low, 0, size - 1)
+        return _nearest(np.where(folded > span, 2 * span - folded, folded) + low, size)
+
+
+def _nearest(at: Array, size: int) -> Array:
+    """Return places as near as an axis of *size* pixels has them; what is no number is at the first one."""
+    return np.where(at > 0, np.minimum(at, size - 1), 0)
 
 
 @onnx("GridSample", since=(1,), domain=MICROSOFT)

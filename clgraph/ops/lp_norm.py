@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, prod
+from math import prod
 from typing import ClassVar
 
 import numpy as np
 
-from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.graph.attributes import Pads, check_pads, pairs, positive_axis, window_pads
 from clgraph.graph.composite import Composite, Composition
@@ -19,15 +18,13 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.pad import Pad
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.reduce import Reduce
-
-SMALLEST = {DType.F16: 2.0**-24, DType.F64: 2.0**-1022}
-"""What is divided by instead of a norm of 0, by type: the least number that it holds, so that 0 stays 0."""
+from clgraph.ops.where import Where
 
 
 @primitive
 @frozen
 class LpNormalization(Composite):
-    """x divided by its norm of order *p*, 1 or 2, along *axis*; zeros stay zeros."""
+    """x divided by its norm of order *p*, 1 or 2, along *axis*; by a norm of 0, which tiny numbers may have, zeros."""
 
     axis: int = -1
     p: int = 2
@@ -38,9 +35,9 @@ class LpNormalization(Composite):
     def compose(self, c: Composition) -> Sequence[str]:
         (x,) = c.inputs
         axis = positive_axis(self.axis, c.layout(x).rank)
-        least = SMALLEST.get(c.layout(x).dtype, 2.0**-126)
+        zero, endless = (c.constant(np.array(v, c.layout(x).dtype.numpy)) for v in (0, np.inf))
         norm = c.add(Reduce("l1" if self.p == 1 else "l2", (axis,)), x)
-        return (c.add(Eltwise("div"), x, c.add(Activation("clip", least, inf), norm)),)
+        return (c.add(Eltwise("div"), x, c.add(Where(), c.add(Eltwise("equal"), norm, zero), endless, norm)),)
 
 
 @primitive

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from clgraph.core.conversion import converted
 from clgraph.core.dtype import DType
 from clgraph.core.format import channels_last
 from clgraph.core.frozen import frozen
@@ -144,7 +145,7 @@ class Reduce(Primitive):
             exact = x.astype(np.float64)
         with np.errstate(all="ignore"):
             result = FUNCTIONS[self.function](exact, axis=self.reduced(x.ndim), keepdims=self.keepdims)
-        return (np.asarray(result).astype(x.dtype),)
+        return (converted(np.asarray(result), DType.of(x.dtype)),)
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return float(inputs[0].count)

@@ -171,6 +171,13 @@ def _axis(layout: Layout) -> list[tuple[int, int, int, int]]:
     return [(halo[0], layout.format.block(a), pitch, inner) for a, (halo, pitch, inner) in enumerate(rows)]
 
 
+_UNSIGNED = {
+    DType.U32: "((long)(v))",
+    DType.U64: "((v) >= 0x1p63f ? (ulong)(long)((v) - 0x1p63f) ^ 1ul << 63 : (ulong)(long)(v))",
+}
+"""How floats become wide unsigned integers as in ``converted``: one instruction of AVX-512 would have all bits set."""
+
+
 def conversion(source: DType, target: DType, cast: Reorder) -> Jit:
     """Return the macros that read *source* and write *target*."""
     if source == target:
@@ -182,4 +189,6 @@ def conversion(source: DType, target: DType, cast: Reorder) -> Jit:
     if target == DType.F16:
         macros["LOAD(p, i)"] = loaded(target)
         macros["CONVERT(v)"] = "((float)(v))" if macros["V"] in ("long", "ulong") else "(v)"
+    elif macros["V"] in ("float", "double") and target in _UNSIGNED:
+        macros["CONVERT(v)"] = _UNSIGNED[target]
     return Jit().define(**macros)

@@ -69,32 +69,47 @@ class RoiAlign(Primitive):
             lengths = [y2 - y1, x2 - x1] if self.half_pixel else [max(y2 - y1, 1.0), max(x2 - x1, 1.0)]
             lines = []
             for start, length, bins, pixels in zip((y1, x1), lengths, self.size, x.shape[2:], strict=True):
-                count = self.samples if self.samples > 0 else max(ceil(length / bins), 0)
+                each = length / bins
+                count = self.samples if self.samples > 0 else ceil(min(each, MOST_SAMPLES)) if each > 0 else 0
                 places = start + (np.arange(bins * count) + 0.5) * (length / bins / max(count, 1))
                 lines.append((count, *_neighbours(places, pixels)))
-            y[r] = self._bins(x[int(image)].astype(exact), *lines)
+            pixels = x[int(image)].astype(exact)
+            for bin_ in np.ndindex(self.size):
+                sides = (_of_bin(*line, i) for line, i in zip(lines, bin_, strict=True))
+                y[r, :, *bin_] = self._bin(pixels, *sides)
         return (y.astype(x.dtype),)
 
-    def _bins(self, image: Array, rows: Samples, columns: Samples) -> Array:
-        count_y, low_y, high_y, share_y, inside_y = rows
-        count_x, low_x, high_x, share_x, inside_x = columns
-        parts = []
-        for line, part in ((low_y, 1 - share_y), (high_y, share_y)):
-            for column, piece in ((low_x, 1 - share_x), (high_x, share_x)):
-                share = part[:, None] * piece * (inside_y[:, None] * inside_x)
-                parts.append(image[:, line][:, :, column] * share)
-        total = np.max(parts, axis=0) if self.maximum else np.sum(parts, axis=0)
-        if not total.size:
-            return np.zeros((len(image), *self.size), image.dtype)
-        bins = total.reshape(len(image), self.size[0], count_y, self.size[1], count_x)
-        return np.asarray(bins.max((2, 4)) if self.maximum else bins.mean((2, 4)))
+    def _bin(self, image: Array, rows: Samples, columns: Samples) -> Array:
+        """Return the mean or the maximum of samples, of which those outside the image are zeros."""
+        count_y, low_y, high_y, share_y = rows
+        count_x, low_x, high_x, share_x = columns
+        count, found = count_y * count_x, len(low_y) * len(low_x)
+        parts = [
+            image[:, line][:, :, column] * (part[:, None] * piece)
+            for line, part in ((low_y, 1 - share_y), (high_y, share_y))
+            for column, piece in ((low_x, 1 - share_x), (high_x, share_x))
+        ]
+        if not count:
+            return np.zeros(len(image), image.dtype)
+        if not self.maximum:
+            return np.asarray(np.sum(parts, axis=(0, 2, 3)) / image.dtype.type(count))
+        return np.asarray(np.max(parts, axis=(0, 2, 3), initial=-np.inf if found == count else 0.0))
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 32.0 * outputs[0].count
 
 
-Samples = tuple[int, Array, Array, Array, Array]
-"""Samples a bin along an axis, then what :func:`_neighbours` says of all of them."""
+MOST_SAMPLES = 4096
+"""Along a side of a bin that takes as many as it has pixels."""
+
+Samples = tuple[int, Array, Array, Array]
+"""Samples of a bin along an axis; of those inside the image the pixels beside them and the share of the second."""
+
+
+def _of_bin(count: int, low: Array, high: Array, share: Array, inside: Array, i: int) -> Samples:
+    part = slice(i * count, (i + 1) * count)
+    kept = inside[part]
+    return count, low[part][kept], high[part][kept], share[part][kept]
 
 
 def _neighbours(places: Array, size: int) -> tuple[Array, Array, Array, Array]:

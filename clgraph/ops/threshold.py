@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from clgraph.core.dtype import DType, is_floating
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
@@ -22,7 +22,7 @@ from clgraph.ops.where import Where
 class Threshold(Composite):
     """``y = x - shift`` where x is above *high*, ``x + shift`` where it is below *low*, else 0.
 
-    Of integers it is computed in float32 and truncated.
+    Of integers and of halves, which hold neither limit nor shift, it is computed in float32 and rounded, or truncated.
     """
 
     high: float
@@ -34,7 +34,7 @@ class Threshold(Composite):
     def compose(self, c: Composition) -> Sequence[str]:
         (x,) = c.inputs
         given = c.layout(x).dtype
-        if not is_floating(given.numpy):
+        if given not in (DType.F32, DType.F64):
             return (c.add(Reorder(given), c.add(self, c.add(Reorder(DType.F32), x))),)
         dtype = given.numpy
         zero, shift = c.constant(np.zeros((), dtype)), c.constant(np.array(self.shift, np.float64).astype(dtype))

@@ -123,10 +123,20 @@ def test_variants_are_one_error_or_what_onnx_runtime_computes() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_what_onnx_s_own_references_share_is_onnx_runtime_s_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kinds(*expected: float) -> list[str]:
+        monkeypatch.setattr(judging, "_expected", lambda *_, **__: ({"y0": np.float32(expected)}, ""))
+        return [
+            judge(model.SerializeToString(), feeds, "run", "host", valid=True, single=s).kind for s in (False, True)
+        ]
+
     model, feeds = one_node("Neg", [np.float32([3, 1])], opset=18)
-    monkeypatch.setattr(judging, "_expected", lambda *_, **__: ({"y0": np.float32([0, -1])}, ""))
-    kinds = [judge(model.SerializeToString(), feeds, "run", "host", valid=True, single=s).kind for s in (False, True)]
-    assert kinds == ["reference differs", "peer differs"]
+    assert kinds(0, -1) == ["reference differs"] * 2
+    assert kinds(np.nan, -1) == ["peer differs"] * 2
+    monkeypatch.setitem(judging.SHARED, "Neg", "a reason")
+    assert kinds(0, -1) == ["reference differs", "peer differs"]
+    monkeypatch.setattr(judging, "_by_onnx", lambda *_: {"y0": np.float32([1, -1])})
+    assert kinds(0, -1) == ["reference differs"] * 2
+    assert kinds(np.nan, -1) == ["peer differs", "reference differs"]
 
 
 @pytest.mark.opencl
@@ -134,7 +144,7 @@ def test_numbers_that_are_not_finite_differ_in_single_operators_only(monkeypatch
     model, feeds = one_node("Neg", [np.float32([np.nan, 1])], opset=18)
     data = model.SerializeToString()
     monkeypatch.setattr(judging, "_expected", lambda *_, **__: ({"y0": np.float32([0, -1])}, ""))
-    monkeypatch.setattr(judging, "_shared", lambda *_: False)
+    monkeypatch.setattr(judging, "_by_onnx", lambda *_: {})
     kinds = [judge(data, feeds, "run", valid=True, single=single).kind for single in (False, True)]
     assert kinds == ["peer differs", "reference differs"]
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
 from clgraph.ops.arg import ArgExtremum
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
@@ -29,3 +31,10 @@ def test_every_implementation_finds_the_place(last, smallest, dtype, engine):
     for axis in (0, 1, 2):
         check_op(engine, ArgExtremum(smallest, axis, axis == 1, last), (3, 9, 5), dtype=dtype, draw=draw)
     check_op(engine, ArgExtremum(smallest, 0, True, last), (70,), dtype=dtype)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_no_results_are_of_no_elements(keepdims):
+    agree("ArgMin", [np.zeros((0, 0), np.float32)], opset=13, keepdims=keepdims)
+    with pytest.raises(ShapeError, match="no element along axis 0"):
+        ArgExtremum().infer([Layout(DType.F32, (0, 3))])

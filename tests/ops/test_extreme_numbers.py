@@ -78,6 +78,11 @@ def test_what_shrink_adds_to_integers_has_a_fraction(dtype):
     agree("Shrink", [np.arange(0 if dtype is np.uint8 else -5, 6).astype(dtype)], opset=9, lambd=1.5, bias=1.5)
 
 
+def test_limits_of_shrink_are_no_halves():
+    x = np.float16([0.7, -0.7, 0.6997, 0.728, 3, np.nan])  # 0.7 as a half is greater than 0.7
+    agree("Shrink", [x], opset=9, lambd=0.7, bias=0.2)
+
+
 WITHIN_1 = ("tanh", "erf", "sigmoid", "hard_sigmoid", "softsign", "sin", "cos")
 
 

@@ -73,6 +73,29 @@ def test_places_that_are_no_numbers_leave_the_others_as_they_are(padding, device
     np.testing.assert_array_equal(found[kept], want[kept])
 
 
+@pytest.mark.opencl
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", [(1, 2, 6, 5), (1, 2, 4, 3, 5)])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_places_that_are_no_numbers_are_those_of_the_reference(padding, shape, device, rng):
+    places = np.array([[[np.nan] * 2, [np.nan, 0.5], [np.inf, 0.5], [-np.inf, np.nan], [1e30, 0.3]]], np.float32)
+    grid = np.concatenate([places] + [places[..., :1]] * (len(shape) - 4), axis=-1)
+    grid = grid.reshape(1, 1, *(1,) * (len(shape) - 4), *grid.shape[1:])
+    for mode in ("linear", "nearest", "cubic")[: 7 - len(shape)]:
+        model, feeds = one_node(
+            "GridSample",
+            [rng.standard_normal(shape).astype(np.float32), grid],
+            opset=20,
+            mode=mode,
+            padding_mode=padding,
+        )
+        results = []
+        for at in (device, "host"):
+            with clgraph.compile(model, device=at) as compiled:
+                results.append(compiled.run(feeds)["y0"])
+        np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("op_type", ["GridSample", "DeformConv", "MaxRoiPool"])
 @pytest.mark.parametrize("place", [np.nan, np.inf, -np.inf, 1e30])
 def test_references_read_some_pixel_at_places_that_are_no_numbers(place, op_type, rng):

@@ -10,7 +10,7 @@ import pytest
 import clgraph
 from clgraph.errors import ClgraphError, ShapeError, UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
-from tests.support.onnx_case import one_node, reference_outputs
+from tests.support.onnx_case import agree, one_node, reference_outputs
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((2, 3, 4, 5)).astype(np.float32)
@@ -162,6 +162,12 @@ def test_a_window_larger_than_the_map_has_the_norm_of_what_it_covers():
 def test_a_norm_of_0_leaves_zeros_of_constants_too(dtype):
     (y,) = results("LpNormalization", [np.array([[0, 2], [0, 0]], dtype)], opset=18, constant=(0,), axis=0)
     np.testing.assert_array_equal(y, np.array([[0, 1], [0, 0]], dtype))
+
+
+def test_numbers_whose_squares_are_0_have_a_norm_of_0():
+    x = np.float32([[1e-38, 2], [0, -1e-30]])
+    for dtype in (np.float32, np.float64):  # doubles hold the squares
+        agree("LpNormalization", [x.astype(dtype)], opset=18, axis=0)
 
 
 def test_gemm_and_sums_are_what_they_are_now():

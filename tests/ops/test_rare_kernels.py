@@ -140,3 +140,11 @@ def test_determinants_are_those_of_elimination(engine, dtype):
         size = lambda x: np.abs(x).sum(-1).prod(-1) * 2.0 ** (x.shape[-1] - 1)  # noqa: E731
         found = check_op(engine, Determinant(), shape, dtype=dtype, ulps=m**3, scale=size, families=("normal", "equal"))
         assert list(found) == ["determinant.ref"]
+
+
+def test_a_determinant_of_what_is_no_number_is_none(engine):
+    nan = np.nan
+    x = np.array([[[0, nan], [0, 1]], [[-0.0, -0.0], [nan, 2]], [[1, 2], [3, 4]]])
+    draw = {0: lambda rng, shape: x}
+    check_op(engine, Determinant(), x.shape, draw=draw, ulps=8, scale=lambda x: np.full(len(x), 10.0))
+    np.testing.assert_array_equal(np.isnan(Determinant().reference(x)[0]), [True, True, False])

@@ -62,10 +62,11 @@ RARE = (
 @pytest.mark.opencl
 @pytest.mark.parametrize("device_class", ["cpu", "gpu"])
 @pytest.mark.parametrize(("op_type", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
-def test_a_bound_keeps_what_is_no_number(op_type, gates, device_class, device, rng):
+@pytest.mark.parametrize("constant", [(), (1, 2)])
+def test_a_bound_keeps_what_is_no_number(constant, op_type, gates, device_class, device, rng):
     inputs = [rng.standard_normal(s).astype(np.float32) for s in ((2, 1, 3), (1, 4 * gates, 3), (1, 4 * gates, 4))]
     inputs[0][0, 0, 1] = np.nan
-    model, feeds = one_node(op_type, inputs, opset=14, hidden_size=4, clip=0.5)
+    model, feeds = one_node(op_type, inputs, opset=14, constant=constant, hidden_size=4, clip=0.5)
     with clgraph.compile(model, device=device, config={"device_class": device_class}) as compiled:
         (y,) = compiled.run(feeds).values()
     assert np.isnan(y).all()

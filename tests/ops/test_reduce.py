@@ -146,3 +146,15 @@ def test_roots_and_logarithms_of_integers_are_those_of_the_reference(function, d
     topology.input("x", x.shape, DType.of(x.dtype))
     topology.output("y", topology.add("y", Reduce(function, (0,)), "x"))
     np.testing.assert_array_equal(clgraph.compile(topology).run(x=x)["y"], Reduce(function, (0,)).reference(x)[0])
+
+
+@pytest.mark.opencl
+def test_a_root_that_its_type_does_not_hold_is_what_a_cast_makes_of_it():
+    x = np.full((3, 2), 2**32 - 1, np.uint32)
+    topology = Topology()
+    topology.input("x", x.shape, DType.U32)
+    topology.output("y", topology.add("y", Reduce("l2", (0,)), "x"))
+    with np.errstate(invalid="ignore"):
+        (wanted,) = Reduce("l2", (0,)).reference(x)
+    np.testing.assert_array_equal(clgraph.compile(topology).run(x=x)["y"], wanted)
+    np.testing.assert_array_equal(wanted, np.uint32(int(np.sqrt(3.0) * (2**32 - 1)) % 2**32))

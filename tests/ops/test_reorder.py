@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import clgraph
 from clgraph.core.conversion import ROUND_MODES, SATURATED, converted
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last, feature_blocked
@@ -15,7 +16,7 @@ from clgraph.ops.reorder import Reorder, ReorderRef
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op, run_raw
 from tests.support.narrow import NARROW, every_code, numbers_beside
-from tests.support.onnx_case import ONNX_TYPES, agree
+from tests.support.onnx_case import ONNX_TYPES, agree, one_node, onnxruntime_outputs
 
 TYPES = [np.float32, np.float16, np.float64, np.int64, np.int32, np.int8, np.uint8, np.bool_]
 
@@ -32,6 +33,31 @@ def test_casts_agree_with_onnxruntime(dtype, to, opset):
     if np.dtype(to).kind in "ub" or np.dtype(dtype).kind == "u":
         x = np.abs(x)
     agree("Cast", [x.astype(dtype)], opset=opset, to=ONNX_TYPES[np.dtype(to)])
+
+
+STRANGE = [np.nan, np.inf, -np.inf, -1.5, 3e9, -3e9 - 77, 7.4e9, 1e19, -1e19, 2e19, 1e30, 300.7, -4e4, 7e4, 1e5]
+
+
+@pytest.mark.opencl
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_floats_that_an_integer_does_not_hold_are_what_an_x86_cpu_makes_of_them(dtype, device):
+    with np.errstate(over="ignore"):
+        x = np.array(STRANGE).astype(dtype)
+    for to in "bBhHiIlL":
+        model, feeds = one_node("Cast", [x], opset=13, to=ONNX_TYPES[np.dtype(to)])
+        with clgraph.compile(model, device=device) as compiled:
+            found = compiled.run(feeds)["y0"]
+        np.testing.assert_array_equal(found, converted(x, DType.of(to)))
+        if to != "I":  # of which onnxruntime's depend on how many there are
+            np.testing.assert_array_equal(found, onnxruntime_outputs(model, feeds)[0])
+
+
+@pytest.mark.parametrize("count", [1, 4, 33])
+def test_uint32_of_floats_are_the_same_however_many_there_are(count):
+    with np.errstate(invalid="ignore"):
+        found = converted(np.full(count, 7.4e9, np.float32), DType.U32)
+    np.testing.assert_array_equal(found, np.uint32(np.int64(np.float32(7.4e9)) % 2**32))
 
 
 DTYPES = [dtype for dtype in DType if dtype not in NARROW]

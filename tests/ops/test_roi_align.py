@@ -1,5 +1,7 @@
 """Regions as images of one size: the references against ONNX Runtime, the kernels against the references."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,28 @@ def test_roi_align_agrees_with_onnxruntime(opset, rule, samples, mode, rng):
     more = {} if rule is None else {"coordinate_transformation_mode": rule}
     attributes = {"mode": mode, "output_height": 3, "output_width": 2, "sampling_ratio": samples, "spatial_scale": 0.5}
     agree("RoiAlign", [x, regions, IMAGES[:4]], opset=opset, **attributes, **more)
+
+
+@pytest.mark.opencl
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_regions_far_larger_than_the_image_take_no_memory_and_those_that_are_none_are_zeros(mode, device, rng):
+    x = rng.standard_normal((1, 3, 9, 8)).astype(np.float32)
+    regions = np.float32([[-1e4, -1e4, 1e4, 1e4], [-9, 2, 1e30, 5], [np.nan, 1, 4, 4], [1, 1, np.inf, 4]])
+    model, feeds = one_node(
+        "RoiAlign", [x, regions, np.zeros(4, np.int64)], opset=16, mode=mode, output_height=2, output_width=2
+    )
+    tracemalloc.start()
+    with clgraph.compile(model, device="host") as compiled:
+        wanted = compiled.run(feeds)["y0"]
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 16 << 20
+    assert not wanted[2:].any()
+    with clgraph.compile(model, device=device) as compiled:
+        found = compiled.run(feeds)["y0"]
+    # Places of floats in a region of 2e4 pixels are off by 8 * 2^-24 of that, along both axes.
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=2 * 8 * 2.0**-24 * 2e4 * np.abs(x).max())
 
 
 def test_max_roi_pool_agrees_with_onnxruntime(rng):

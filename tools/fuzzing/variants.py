@@ -26,9 +26,22 @@ Random = np.random.Generator
 SIZES = (0, 1, 1, 2, 3, 5, 16, 17, 33)
 STRANGE = (np.nan, np.inf, -np.inf, -0.0, 0.0, 0.5, 1.5, -2.5, 1e-38, 2.0**31, -(2.0**24) - 1)
 MOST_ELEMENTS = 20_000
-FINITE = ("AffineGrid", "DFT", "GridSample", "LRN", "Resize", "RoiAlign", "STFT", "Upsample")
-FINITE += ("GlobalMaxPool", "MaxPool", "MaxRoiPool")
-"""Operators whose order of sums decides where infinity becomes NaN, and maxima that pass over NaN in ONNX Runtime."""
+FINITE = {
+    **dict.fromkeys(
+        ("AffineGrid", "DeformConv", "Resize", "Upsample"), "0 times infinity, where others leave zeros out"
+    ),
+    **dict.fromkeys(("DFT", "STFT"), "the order of sums decides where infinity is subtracted from itself"),
+    "Det": "the order of elimination does",
+    "DynamicQuantizeLinear": "of a range without end nothing is said",
+    "GridSample": "a place that is no number is any pixel",
+    "LRN": "onnxruntime subtracts again what leaves a window",
+    "MaxRoiPool": "onnxruntime's maxima begin with the least float",
+}
+"""Operators that get finite numbers only, with the reason."""
+NUMBERS = ("GlobalMaxPool", "MaxPool", "NonMaxSuppression", "RoiAlign")
+"""Operators that pass over what is not a number in ONNX Runtime, or sort it anywhere: they get infinity, but no NaN."""
+NO_INTEGERS = {"ReduceLogSumExp": "onnxruntime truncates each exponential; opset 28 has none of them"}
+"""Operators that get no integers, with the reason."""
 RENAMED = {"constant_value": "value"}
 """Attributes of old versions that have other names than the inputs which they became; case and others are the same."""
 
@@ -85,6 +98,8 @@ def _retyped(model: onnx.ModelProto, feeds: dict[str, Array], random: Random) ->
     types = sorted(
         t for t in variables[variable] if t.startswith("tensor(") and "complex" not in t and "string" not in t
     )
+    if node.op_type in NO_INTEGERS:
+        types = [t for t in types if "int" not in t]
     if not types:
         return False
     wanted = types[int(random.integers(len(types)))][7:-1].upper()
@@ -114,8 +129,8 @@ def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def _resized(model: onnx.ModelProto, feeds: dict[str, Array], random: Random) -> bool:
-    """Give all axes of one size another, in all inputs; integer inputs of one axis keep their elements."""
-    data = {n: a for n, a in feeds.items() if a.ndim > 1 or a.dtype.kind not in "i"}
+    """Give all axes of one size another, in all inputs; integer inputs of one axis, and single numbers, stay."""
+    data = {n: a for n, a in feeds.items() if a.ndim > 1 or (a.dtype.kind not in "i" and a.size != 1)}
     sizes = sorted({d for a in data.values() for d in a.shape})
     if not sizes:
         return False
@@ -144,7 +159,8 @@ def _renumbered(model: onnx.ModelProto, feeds: dict[str, Array], random: Random)
     name = floats[int(random.integers(len(floats)))]
     array = feeds[name]
     with np.errstate(over="ignore"):
-        picked = np.float64(STRANGE).astype(array.dtype)[np.asarray(random.integers(0, len(STRANGE), array.shape))]
+        strange = np.float64(STRANGE[model.graph.node[0].op_type in NUMBERS :]).astype(array.dtype)
+        picked = strange[np.asarray(random.integers(0, len(strange), array.shape))]
     feeds[name] = np.asarray(np.where(random.random(array.shape) < 0.2, picked, array)).astype(array.dtype)
     return True
 

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, parser
 
 import clgraph
 from clgraph.errors import InputError, ShapeError, UnsupportedError
+from tests.support.onnx_case import one_node, onnxruntime_outputs
 
 WORDS = np.array([["tea", "", "coffee"], ["tea", "milk", "é"]], object)
 
@@ -115,6 +116,14 @@ def test_operators_that_move_or_compare_elements_take_strings() -> None:
     assert_same(padded["y"], np.array([[*row, ""] for row in full], object))
     for call, (constants, wanted) in OWN.items():
         assert_same(clgraph.compile(moved(call, constants), "host").run(feeds)["y"], wanted)
+
+
+@pytest.mark.parametrize(("condition", "more"), [([0, 1, 0, 0, 1], {}), ([0, 1, 1], {"axis": 1})])
+def test_a_condition_that_is_too_long_chooses_among_what_there_is(condition: list[int], more: dict[str, int]) -> None:
+    inputs = [np.float32([[1, 2], [3, 4]]), np.array(condition, bool)]
+    model, feeds = one_node("Compress", inputs, opset=11, **more)
+    with clgraph.compile(model, device="host") as compiled:
+        np.testing.assert_array_equal(compiled.run(feeds)["y0"], onnxruntime_outputs(model, feeds)[0])
 
 
 def test_strings_are_found_and_counted() -> None:

@@ -1,0 +1,29 @@
+"""Where the results of an operator are others than ONNX Runtime's, and why ONNX has them so."""
+
+WINDOWS = {"BlackmanWindow", "HammingWindow", "HannWindow"}
+
+OTHERWISE = {
+    "MaxUnpool": "indices are those of the natural size, as ONNX's own case has it; onnxruntime's those of the output",
+    "Sign": "what is not a number has none, as in NumPy; onnxruntime says 0",
+    "Clip": "an end that is not given bounds nothing, as in ONNX's reference; onnxruntime makes infinities finite",
+    "Softplus": "of a half above 88.7 it is the half; onnxruntime's exponential is infinite",
+    "MeanVarianceNormalization": "1e-9 keeps a variance of 0 from dividing by it, as ONNX's expansion has it",
+}
+"""Operators whose results are ONNX's and not ONNX Runtime's."""
+SHARED = {
+    "AffineGrid": "the only pixel of an axis whose corners are aligned is at -1; onnxruntime's at 0",
+    "ArgMax": "what is not a number is the greatest, as in NumPy; onnxruntime passes over it",
+    "ArgMin": "what is not a number is the least, as in NumPy; onnxruntime passes over it",
+    "ConvTranspose": "SAME makes as many as the strides say; onnxruntime no more than windows reach",
+    "Hardmax": "what is not a number is the greatest, as in NumPy; onnxruntime passes over it",
+    "MatMulInteger": "of no products it is 0; onnxruntime writes nothing",
+    "QLinearMatMul": "of no products it is the zero point; onnxruntime's is 0",
+    "ReduceSum": "integers wrap; onnxruntime's sum of them is one of floats",
+    "Unique": "what is not a number is there once, as in NumPy; onnxruntime's each of them",
+}
+"""Operators whose finite results are those of ONNX's references, of one operator, and not ONNX Runtime's."""
+STRANGE = {"Attention": "a row of which all is masked is 0, whatever its values are; onnxruntime multiplies them by 0"}
+"""Operators whose results are others than ONNX Runtime's where one of the two is not finite."""
+GENERATORS = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform")
+GENERATORS += ("RandomUniformLike",)
+OTHERWISE |= dict.fromkeys(GENERATORS, "ONNX leaves the generator of numbers open")
