@@ -140,6 +140,9 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
   for (int g = tier * d->ticket_groups, staged = -1, summed = -1; g < last_group; g++) {
     const int block = g * d->nb, nb = min(d->nb, d->blocks - block), which = g / d->group_groups;
     const int apart = listed || (d->out_x != 16 && (posts || looks_up || (d->lanes < 16 && !d->spread && block + nb == d->blocks)));
+    // Sums stand where their floats will until there are enough of them: few numbers of channels are loaded then.
+    const int sums_first = !apart && d->out_x == 16 && d->res == CLGRAPH_NULL && ends_in_floats(mode, end);
+    const int later = d->out_x == 16 && (looks_up || sums_first || (posts && !listed));
     __global const uchar* in = AT(const uchar, banks, d->inp) + (long)n * d->in_n + (long)which * d->in_g;
     int in_c = d->in_c, in_y = d->in_y, above = 0;
     if (d->staged) {
@@ -195,11 +198,11 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
         micro_bytes(id, in + (long)(y * d->stride_y - above) * in_y + (long)(x - left_x) * stride_x, wp, start, scales,
                     res ? res + (long)y * d->res_y + (long)x * d->res_x : 0, apart ? beside : to, nb, d->words,
                     d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y, bytes * d->dilation_x, stride_x,
-                    apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, mode, end, ahead,
+                    apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, sums_first ? 6 : mode, end, ahead,
                     ahead == wp ? 0 : d->fetched, ordered, plain, more);
         if (more) more += wide;
-        for (int b = 0; posts && b < nb; b++) {
-          __global float* row = apart ? (__global float*)beside + b * 256 : (__global float*)to + (long)b * d->out_c;
+        for (int b = 0; posts && apart && b < nb; b++) {
+          __global float* row = (__global float*)beside + b * 256;
           post_row(post, posts, banks, row, n, block + b, y, x, wide, block + b == d->blocks - 1 ? d->lanes : 16, 1);
           if (end->noting == 2) keep_extremes(row, wide, scales + b * BLOCK_SCALES);
         }
@@ -218,11 +221,19 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
         x += wide;
       }
       if (ahead != wp) ahead += d->fetched * d->words * d->kernel_y * d->kernel_x;
-      // Several chunks at once: one is little more than the four vectors that are looked up together.
-      if (!looks_up || d->out_x != 16 || (x1 - done < 64 && chunk + 1 < last_chunk && part + 1 < row_chunks)) continue;
+      // Several chunks at once: one is little more than the four vectors that are looked up together, and short for a list.
+      if (!later || (x1 - done < 64 && chunk + 1 < last_chunk && part + 1 < row_chunks)) continue;
       for (int b = 0; b < nb; b++) {
-        __global uchar* row = out + (long)b * d->out_c + (long)y * d->out_y + (long)done * 16;
-        look_up_row(row, row, x1 - done, table);
+        const long at = (long)b * d->out_c + (long)y * d->out_y + (long)done * 16;
+        if (looks_up) {
+          look_up_row(out + at, out + at, x1 - done, table);
+          continue;
+        }
+        __global float* row = (__global float*)out + at;
+        if (sums_first)
+          write_sums((const int16*)(ulong)row, x1 - done, scales + b * BLOCK_SCALES, 0, 0, (__global uchar*)row, 16, mode, end);
+        if (posts) post_row(post, posts, banks, row, n, block + b, y, done, x1 - done, block + b == d->blocks - 1 ? d->lanes : 16, 1);
+        if (end->noting == 2) keep_extremes(row, x1 - done, scales + b * BLOCK_SCALES);
       }
       done = part + 1 < row_chunks ? x1 : 0;
     }

@@ -29,11 +29,13 @@
 //                 `ending` on, with `joint` not 0 from -ending - zero on;
 //              4: nothing, the extremes of the sums are kept in `scales`;  5: bytes, nearest(w / step) + zero, of floats of 3
 //                 without a second rounding and bytes, a product with by and the sum with plus rounded one after the other;
-//                 with `joint` not 0 the parts of 1 / step are third and shift
+//                 with `joint` not 0 the parts of 1 / step are third and shift;  6: the sums, ints
 //                 r: bytes of res, `res_c`, `res_x` apart; 0: none
 // by, plus, by_after, plus_after   numbers of each channel in `scales`; with `single` not 0 by is one number,
 //              and its product is rounded before plus is added
 // bounded, least, most   not 0: floats of modes 3 and 5 without a second rounding and bytes are between these two, NaN stays
+// lined        not 0: floats of mode 3 without roundings, bytes and bounds become slope v + offset, with 2 this times
+//              min(max(gate v + gate_from, 0), 1), and that factor v + summand
 // noting       1: the extremes of mode 3 are kept in `scales`, too;  2: the caller keeps them, behind its list
 // low, high    bounds of the bytes, each four times
 //
@@ -125,10 +127,15 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
       }
     }
   }
-  const long size = mode == 0 || mode == 3 ? 4 : 1;
+  const long size = mode == 0 || mode == 3 || mode == 6 ? 4 : 1;
   #pragma unroll
   for (int b = 0; b < NB; b++) {
     if (b && b >= blocks) break;
+    if (mode == 6) {
+      #pragma unroll
+      for (int i = 0; i < UR; i++) *(__global loose_int16*)((__global int*)op + b * out_c + i * out_x) = acc[b][i];
+      continue;
+    }
     if (mode == 1) {
       const float16 factor = LOAD16(scales + b * BLOCK_SCALES + FACTOR_AT), first = LOAD16(scales + b * BLOCK_SCALES + SUMMAND_AT);
       #pragma unroll

@@ -35,6 +35,12 @@ class ByteEnd:
     ending: Float
     least: Float
     most: Float
+    slope: Float
+    offset: Float
+    gate: Float
+    gate_from: Float
+    factor: Float
+    summand: Float
     within: Int
     again: Int
     after: Int
@@ -43,6 +49,7 @@ class ByteEnd:
     bounded: Int
     noting: Int
     finished: Int
+    lined: Int
     zero: Int
     low: Int
     high: Int
@@ -112,6 +119,12 @@ _FLOATS = (
     "ending",
     "least",
     "most",
+    "slope",
+    "offset",
+    "gate",
+    "gate_from",
+    "factor",
+    "summand",
 )
 
 
@@ -128,6 +141,7 @@ def end_numbers(zero: int = 0, low: int = 0, high: int = 255, **said: Any) -> di
         "bounded": 0,
         "noting": 0,
         "finished": 0,
+        "lined": 0,
         "zero": zero,
         **bounds,
         **said,

@@ -26,6 +26,7 @@ from clgraph.implementations.cpu.byte_end_fields import (
     end_numbers,
 )
 from clgraph.implementations.cpu.byte_heads import adds_alike, head_of
+from clgraph.implementations.cpu.byte_lines import lines_of
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.activation import Activation
 from clgraph.ops.byte_lookup import ByteLookup
@@ -63,6 +64,9 @@ def end_of(q: Query[Any]) -> End | str:
         return head.end(TWICE, len(steps), 0.0, rounding, limits)
     bounds = {} if head.again or head.residual else _float_bounds(q, inner[len(head) :])
     taken = len(head) + bool(bounds)
+    if rounding is None and not (bounds or head.within or head.again or head.residual):
+        lines = lines_of(q, inner[taken:])
+        bounds, taken = lines.numbers, taken + lines.taken
     notes = _notes(inner[taken:])
     listed = inner[taken : len(inner) - len(notes)]
     if (refused := listed_refusal(q, listed)) is not None:

@@ -34,6 +34,13 @@ DIVIDES = StaticQuantize(0.75, 130, DType.U8)
 ENDS = {
     "floats": [],
     "floats of a list": [Fused(Activation("hard_swish", 1 / 6, 0.5)), Fused(Eltwise("add"), (5,))],
+    "floats of lines and a hard swish": [
+        Fused(Activation("linear", 1.9, 0.0)),
+        Fused(Activation("linear", 1.0, 0.8)),
+        Fused(Activation("hard_swish", 1 / 6, 0.5)),
+        Fused(Activation("linear", 0.63, -0.55)),
+    ],
+    "floats of channels on a line": [Fused(Eltwise("mul"), (5,)), Fused(Activation("linear", 0.7, 3.0))],
     "floats of channels": [Fused(Eltwise("mul"), (5,)), Fused(Activation("sigmoid"))],
     "floats by one number, of channels": [
         Fused(Eltwise("mul"), (5,)),
@@ -203,6 +210,20 @@ def test_a_sum_on_known_steps_with_a_number_a_channel_is_no_list():
     assert (found.taken, found.plus) == (3, 5)
 
 
+def test_a_line_that_makes_anything_of_nothing_stays_in_the_list_of_partial_blocks():
+    for outputs, summand, taken in ((32, 0.8, 1), (20, 0.8, 0), (20, 0.0, 1)):
+        primitive, arrays = draw(np.random.default_rng(0), 32, outputs, 1, (1, 1))
+        how = {
+            "arity": 5,
+            "packed": False,
+            "fused": [Fused(Activation("linear", 1.9, summand))],
+            "constant": (1, 2, 3, 4),
+        }
+        found = end_of(pose(DeviceInfo(), QuantizedConvolutionBytes, primitive, [Layout.of(a) for a in arrays], **how))
+        assert isinstance(found, End)
+        assert found.taken == taken
+
+
 def check_lookup(engine, implementation, primitive, arrays, arity, rounded, rng, fused):
     """Assert that with a table behind the rounding the result has what stands there for the bytes *rounded*."""
     entries = rng.integers(0, 256, 256).astype(np.uint8)
@@ -301,6 +322,31 @@ def test_neighbouring_weights_whose_products_saturate_sixteen_bits_are_added_up_
         )
         got = run_tiles(engine, QuantizedConvolutionBytes, with_weights(QuantizedConvolutionBytes, q), arrays)
         np.testing.assert_array_equal(got, *primitive.reference(*arrays))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("outputs", [32, 20])
+def test_lines_and_a_hard_swish_in_registers_have_the_bits_of_the_list(engine, outputs):
+    needs(engine, "byte_pairs")
+    rng = np.random.default_rng(4)
+    odd = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, -0.0, 0.0], np.float32)
+    line, swish, last = (
+        Fused(Activation(*a)) for a in (("linear", 1.9, 0.8), ("hard_swish", 1 / 6, 0.5), ("linear", 2.0))
+    )
+    turned = [Fused(Activation("neg"))] * 2
+    for fused in ([line], [swish], [swish, last], [last, swish], [line, swish, last], [line, swish, line, swish]):
+        for implementation, kernel in ((QuantizedConvolutionBytes, (1, 1)), (QuantizedDepthwise, (3, 3))):
+            groups = 1 if kernel == (1, 1) else outputs
+            primitive, arrays = draw(rng, outputs, outputs, groups, kernel)
+            primitive = replace(primitive, dilations=(1, 1))
+            arrays[3][5:7], arrays[4][: len(odd)] = 0.0, odd
+            made = []
+            for steps in (fused, [*turned, *fused]):
+                how = {"arity": 5, "packed": False, "fused": steps, "constant": (1, 2, 3, 4)}
+                q = pose(engine.info, implementation, primitive, [Layout.of(a) for a in arrays], **how)
+                made.append(run_tiles(engine, implementation, with_weights(implementation, q), arrays))
+            np.testing.assert_array_equal(*made)
+            np.testing.assert_array_equal(*(np.signbit(m) & (m == 0) for m in made))
 
 
 @pytest.mark.opencl
