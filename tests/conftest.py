@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from hypothesis.internal.conjecture import providers
 
+from clgraph.core import progress
 from clgraph.errors import ClgraphError
 from clgraph.settings import FOREIGN, PREFIX
 from tests.support.of_a_kind import on_a_cpu
@@ -60,6 +61,7 @@ LINKER = "COMPILER_PATH"
 """Where clang, which PoCL links kernels by, looks for the linker first: ``tests/support/linker``."""
 os.environ[LINKER] = str(Path(__file__).parent / "support" / "linker")
 
+progress.PATIENCE_SECONDS = 3600.0  # what a test sees on the error stream must not depend on what has been compiled
 os.environ["CLGRAPH_TUNING"] = "off"  # tests must not depend on what was tuned on the machine
 os.environ["CLGRAPH_MODEL_CACHE"] = "0"  # what a test sees must not depend on what ran before
 

@@ -109,7 +109,7 @@ SEEN = """
 11: note: Revealed type is "tuple[int | str | None, ...] | None"
 12: note: Revealed type is "clgraph.model.model.Model"
 13: note: Revealed type is "clgraph.runtime.device.Devices"
-14: note: Revealed type is "clgraph.tuner.tune.Report"
+14: note: Revealed type is "clgraph.tuner.tune.TuningReport"
 15: note: Revealed type is "clgraph.model.tensor.Tensor"
 16: error: No overload variant of "compile_model" matches argument types
 17: error: Module has no attribute "complie"

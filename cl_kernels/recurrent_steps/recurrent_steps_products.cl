@@ -4,7 +4,7 @@
 // then the cells, sixteen units at a time. States, cells and products lie in the worker's scratch.
 //
 // Of a stack of layers, each on the states of the one before, a step is a wave: layer l, in the place of direction l, walks
-// chunk wave - l of the tokens, if there is one. It multiplies their inputs first, and begins with the states in `last` and
+// chunk wave - l of the tokens; tickets begin with the first layer that has one. It multiplies their inputs first, and begins with the states in `last` and
 // `cells` where the chunk before has ended. What it reads of the layer before was made in the wave before.
 //
 // ahead, weights, bias, lengths, hidden, first, peephole    ahead [tokens, batch, directions, gates, H];  r [directions,
@@ -131,11 +131,11 @@ static void recurrent_steps_products(__global const recurrent_steps_products_des
                                      __global char* scratch, const int ticket, __global const post_step* post,
                                      const int posts) {
   const int size = d->units, kind = d->cell, gates = kind == 0 ? 1 : kind == 1 ? 3 : 4;
-  const int direction = ticket / d->runs, line0 = (ticket - direction * d->runs) * d->ticket_lines;
+  const int stacked = d->depth > 0, run = ticket / d->runs, line0 = (ticket - run * d->runs) * d->ticket_lines;
+  const int direction = stacked ? max(0, d->wave - (d->tokens - 1) / d->chunk_tokens) + run : run;
   const int lines = min(d->ticket_lines, d->batch - line0), pitch = (size + 15) / 16 * 16, wide = d->groups * 64;
-  const int stacked = d->depth > 0, chunk = stacked ? d->wave - direction : 0;
+  const int chunk = stacked ? d->wave - direction : 0;
   const int from = chunk * d->chunk_tokens, end = min(d->tokens, from + d->chunk_tokens);
-  if (from < 0 || from >= end) return;
   const int backward = !stacked && (d->backward || direction == 1), token = stacked ? d->batch : d->batch * d->directions;
   const float limit = d->limit;
   __global const post_step* functions = post + direction * (kind + 1);

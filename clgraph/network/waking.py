@@ -6,8 +6,7 @@ An idle thread takes 30-80 us to wake, an operator on a small tensor less to com
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from clgraph.graph.node import Node
@@ -57,20 +56,25 @@ def is_over_sooner_alone(nodes: Iterable[Node], info: DeviceInfo) -> bool:
 def _saved(choice: Choice, info: DeviceInfo) -> float:
     """Return the seconds that the workers save of a node that one thread might compute."""
     steps = choice.plan().steps
-    sharing = max((_sharing(step, info.workers) for step in steps), default=1)
-    if sharing == 1:
+    if (sharing := _sharing(steps, info.workers)) == 1:
         return 0.0
-    of_family, estimate = choice.because == OF_FAMILY, choice.implementation.estimate
-    seconds = estimate(choice.query) if of_family else choice.seconds
-    if len(steps) > 1 and all(isinstance(step, Tile) for step in steps):
-        # Workers may have nothing to do in some of them, as where chunks go through layers one behind the other.
-        alone = replace(choice.query, device=replace(info, workers=1, cores=1))
-        return max(0.0, seconds * (estimate(alone) / estimate(choice.query) - 1))
+    seconds = choice.implementation.estimate(choice.query) if choice.because == OF_FAMILY else choice.seconds
     begins = sum(info.costs.step_seconds if isinstance(step, Tile) else info.launch_seconds for step in steps)
     return max(0.0, seconds - begins) * (sharing - 1)
 
 
-def _sharing(step: Step, workers: int) -> int:
+def _sharing(steps: Sequence[Step], workers: int) -> float:
+    """Return how many workers can have a part of the longest of *steps*; on average where one function makes all.
+
+    Chunks of tokens that go through layers take alike, and in the first and the last of them some workers have none.
+    """
+    parts = [_parts(step, workers) for step in steps]
+    functions = {step.function for step in steps if isinstance(step, Tile)}
+    alike = len(functions) == 1 and all(isinstance(step, Tile) for step in steps)
+    return sum(parts) / len(parts) if alike else max(parts, default=1)
+
+
+def _parts(step: Step, workers: int) -> int:
     """Return how many workers can have a part of *step*."""
     if isinstance(step, Launch):
         groups = math.prod(step.grid) // math.prod(step.group or (1,))

@@ -32,7 +32,7 @@ SHARED = {
 """Functions that several libraries hold, too: of ``core``; ``direct``, images of floats that stand between quantised
 ones wherever a tool leaves some in floats; ``blocked``, which brings tensors, weights among them, into blocks;
 ``moves``, which copies, picks and converts elements, as scatters, searches for the best and what computes
-halves as floats do first.
+halves as floats do first, and makes planes of images, which networks of any kind begin with.
 
 No library has the name of the last three: where no other is needed that holds them, the first of their holders is.
 """

@@ -14,7 +14,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
-from clgraph.implementations.cpu.recurrent_stack import RecurrentStackWaves
+from clgraph.implementations.cpu.recurrent_stack import waves_of
 from clgraph.network import waking
 from clgraph.network.network import Network
 from clgraph.ops.recurrent_stack import RecurrentStack
@@ -60,14 +60,15 @@ def test_of_steps_in_which_workers_have_nothing_to_do_only_the_difference_counts
         shapes = [(tokens, 1, 64), (512, 64), (1, 512, 128), (2, 512, 128)]
         layouts = tuple(Layout(DType.F32, s) for s in shapes)
         choice = choose(Query(p, layouts, p.infer(layouts), info, 4, constant=frozenset({1, 2, 3})))
-        one, two = (RecurrentStackWaves.cost(replace(choice.query, device=d)) for d in (DeviceInfo(workers=1), info))
+        waves = waves_of(choice.query).waves
+        work = choice.seconds - waves * info.costs.step_seconds
         with pytest.MonkeyPatch.context() as patch:
             nodes = [SimpleNamespace(in_place=False, choice=choice)]
-            patch.setattr(waking, "WAKING_SECONDS", 1.01 * (one - two))
+            patch.setattr(waking, "WAKING_SECONDS", 1.01 * work * (waves - 2) / waves)
             assert waking.is_over_sooner_alone(nodes, info)
-            patch.setattr(waking, "WAKING_SECONDS", 0.99 * (one - two))
+            patch.setattr(waking, "WAKING_SECONDS", 0.99 * work * (waves - 2) / waves)
             assert not waking.is_over_sooner_alone(nodes, info)
-        saved.append((one - two) / two)
+        saved.append((waves - 2) / waves)
     # Of 2 chunks a third of the time is saved, of many nearly as much as is left.
     assert saved[0] < 0.4 < 0.7 < saved[1] < 1
 

@@ -14,7 +14,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.topology import Topology
 from clgraph.implementations.cpu import recurrent_stack
 from clgraph.implementations.cpu.cost import TicketRanges
-from clgraph.implementations.cpu.recurrent_stack import RecurrentStackWaves, cut, waves_of
+from clgraph.implementations.cpu.recurrent_stack import RecurrentStackWaves, Waves, cut, waves_of
 from clgraph.ops.concat import Concat
 from clgraph.ops.recurrent_stack import PRODUCT, RecurrentStack
 from clgraph.ops.recurrent_steps import GATES, RecurrentSteps
@@ -161,13 +161,15 @@ def test_chunks_get_longer_where_workers_have_nobody_to_wait_for() -> None:
     np.testing.assert_allclose(work[1] / work[0], (4 + 2 * 8) / 11)
 
 
-def test_each_layer_and_run_of_sequences_has_a_ticket_in_every_wave() -> None:
+def test_each_layer_that_has_a_chunk_has_a_ticket_for_each_run_of_sequences() -> None:
     q = problem(LSTM, 100, batch=5, workers=8)
     waves = waves_of(q)
     assert (waves.lines.count, waves.lines.each) == (3, 2)
     tiles = RecurrentStackWaves.plan(q).steps
     assert [tile.descriptor.wave for tile in tiles] == list(range(waves.waves))
-    assert {tile.tickets for tile in tiles} == {6}
+    assert [tile.tickets for tile in tiles] == [3, *[6] * (waves.waves - 2), 3]
+    few = Waves(waves.lines, 50, 2 + 5 - 1, 0.0)
+    assert [few.active(wave, 5) for wave in range(few.waves)] == [1, 2, 2, 2, 2, 1], "two chunks, five layers"
 
 
 @pytest.mark.parametrize(

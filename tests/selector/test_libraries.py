@@ -46,6 +46,11 @@ def test_every_tile_function_is_in_a_known_library_and_in_those_that_hold_it() -
         assert found == wanted & {*LIBRARIES}, d.function
 
 
+@pytest.mark.parametrize("library", ["core", "convolution", "bytes", "bfloat"])
+def test_an_image_in_front_of_a_network_needs_no_other_library(library: str) -> None:
+    assert holds(library, DESCRIPTORS["image_planes_rows"].library)
+
+
 def test_of_functions_made_of_one_file_a_library_has_that_which_does_more() -> None:
     for name in LIBRARIES:
         library = compose(name, 16)

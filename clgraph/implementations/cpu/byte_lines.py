@@ -18,7 +18,7 @@ _LINES, _GATED = 1, 2
 
 
 @frozen
-class Lines:
+class ByteLines:
     """A line, a hard swish and another line, each of which may be missing.
 
     Attributes:
@@ -30,7 +30,7 @@ class Lines:
     numbers: dict[str, Any]
 
 
-def lines_of(q: Query[Any], steps: tuple[Fused, ...]) -> Lines:
+def lines_of(q: Query[Any], steps: tuple[Fused, ...]) -> ByteLines:
     """Return the lines at the head of *steps*.
 
     A line that makes anything of 0 stays in the list where some lanes have no channel: it would fill them.
@@ -41,11 +41,11 @@ def lines_of(q: Query[Any], steps: tuple[Fused, ...]) -> Lines:
     second, behind = _line(steps[before + gated :], partial) if gated else (_SAME, 0)
     taken = before + gated + behind
     if not taken:
-        return Lines(0, {})
+        return ByteLines(0, {})
     p = steps[before].primitive if gated else None
     gate = (p.alpha, p.beta) if isinstance(p, Activation) else (0.0, 0.0)
     names = ("slope", "offset", "gate", "gate_from", "factor", "summand")
-    return Lines(
+    return ByteLines(
         taken, dict(zip(names, (*first, *gate, *second), strict=True)) | {"lined": _GATED if gated else _LINES}
     )
 

@@ -11,7 +11,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("image_planes_rows", library="rare", any_alignment=True)
+@descriptor("image_planes_rows", library="moves", any_alignment=True)
 class ImagePlanesRowsDesc(Descriptor):
     """Fields as in ``image_planes_rows.cl``."""
 

@@ -74,7 +74,7 @@ class RecurrentStackWaves(Implementation[RecurrentStack]):
         p, walk = q.primitive, waves_of(q)
         (tokens, batch, depth), f = q.inputs[0].shape, p.steps
         fields = walk_fields(f, q.inputs[0].shape, walk.lines, q.device) | optional_tensors(f, 4 + p.biased)
-        tickets, scratch = p.layers * walk.lines.count, walk_scratch(f, walk.lines.each, walk.chunk_tokens)
+        scratch = walk_scratch(f, walk.lines.each, walk.chunk_tokens)
         steps = []
         for wave in range(walk.waves):
             desc = RecurrentStepsProductsDesc(
@@ -91,6 +91,7 @@ class RecurrentStackWaves(Implementation[RecurrentStack]):
                 chunk_tokens=walk.chunk_tokens,
                 wave=wave,
             )
+            tickets = walk.active(wave, p.layers) * walk.lines.count
             steps.append(Tile("recurrent_steps_products", desc, tickets, scratch, functions(f) * p.layers))
         return Plan(tuple(steps), (4 * (p.layers - 1) * tokens * batch * f.hidden,))
 
@@ -107,6 +108,10 @@ class Waves:
     chunk_tokens: int
     waves: int
     seconds: float
+
+    def active(self, wave: int, layers: int) -> int:
+        """Return how many of *layers* have a chunk in *wave*: one more in each until all have, and so at the end."""
+        return min(wave + 1, self.waves - wave, layers, self.waves - layers + 1)
 
 
 @remembered
