@@ -251,7 +251,8 @@ def test_a_model_whose_constants_lie_in_a_file_runs_quickly_and_looks_at_the_fil
             np.testing.assert_array_equal(model.run({"x": x})["y"], x + b)
         assert quick_runs(model) == 3
         assert model._specialisations.latest.network._workspace.constants.near._runs == (4 if large else 0)
-        os.truncate(tmp_path / "m.clg", 100)
+        # Of a page that the file still has something of all bytes can be read: what is wrong fails, and is not killed.
+        os.truncate(tmp_path / "m.clg", (tmp_path / "m.clg").stat().st_size - 1 if large else 100)
         if large:
             with pytest.raises(ModelError, match="was cut"):
                 model.run({"x": x})
