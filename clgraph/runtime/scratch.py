@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +16,14 @@ if TYPE_CHECKING:
 
 _FILES = 64
 """Open files that a compiler gets by with: PoCL's linker needs thirteen."""
+_LEFT_SECONDS = 86400
+"""How long nothing has changed in a folder whose process was killed: no compiler may take that long."""
 
 
 def scratch_folder(prefix: str) -> TemporaryDirectory[str]:
     """Return a temporary folder in which code can be made and loaded: in the system's, else in clgraph's cache folder.
+
+    What killed processes have left there under *prefix* is removed.
 
     Raises:
         OSError: None can be made.
@@ -27,12 +34,29 @@ def scratch_folder(prefix: str) -> TemporaryDirectory[str]:
     try:
         made = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
         if unfit_for_code(Path(made.name)) is None:
+            _remove_left(Path(made.name).parent, prefix)
             return made
         made.cleanup()
     except OSError:
         pass  # no folder of the system's can be written, or its file system has no room for one more
     make_folder(chosen_options().cache_dir)
+    _remove_left(chosen_options().cache_dir, prefix)
     return tempfile.TemporaryDirectory(prefix=prefix, dir=chosen_options().cache_dir, ignore_cleanup_errors=True)
+
+
+def _remove_left(parent: Path, prefix: str) -> None:
+    """Remove the user's own folders in *parent* whose names begin with *prefix* and in which nothing has changed."""
+    import shutil
+
+    user = os.getuid() if hasattr(os, "getuid") else None
+    for folder in parent.glob(f"{prefix}*"):
+        try:
+            found = folder.lstat()
+        except OSError:
+            continue
+        ours = stat.S_ISDIR(found.st_mode) and user in (None, found.st_uid)
+        if ours and time.time() - found.st_mtime > _LEFT_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def shortage(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,22 @@ def test_and_below_the_cache_folder_where_the_systems_is_mounted_noexec(cache, m
     with scratch.scratch_folder("x-") as folder:
         assert Path(folder).parent == cache
     assert list(cache.with_name("temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize("below_the_cache", [False, True])
+def test_what_killed_compilers_left_is_removed_a_day_later(cache, monkeypatch, below_the_cache):
+    parent = cache if below_the_cache else cache.with_name("temporary")
+    if below_the_cache:
+        mounted_noexec(cache.with_name("temporary"), monkeypatch)
+    for name, hours in (("x-old", 25), ("x-new", 23), ("y-old", 25)):
+        (parent / name).mkdir(parents=True)
+        (parent / name / "binary").touch()
+        os.utime(parent / name, times=(time.time() - hours * 3600,) * 2)
+    (parent / "x-link").symlink_to(parent / "y-old")
+    with scratch.scratch_folder("x-") as folder:
+        names = {path.name for path in parent.iterdir()}
+    assert names == {"x-new", "y-old", "x-link", Path(folder).name}
+    assert (parent / "y-old" / "binary").exists()
 
 
 def test_and_where_there_is_none(cache):
