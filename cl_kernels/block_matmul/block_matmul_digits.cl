@@ -16,7 +16,7 @@
 #include "post_tile.clh"
 #include "records.clh"
 
-#define STRIP 48  // rows whose sums, and digits of a block, the cache next to the core holds; a multiple of 3 and 4
+#define STRIP 132  // rows whose sums and digits of a block stay in the core's caches: a prompt's 128; a multiple of 3 and 4
 
 // The weights of a record as words of four bytes: to[4 * word][64]. What comes `next` words behind is fetched meanwhile.
 static void block_bytes(__global const uint* w, const int next, const int pieces, const int bits, __global uint* to) {

@@ -28,7 +28,7 @@ _LARGEST = 8355000
 _WHOLE_BITS = 4
 """The width of weights whose blocks may be summed up in one part: of 2 bits, the rarest, none are."""
 
-_STRIP = 48
+_STRIP = 132
 """Rows whose sums lie in scratch, as in ``block_matmul_digits.cl``."""
 
 

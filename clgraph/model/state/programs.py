@@ -193,9 +193,9 @@ class StatePrograms:
 
     def _of_last(self, device: Topology) -> Topology:
         """Return *device* for results of last tokens."""
-        found = self._lasts.get(device)
+        found, tokens = self._lasts.get(device), self.chunking.tokens
         if found is None:
-            found = self._lasts[device] = of_last_tokens(device, self.chunking.tokens.results)
+            found = self._lasts[device] = of_last_tokens(device, tokens.results, tokens.places)
         return found
 
     def _network(self, device: Topology, given: Mapping[str, Array], batch: int, rows: int) -> Network:

@@ -17,7 +17,7 @@ from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.state.biases import declared
 from clgraph.model.state.cut_topology import LENGTHS, PLACES, STATE, CutTopology
-from clgraph.model.state.last import LAST
+from clgraph.model.state.last import LAST, Places
 
 _COUNTS = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199, 211, 223, 227, 229, 233)
 """Numbers of tokens to tell axes by: primes, of which one divides no size of a model's weights."""
@@ -38,12 +38,15 @@ class Tokens:
 
     Attributes:
         results: Of the outputs; ``None`` for those that have none.
+        places: Of each value the rank and that axis, ``None`` for those that have none; but for values where tokens
+            share an axis with others, or have several.
         apart: Whether a token's results depend on others through attention alone.
         behind: Whether several tokens may stand behind others, as far as the host's arithmetic goes: some exporters'
             masks are made for a whole prompt or for one token.
     """
 
     results: Mapping[str, int | None]
+    places: Places
     apart: bool
     behind: bool
 
@@ -55,7 +58,7 @@ def tokens_of(parts: CutTopology) -> Tokens:
         ClgraphError: The topology cannot be built.
     """
     if not any(parts.token_axes.values()):
-        return Tokens({name: None for name, _ in parts.device.outputs}, apart=False, behind=False)
+        return Tokens({name: None for name, _ in parts.device.outputs}, {}, apart=False, behind=False)
     constants = {n for a in parts.device.constants.values() for n in a.shape}
     for past, counts in ((3, _COUNTS), (3, _FEW), (0, _COUNTS), (0, _FEW)):
         count = next((p for p in counts if all(n % p for n in constants)), counts[0])
@@ -69,7 +72,18 @@ def tokens_of(parts: CutTopology) -> Tokens:
         name: next((i for i, n in enumerate(value.layout.shape) if n == count), None) for name, value in program.outputs
     }
     apart = all(_keeps_apart(node, count) for node in program) and None not in results.values()
-    return Tokens(results, apart, past > 0)
+    return Tokens(results, places_of(program, count), apart, past > 0)
+
+
+def places_of(program: Program, count: int) -> Places:
+    """Return :attr:`Tokens.places` of what *program* has for *count* tokens."""
+    places = dict[str, tuple[int, int | None]]()
+    for value in (*program.inputs, *(v for node in program for v in node.outputs)):
+        shape = value.layout.shape
+        sizes = [(i, n) for i, n in enumerate(shape) if n and n % count == 0]
+        if not sizes or sizes == [(sizes[0][0], count)]:
+            places[value.name] = (len(shape), sizes[0][0] if sizes else None)
+    return places
 
 
 def _probed(parts: CutTopology, count: int, past: int) -> Program:

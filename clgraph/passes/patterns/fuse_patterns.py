@@ -19,7 +19,7 @@ from clgraph.passes.rewriting import apart, read_outside, substitute
 
 
 class FusePatterns(Pass):
-    """Replace spelled-out swish, hard sigmoid, hard swish, gelu (erf and tanh) and layer normalisation by one node.
+    """Replace spelled-out swish, hard sigmoid, hard swish, gelu (erf, tanh), layer and RMS normalisation by one node.
 
     Gates are functions of floats: integers have a clip, and no hard sigmoid. Explicit padding with zeros in front of a
     convolution becomes its pads. A pattern is left alone, and ``Program.notes`` says why, when a result inside it is

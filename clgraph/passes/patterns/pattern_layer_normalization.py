@@ -1,4 +1,4 @@
-"""The pattern of layer normalisation."""
+"""The patterns of layer normalisation, and of that by the root of the mean square alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from clgraph.passes.patterns.patterns import Match, linear_source, polynomial
 
 
 def layer_normalization(node: Node) -> Match | None:
-    """``(x - mean) / sqrt(mean((x - mean) ** 2) + epsilon)``, then ``* scale`` and ``+ bias`` where they follow."""
+    """``(x - mean) / sqrt(mean((x - mean) ** 2) + epsilon)``, then ``* scale`` and ``+ bias`` where they follow.
+
+    Without the mean ``x / sqrt(mean(x ** 2) + epsilon)``, then ``* scale``.
+    """
     if not isinstance(node.primitive, Eltwise) or node.primitive.function not in ("div", "mul"):
         return None
     scaled = _affine_parts(node)
@@ -38,29 +41,39 @@ def _affine_parts(node: Node) -> tuple[Value, Value, Node] | None:
 def _normalized(centred: Value, deviation: Value, node: Node) -> Match | None:
     spelled = Eltwise("div") != node.primitive
     inverse = [n for v in node.inputs if spelled and (n := v.producer) is not None and deviation in n.inputs[:1]]
-    root, sub = deviation.producer, centred.producer
-    if root is None or sub is None or root.primitive != Activation("sqrt") or sub.primitive != Eltwise("sub"):
+    root = deviation.producer
+    if root is None or root.primitive != Activation("sqrt"):
         return None
-    x, mean = sub.inputs
     shifted = linear_source(root.inputs[0])
     variance, epsilon = shifted.producer, polynomial(root.inputs[0], shifted)
     if variance is None or not variance.inputs or epsilon is None or not math.isclose(epsilon.terms.get(1, 0.0), 1.0):
         return None
     squared = variance.inputs[0]
-    other = _square_source(squared)
-    again = None if other is None else other.producer
-    if again is None or again.primitive != Eltwise("sub") or again.inputs != sub.inputs or squared.producer is None:
+    other, axis = _square_source(squared), _mean_axis(variance, squared)
+    if other is None or axis is None or squared.producer is None:
         return None
-    axis = _mean_axis(mean.producer, x)
-    if axis is None or axis != _mean_axis(variance, squared) or mean.producer is None:
+    end = [squared.producer, variance, *epsilon.nodes, root, node]
+    taken = _taken_off(centred, other, axis)
+    if taken is None and other is not centred:
         return None
-    nodes = [*inverse, mean.producer, sub, again, squared.producer, variance, *epsilon.nodes, root, node]
-    scale, nodes = _following(nodes, "mul", x)
-    bias, nodes = _following(nodes, "add", x) if scale is not None else (None, nodes)
+    x, begin = (centred, []) if taken is None else taken
+    scale, nodes = _following([*inverse, *begin, *end], "mul", x)
+    bias, nodes = _following(nodes, "add", x) if scale is not None and taken is not None else (None, nodes)
     one = np.ones(1, x.layout.dtype.numpy)
     factor = scale or Value(f"{node.name}/one", x.layout.with_shape(one.shape), constant=one)
-    function = LayerNormalization(axis, epsilon.terms.get(0, 0.0))
+    function = LayerNormalization(axis, epsilon.terms.get(0, 0.0), centred=taken is not None)
     return Match(tuple(dict.fromkeys(nodes)), function, (x, factor, *([] if bias is None else [bias])))
+
+
+def _taken_off(centred: Value, other: Value, axis: int) -> tuple[Value, list[Node]] | None:
+    """Return x, and the nodes that take its mean off, where *centred* and *other* both are x without it."""
+    sub, again = centred.producer, other.producer
+    if sub is None or again is None or sub.primitive != Eltwise("sub") or again.primitive != Eltwise("sub"):
+        return None
+    x, mean = sub.inputs
+    if again.inputs != sub.inputs or mean.producer is None or axis != _mean_axis(mean.producer, x):
+        return None
+    return x, [mean.producer, sub, again]
 
 
 def _square_source(value: Value) -> Value | None:

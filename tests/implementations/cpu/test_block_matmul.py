@@ -105,13 +105,13 @@ def test_rows_that_read_weights_as_they_lie_have_the_bits_of_one_alone(engine, b
 
 @pytest.mark.opencl
 def test_rows_in_digits_have_the_bits_of_one_alone(engine):
-    """Whatever passes they come in: three rows at once, four where a block has one sum, in strips of 48."""
+    """Whatever passes they come in: three rows at once, four where a block has one sum, in strips of 132."""
     for bits, block, zeros, rough, rows in (
         (4, 32, False, False, 133),
         (4, 32, True, False, 11),
         (8, 16, False, False, 133),
         (2, 64, True, True, 11),
-        (4, 128, False, True, 129),
+        (4, 128, False, True, 141),
     ):
         rng = np.random.default_rng(bits)
         primitive, (a, records) = problem(rng, bits, block, (rows,), 256, 118, zeros=zeros, rough=rough)

@@ -184,7 +184,37 @@ def test_a_mean_over_other_axes_is_no_layer_normalization() -> None:
     variance = net.add("variance", Reduce("mean", (2,)), net.add("sq", Activation("square"), centred))
     root = net.add("root", Activation("sqrt"), net.add("eps", ADD, variance, net.number("epsilon", 1e-3)))
     net.add("y", DIV, centred, root)
-    assert all(not isinstance(p, LayerNormalization) for p in _patterns(net, "y"))
+    found = [p for p in _patterns(net, "y") if isinstance(p, LayerNormalization)]
+    assert found == [LayerNormalization(2, float(np.float32(1e-3)), centred=False)]  # of what the mean is taken off
+
+
+def _root_mean_square(net: Net, h: str, squared: str, axis: int = 2) -> str:
+    square = net.add("square", MUL, squared, squared)
+    shifted = net.add("eps", ADD, net.add("mean", Reduce("mean", (axis,)), square), net.number("epsilon", 1e-3))
+    return net.add("root", Activation("sqrt"), shifted)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("reciprocal", [True, False])
+def test_layer_normalization_without_a_mean(affine: bool, reciprocal: bool) -> None:
+    net, h = _net()
+    root = _root_mean_square(net, h, h)
+    if reciprocal:
+        y = net.add("normal", MUL, h, net.add("inverse", Activation("reciprocal"), root))
+    else:
+        y = net.add("normal", DIV, h, root)
+    if affine:
+        y = net.add("scaled", MUL, net.data("gamma", 5), y)
+    y = net.add("more", ADD, y, net.data("beta", 5))
+    assert _patterns(net, y) == [LayerNormalization(2, float(np.float32(1e-3)), centred=False), ADD]
+
+
+@pytest.mark.parametrize(("other", "axis"), [(True, 2), (False, 1)])
+def test_the_mean_square_of_another_value_or_over_other_axes_normalizes_nothing(other: bool, axis: int) -> None:
+    net, h = _net()
+    squared = net.add("other", Activation("exp"), h) if other else h
+    net.add("y", DIV, h, _root_mean_square(net, h, squared, axis))
+    assert LayerNormalization not in map(type, _patterns(net, "y"))
 
 
 FILLED = Fill(0.5, DType.F32, (40, 60, 5))
