@@ -21,25 +21,20 @@ class Order:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
-        self._made: tuple[dict[int, int], list[int]] | None = None
-
-    @property
-    def _labels(self) -> dict[int, int]:
+        self._is_numbered = True
+        self._labels: dict[int, int] = {}
         """The label of each node, by its identity."""
-        return self._numbered()[0]
-
-    @property
-    def _keys(self) -> list[int]:
+        self._keys: list[int] = []
         """The labels of the nodes, in their order, for bisection without a call for each step."""
-        return self._numbered()[1]
 
-    def _numbered(self) -> tuple[dict[int, int], list[int]]:
-        if self._made is None:
-            keys = [i * _GAP for i in range(len(self.nodes))]
-            self._made = {id(node): label for node, label in zip(self.nodes, keys, strict=True)}, keys
-        return self._made
+    def _number(self) -> None:
+        self._keys = [i * _GAP for i in range(len(self.nodes))]
+        self._labels = {id(node): label for node, label in zip(self.nodes, self._keys, strict=True)}
+        self._is_numbered = True
 
     def __contains__(self, node: object) -> bool:
+        if not self._is_numbered:
+            self._number()
         return id(node) in self._labels
 
     def position(self, node: Node) -> int:
@@ -50,9 +45,11 @@ class Order:
 
     def insert(self, position: int, node: Node) -> None:
         """Put *node* in front of the one at *position*, or behind all."""
+        if not self._is_numbered:
+            self._number()
         before, after = self._gap(position)
         if after - before < 2:
-            self.replace(self.nodes)
+            self._number()
             before, after = self._gap(position)
         label = (before + after) // 2
         self._labels[id(node)] = label
@@ -67,7 +64,7 @@ class Order:
 
     def replace(self, nodes: Iterable[Node]) -> None:
         """Hold *nodes*, in this order, in place of those there were."""
-        self.nodes, self._made = list(nodes), None
+        self.nodes, self._is_numbered = list(nodes), False
 
     def _gap(self, position: int) -> tuple[int, int]:
         """Return the labels between which a node at *position* gets its own."""
