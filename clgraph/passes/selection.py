@@ -6,17 +6,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from operator import is_
 from typing import Any
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Halo
+from clgraph.core.layout import Halo, Layout
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node
 from clgraph.passes.base import Context
 from clgraph.passes.chosen import InPlace
 from clgraph.selector.choose import Choice, candidates, choose
-from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, refused
+from clgraph.selector.implementation import IMPLEMENTATIONS, Formats, Implementation, refused
 from clgraph.selector.query import Query
 
 
@@ -71,19 +72,52 @@ def still_serves(implementation: type[Implementation[Any]], q: Query[Any]) -> bo
     """Whether the implementation serves *q*, given on plain layouts, in the formats and halos it prefers."""
     if implementation.serves.traits_refusal(q.traits) is not None:
         return False
-    return next(_as_preferred(implementation, plain_query(q)), None) is not None
+    return next(_as_preferred(implementation, plain_query(q), _Variants()), None) is not None
 
 
-def _as_preferred(implementation: type[Implementation[Any]], q: Query[Any]) -> Iterator[Query[Any]]:
+class _Variants:
+    """A problem in other formats and with halos: each is made once, and with it what is remembered of a query.
+
+    Implementations of an operator propose few different ones. Formats are told apart as objects, which is quicker and
+    makes at worst one more.
+    """
+
+    def __init__(self) -> None:
+        self._laid_out: dict[tuple[int, ...], tuple[Formats, Query[Any]]] = {}
+        self._with_halos: dict[tuple[object, ...], Query[Any]] = {}
+
+    def laid_out(self, q: Query[Any], formats: Formats) -> Query[Any]:
+        """Return *q*, the same at every call, in *formats*."""
+        key = (*map(id, formats.inputs), *map(id, formats.outputs))
+        found = self._laid_out.get(key)
+        if found is None:
+            # With the formats, so that their places in memory say which they are.
+            found = self._laid_out[key] = formats, with_formats(q, formats.inputs, formats.outputs)
+        return found[1]
+
+    def with_halos(self, q: Query[Any], halos: Mapping[int, Halo]) -> Query[Any]:
+        """Return *q*, one of those laid out, with at least these halos around its inputs."""
+        if not halos:
+            return q
+        key = id(q), *halos.items()
+        found = self._with_halos.get(key)
+        if found is None:
+            found = self._with_halos[key] = with_halos(q, halos)
+        return found
+
+
+def _as_preferred(
+    implementation: type[Implementation[Any]], q: Query[Any], variants: _Variants
+) -> Iterator[Query[Any]]:
     """Yield *q*, which is on plain layouts, in the formats and with the halos that the implementation serves it in.
 
-    It serves problems with these traits.
+    It serves problems with these traits. *variants* are those of *q*.
     """
     serves = implementation.serves
     for formats in implementation.formats(q):
-        laid_out = with_formats(q, formats.inputs, formats.outputs)
+        laid_out = variants.laid_out(q, formats)
         if serves.layout_refusal(laid_out) is None:
-            laid_out = with_halos(laid_out, implementation.halo(laid_out))
+            laid_out = variants.with_halos(laid_out, implementation.halo(laid_out))
             if implementation.further_refusal(laid_out) is None:
                 yield laid_out
 
@@ -109,8 +143,13 @@ def proposals(context: Context, node: Node, query: Query[Any] | None = None) -> 
 
 def plain_query(q: Query[Any]) -> Query[Any]:
     """Return the problem on plain layouts; constants keep the format they have."""
-    inputs = tuple([x if i in q.constant else x.plain() for i, x in enumerate(q.inputs)])
-    return q.with_layouts(inputs, tuple([x.plain() for x in q.outputs]))
+    return _on(q, [x if i in q.constant else x.plain() for i, x in enumerate(q.inputs)], [x.plain() for x in q.outputs])
+
+
+def _on(q: Query[Any], inputs: Sequence[Layout], outputs: Sequence[Layout]) -> Query[Any]:
+    """Return *q* on other layouts; itself, with what is remembered of it, where none is another."""
+    same = all(map(is_, inputs, q.inputs)) and all(map(is_, outputs, q.outputs))
+    return q if same else q.with_layouts(tuple(inputs), tuple(outputs))
 
 
 def with_formats(q: Query[Any], inputs: Sequence[Format | None], outputs: Sequence[Format]) -> Query[Any]:
@@ -119,7 +158,7 @@ def with_formats(q: Query[Any], inputs: Sequence[Format | None], outputs: Sequen
     for i, f in enumerate(inputs):
         if f is not None and i not in q.constant and f != laid_out[i].format:
             laid_out[i] = laid_out[i].with_format(f)
-    return q.with_layouts(tuple(laid_out), tuple([x.with_format(f) for x, f in zip(q.outputs, outputs, strict=True)]))
+    return _on(q, laid_out, [x.with_format(f) for x, f in zip(q.outputs, outputs, strict=True)])
 
 
 def with_halos(q: Query[Any], halos: Mapping[int, Halo]) -> Query[Any]:
@@ -140,10 +179,11 @@ def _proposals(
     found: list[Proposal] = []
     of_traits = refused(among, q.traits)
     special: set[Query[Any]] = set()
+    variants = _Variants()
     for candidate in sorted(among, key=lambda c: c.general):
         if candidate in of_traits or candidate.is_denied(denied) or (forced is not None and candidate.name != forced):
             continue
-        for laid_out in _as_preferred(candidate, q):
+        for laid_out in _as_preferred(candidate, q, variants):
             measured = laid_out.measured.get(candidate.name)
             if measured is None and candidate.general and laid_out in special:
                 continue
