@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 
 from clgraph.compilation import cache_files, model_cache
-from clgraph.errors import ModelError, ProgramError
+from clgraph.errors import InternalError, ModelError, ProgramError
 from clgraph.frontend import scope
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.runtime import programs
@@ -202,6 +202,7 @@ def test_a_place_is_in_the_package_whatever_folders_are_called(tmp_path: Path) -
 
 def test_errors_that_are_none_of_the_model_are_noticed() -> None:
     assert judged(ProgramError("a pass broke it")).kind == "internal error"
+    assert judged(InternalError("onnx left calls")).kind == "internal error"
     assert judged(ModelError("two\nlines")).kind == "several lines"
     assert not judged(ModelError("one line")).is_wrong
 
