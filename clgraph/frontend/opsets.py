@@ -47,6 +47,8 @@ def domain_of(name: str) -> str:
 def levelled(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return *model*, or a copy with marks whose functions are all written for the same operator sets.
 
+    Where the model names a set twice, the last version counts, as in ONNX Runtime; onnx's inliner takes the first.
+
     Raises:
         ModelError: A function names a version that there cannot be.
         OpsetError: It is written for a newer operator set than the installed onnx package knows.
@@ -57,10 +59,13 @@ def levelled(model: onnx.ModelProto) -> onnx.ModelProto:
             sets[f.domain, f.name, f.overload] = opsets_of(f, f"the model's function {f.name!r}")
     own = opsets_of(model, "the model")
     common = {domain: version for found in sets.values() for domain, version in found.items()} | own
-    if all(common[domain] == version for found in sets.values() for domain, version in found.items()):
+    twice = len(own) < len(model.opset_import)
+    if not twice and all(common[domain] == version for found in sets.values() for domain, version in found.items()):
         return model
     made = onnx.ModelProto()
     made.CopyFrom(model)
+    for entry in made.opset_import:
+        entry.version = own[domain_of(entry.domain)]
     _mark(made.graph.node, own)
     for function in made.functions:
         _mark(function.node, {**own, **sets.get((function.domain, function.name, function.overload), {})})

@@ -28,8 +28,9 @@ BLOCKS = (32, 256)
 class BoxSuppression(Primitive):
     """Places of the boxes kept, best first and -1 behind the last: int32 ``[N, C, K]``.
 
-    Inputs: boxes ``[N, B, 4]``, scores ``[N, C, B]``, then, one element each, the most boxes of a batch and class
-    (int64), the share of the union above which two boxes overlap, and the score that a box must be above.
+    Inputs: boxes ``[N, B, 4]``, scores ``[N, C, B]``, then the most boxes of a batch and class (int64), the share of
+    the union above which two boxes overlap, and the score that a box must be above: of tensors with several elements
+    the first, as in ONNX Runtime.
 
     Attributes:
         centered: A box is (x, y, width, height) with its centre, not two opposite corners (y, x, y, x).
@@ -47,8 +48,8 @@ class BoxSuppression(Primitive):
         fits = boxes.rank == scores.rank == 3 and boxes.shape[0] == scores.shape[0]
         if not fits or boxes.shape[2] != 4 or boxes.shape[1] != scores.shape[2]:
             raise ShapeError(f"boxes {list(boxes.shape)} and scores {list(scores.shape)} want [N,B,4] and [N,C,B]")
-        if any(number.count != 1 for number in numbers):
-            raise ShapeError("limit, overlap and least score are one number each")
+        if any(number.count < 1 for number in numbers):
+            raise ShapeError("limit, overlap and least score are one number each, and one of them is empty")
         count = boxes.shape[1] if self.most is None else min(boxes.shape[1], self.most)
         return (Layout(DType.I32, (*scores.shape[:2], count)),)
 

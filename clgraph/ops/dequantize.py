@@ -46,7 +46,12 @@ class Dequantize(Scaled):
         if x.dtype not in WHOLE or not scaled or (zero and zero[0].dtype != x.dtype):
             types = ", ".join(str(v.dtype) for v in inputs)
             raise ShapeError(f"x and zero point are of one type that quantizes, the scale a float, not ({types})")
-        return (Layout(self.dtype or scale.dtype, x.shape),)
+        made = self.dtype or scale.dtype
+        if not made.floating:
+            raise ShapeError(
+                f"a scale of {scale.dtype} requires the attribute output_dtype: {made} is no type of results"
+            )
+        return (Layout(made, x.shape),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, scale, *zero = inputs

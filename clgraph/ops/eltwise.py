@@ -211,7 +211,9 @@ def import_clip(node: OnnxNode) -> Primitive | Sequence[str]:
         return Activation("clip", node.attribute("min", -most), node.attribute("max", most))
     names, y = dict(enumerate(node.inputs)), node.inputs[:1]
     values = [node.constant(slot) if names.get(slot) else None for slot in (1, 2)]
-    limits = [d if v is None else v.ravel()[0].item() for d, v in zip((-most, most), values, strict=True)]
+    if wrong := [list(v.shape) for v in values if v is not None and v.size != 1]:
+        raise node.unsupported(f"a bound is one number, not a tensor of shape {wrong[0]}")
+    limits = [d if v is None else v.item() for d, v in zip((-most, most), values, strict=True)]
     lower, upper = (names.get(slot, "") if values[slot - 1] is None else "" for slot in (1, 2))
     if lower:
         y = node.emit(Eltwise("max"), y[0], lower)

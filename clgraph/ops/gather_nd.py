@@ -25,7 +25,8 @@ from clgraph.selector.views import View, space
 class GatherND(Primitive):
     """``y[b…, i…] = x[b…, indices[b…, i…, 0], indices[b…, i…, 1], …]``; *batch* axes in front are common.
 
-    A negative coordinate counts from the back, one outside of its axis reads the nearest end.
+    A negative coordinate counts from the back, one outside of its axis reads the nearest end. A place without
+    coordinates is all that is behind the *batch* axes, as in ONNX Runtime.
     """
 
     batch: int = 0
@@ -44,18 +45,21 @@ class GatherND(Primitive):
     def _depth(self, x: Shape, indices: Shape) -> int:
         """Return how many coordinates a place has; raises ``ShapeError`` where the two do not fit."""
         depth = indices[-1] if indices else 0
-        fits = len(indices) > self.batch and x[: self.batch] == indices[: self.batch]
-        if not fits or not 1 <= depth <= len(x) - self.batch:
+        fits = x and len(indices) > self.batch and x[: self.batch] == indices[: self.batch]
+        if not fits or not 0 <= depth <= len(x) - self.batch:
             raise ShapeError(f"indices {list(indices)} do not pick from {list(x)} with {self.batch} batch axes")
         return depth
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, indices = inputs
         depth, shape = self._depth(x.shape, indices.shape), x.shape[self.batch :]
+        more = (1,) * (indices.ndim - 1 - self.batch)
+        if not depth:
+            each = x.reshape(*x.shape[: self.batch], *more, *shape)
+            return (np.broadcast_to(each, (*indices.shape[:-1], *shape)).copy(),)
         sizes = np.array(shape[:depth])
         places = np.clip(np.where(indices < 0, indices + sizes, indices), 0, sizes - 1)
         lead: tuple[Array, ...] = np.indices(indices.shape[: self.batch], sparse=True)
-        more = (1,) * (indices.ndim - 1 - self.batch)
         front = tuple(axis.reshape(*axis.shape, *more) for axis in lead)
         return (x[(*front, *np.moveaxis(places, -1, 0))],)
 

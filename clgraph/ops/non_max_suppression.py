@@ -46,6 +46,6 @@ def import_non_max_suppression(node: OnnxNode) -> Sequence[str]:
     absent: tuple[Array, ...] = (np.zeros(1, np.int64), np.zeros(1, np.float32), np.full(1, -np.inf, np.float32))
     numbers = [given[i] if i < len(given) and given[i] else node.literal(value) for i, value in enumerate(absent)]
     limit = node.constant(2) if any(given[:1]) else absent[0]
-    most = None if limit is None else max(0, int(np.ravel(limit)[0]))
+    most = None if limit is None or not limit.size else max(0, int(np.ravel(limit)[0]))
     found = node.emit(BoxSuppression(bool(node.attribute("center_point_box", 0)), most), boxes, scores, *numbers)
     return node.emit(NonMaxSuppression(), *found)

@@ -23,7 +23,10 @@ from clgraph.selector.views import View
 @primitive
 @frozen
 class ScatterND(Primitive):
-    """x with ``y[indices[i…]] = updates[i…]``: the last axis of the indices holds coordinates of slices of x."""
+    """x with ``y[indices[i…]] = updates[i…]``: the last axis of the indices holds coordinates of slices of x.
+
+    Without coordinates, which ONNX Runtime allows, a slice is all of x.
+    """
 
     reduction: str = "none"
 
@@ -33,13 +36,16 @@ class ScatterND(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, indices, updates = inputs
         check(x, indices, updates, self.reduction)
-        depth = indices.shape[-1] if indices.rank else 0
-        if not 1 <= depth <= x.rank or updates.shape != (*indices.shape[:-1], *x.shape[depth:]):
+        fits = x.rank and indices.rank > 0 and indices.shape[-1] <= x.rank
+        if not fits or updates.shape != (*indices.shape[:-1], *x.shape[indices.shape[-1] :]):
             raise ShapeError(f"updates {updates} at {indices} do not go into {x}")
         return (x.plain(),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, indices, updates = inputs
+        if not indices.shape[-1]:
+            zeros = np.zeros((*indices.shape[:-1], 1), indices.dtype)
+            return (self.reference(x[None], zeros, updates)[0][0],)
         y = x.copy()
         sizes = np.array(x.shape[: indices.shape[-1]])
         places = np.where(indices < 0, indices + sizes, indices)

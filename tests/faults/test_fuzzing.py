@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 
 from clgraph.compilation import cache_files, model_cache
-from clgraph.errors import ModelError, ProgramError
+from clgraph.errors import InternalError, ModelError, ProgramError
 from clgraph.frontend import scope
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.runtime import programs
@@ -28,7 +28,7 @@ from tools.fuzzing.files import KINDS, Files
 from tools.fuzzing.graphs import graph
 from tools.fuzzing.judging import LIBRARY, WRONG, compared, judge, judged, place
 from tools.fuzzing.making import STEPS
-from tools.fuzzing.mutations import MUTATIONS, mutated
+from tools.fuzzing.mutations import MUTATIONS, change_elements, mutated
 from tools.fuzzing.operators import operator
 from tools.fuzzing.reduction import reduced
 from tools.fuzzing.seeds import networks
@@ -172,6 +172,15 @@ def test_every_change_leaves_bytes_that_come_out_the_same_again() -> None:
     assert sum(damaged(DATA, np.random.default_rng(n)) != DATA for n in range(100)) > 80
 
 
+def test_elements_that_a_change_has_moved_out_of_the_model_stay_as_they_are() -> None:
+    tensor = onnx.numpy_helper.from_array(np.arange(3.0))
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="../x")
+    before = tensor.SerializeToString()
+    change_elements(tensor, np.random.default_rng(0))
+    assert tensor.SerializeToString() == before
+
+
 def test_leaving_a_change_out_leaves_the_others_as_they_are() -> None:
     for number in range(30):
         data, names = mutated(networks()[0].model, np.random.default_rng(number))
@@ -202,6 +211,7 @@ def test_a_place_is_in_the_package_whatever_folders_are_called(tmp_path: Path) -
 
 def test_errors_that_are_none_of_the_model_are_noticed() -> None:
     assert judged(ProgramError("a pass broke it")).kind == "internal error"
+    assert judged(InternalError("onnx left calls")).kind == "internal error"
     assert judged(ModelError("two\nlines")).kind == "several lines"
     assert not judged(ModelError("one line")).is_wrong
 

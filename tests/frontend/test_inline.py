@@ -8,7 +8,7 @@ import pytest
 from onnx import parser
 
 import clgraph
-from clgraph.errors import UnsupportedError
+from clgraph.errors import SchemaError, UnsupportedError
 from clgraph.frontend.checking import check_onnx
 from clgraph.frontend.inline import ANNOTATION, annotation_of, inline
 
@@ -152,6 +152,19 @@ def test_functions_of_another_operator_set_are_read_by_their_own_in_bodies_too()
     found = check_onnx(parser.parse_model(OTHERS))
     assert not found.problems
     assert {"ReduceSum-11", "ReduceSum-13"} <= found.operators.keys()
+
+
+@pytest.mark.parametrize("versions", [(11, 18), (18, 11)])
+def test_of_an_operator_set_that_is_named_twice_the_last_version_counts(versions: tuple[int, int]) -> None:
+    source = parser.parse_model(OTHERS)
+    source.opset_import[0].version = versions[0]
+    source.opset_import.add(domain="", version=versions[1])
+    x = np.array([1, 2, 3, 4], np.float32)
+    if versions[1] == 18:
+        assert clgraph.compile(source, device="host")(x, np.array(True))[0].tolist() == [11, 12, 13, 14]
+    else:  # axes are no input of ReduceSum there
+        with pytest.raises(SchemaError, match="ReduceSum"):
+            clgraph.compile(source, device="host")
 
 
 def test_a_function_of_an_operator_set_that_nobody_knows_is_refused() -> None:

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.ops.activation import Activation
 from clgraph.ops.conv_transpose import ConvTranspose
 from tests.support.check_op import check_op
-from tests.support.onnx_case import agree
+from tests.support.onnx_case import agree, one_node, onnxruntime_outputs
 
 CASES = {
     "doubling": ((1, 3, 5, 4), (3, 4, 2, 2), {"strides": [2, 2]}),
@@ -66,3 +67,28 @@ def test_every_implementation_is_within_the_bound_of_its_sum(case, engine):
     check_op(engine, primitive, *shapes, ulps=length, scale=scale, constant=(1, 2))
     check_op(engine, primitive, *shapes, ulps=length + 1, scale=scale, constant=(1, 2), fused=fused)
     check_op(engine, primitive, *shapes, ulps=length, scale=scale, dtype=DType.F16)
+
+
+SPREAD = {
+    "tile": ((1, 20, 5, 6), (20, 33, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "tile_one_axis": ((2, 5, 4), (5, 40, 5), {"strides": [2]}),
+    "tile_dilated": ((1, 17, 3, 5), (17, 20, 3, 3), {"dilations": [2, 2], "strides": [1, 2]}),
+    "overlapping_windows": ((1, 16, 5, 6), (16, 2, 4, 4), {"strides": [2, 2]}),
+    "a_convolution_a_phase": ((1, 16, 5, 6), (16, 1, 3, 3), {"strides": [2, 2], "group": 16}),
+    "volume": ((1, 4, 3, 4, 5), (4, 5, 3, 3, 3), {"strides": [2, 2, 2]}),
+}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("case", SPREAD)
+def test_weights_that_are_not_finite_meet_elements_of_the_input_alone(case, device, rng):
+    x, w, attributes = SPREAD[case]
+    arrays = [rng.uniform(0.5, 1, s).astype(np.float32) for s in (x, w)]
+    arrays[1].ravel()[:: np.prod(w[1:])] = np.inf  # of each channel the element in the corner
+    arrays[1][1].ravel()[-1] = np.nan
+    model, feeds = one_node("ConvTranspose", arrays, opset=17, constant=(1,), **attributes)
+    (want,) = onnxruntime_outputs(model, feeds)
+    assert {True, False} == {*np.isinf(want).ravel().tolist()}
+    (got,) = clgraph.compile(model, device=device).run(feeds).values()
+    # Sums of positive products: each rounding is of a part of the result.
+    np.testing.assert_allclose(got, want, rtol=2 * (np.prod(w) // w[1] + 1) * 2**-24)

@@ -5,11 +5,12 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.errors import ShapeError
+from clgraph.errors import ShapeError, UnsupportedError
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import COMPARISONS, Eltwise
 from tests.support.check_op import check_op
-from tests.support.onnx_case import agree
+from tests.support.onnx_case import agree, one_node
 
 SHAPES = [((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (3, 1)), ((1, 4), (2, 3, 1)), ((5,), ()), ((), ())]
 
@@ -98,6 +99,14 @@ def test_clip_agrees_with_onnxruntime(opset, rng):
     # Bounds the wrong way round: the upper one counts.
     agree("Clip", [x, high, low], opset=opset, constant=(1,))
     agree("Clip", [x, high, low], opset=opset, constant=(2,))
+
+
+@pytest.mark.parametrize("shape", [(0,), (2,), (2, 1)])
+def test_bounds_of_a_clip_that_are_no_single_number_are_refused(shape):
+    x, bound = np.zeros((2, 1), np.float32), np.ones(shape, np.float32)
+    for inputs in ([x, bound], [x, None, bound]):
+        with pytest.raises(UnsupportedError, match="a bound is one number"):
+            load_onnx(one_node("Clip", inputs, opset=13, constant=(len(inputs) - 1,))[0])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])

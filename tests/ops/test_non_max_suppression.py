@@ -6,6 +6,8 @@ from onnx import helper
 
 import clgraph
 from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.ops.box_suppression import BLOCKS, BoxSuppression, BoxSuppressionRef
 from clgraph.ops.non_max_suppression import NonMaxSuppression
 from clgraph.selector.query import Query
@@ -31,10 +33,11 @@ def rows(*inputs, centered=False, most=None):
 
 
 def source_of(boxes, scores, inputs, *, centered=0, fed=()):
-    """Return a model of the operator whose inputs, but those of the names *fed*, are constants."""
+    """Return a model of the operator whose inputs, but those of the names *fed*, perhaps with shapes, are constants."""
     node = helper.make_node("NonMaxSuppression", NAMES, ["kept"], center_point_box=centered)
     declared = [("boxes", FLOAT, boxes.shape), ("scores", FLOAT, scores.shape)]
-    declared += [(name, INT if name == "limit" else FLOAT, [1]) for name in fed]
+    shapes = fed if isinstance(fed, dict) else {name: [1] for name in fed}
+    declared += [(name, INT if name == "limit" else FLOAT, shape) for name, shape in shapes.items()]
     constants = {name: array for name, array in zip(NAMES[2:], inputs, strict=True) if name not in fed}
     return model(graph([node], declared, [("kept", INT, None)], **constants))
 
@@ -77,6 +80,27 @@ def test_a_model_keeps_the_boxes_that_onnxruntime_keeps(fed, device, rng):
     source = source_of(boxes, scores, inputs, fed=fed)
     got = clgraph.compile(source, device=device).run(feeds)["kept"]
     np.testing.assert_array_equal(got, expected(source, feeds)["kept"])
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("fed", [(), ("limit", "overlap", "least")])
+def test_of_several_limits_the_first_counts_as_in_onnxruntime(fed, device, rng):
+    boxes, scores = detections(rng, 60, 0)
+    inputs = [np.array([7, 1]), np.array([[0.3, 0.0]], np.float32), np.array([200.0, 0.0, 500.0], np.float32)]
+    given = dict(zip(NAMES[2:], inputs, strict=True))
+    feeds = {"boxes": boxes, "scores": scores} | {name: given[name] for name in fed}
+    source = source_of(boxes, scores, inputs, fed={name: given[name].shape for name in fed})
+    got = clgraph.compile(source, device=device).run(feeds)["kept"]
+    np.testing.assert_array_equal(got, expected(source, feeds)["kept"])
+
+
+@pytest.mark.parametrize("empty", NAMES[2:])
+def test_limits_without_an_element_are_refused(empty, rng):
+    boxes, scores = detections(rng, 6, 0)
+    given = dict(zip(NAMES[2:], numbers(7, 0.3, 200.0), strict=True))
+    given[empty] = given[empty][:0]
+    with pytest.raises(ShapeError, match="one of them is empty"):
+        load_onnx(source_of(boxes, scores, list(given.values()))).build()
 
 
 def kernel_agrees(engine, inputs, centered=False, most=None):

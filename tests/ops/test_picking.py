@@ -30,6 +30,8 @@ def test_elements_and_slices_are_picked(dtype, index, engine):
     check_op(engine, GatherND(), (4, 5, 6), (3, 2, 2), dtype=types, draw=places(4, 5))
     check_op(engine, GatherND(), (4, 5), (7, 2), dtype=types, draw=places(4, 5))
     check_op(engine, GatherND(1), (3, 5, 6), (3, 4, 1), dtype=types, draw=places(5))
+    check_op(engine, GatherND(), (4, 5), (3, 0), dtype=types)
+    check_op(engine, GatherND(1), (3, 5), (3, 4, 0), dtype=types)
 
 
 @pytest.mark.opencl
@@ -46,6 +48,7 @@ def test_updates_come_in_their_order(reduction, dtype, engine):
     check_op(engine, scatter, (4, 5, 6), (3, 3, 2), (3, 3, 6), dtype=types, draw=small | places(4, 5))
     check_op(engine, scatter, (3, 2), (8, 2), (8,), dtype=types, draw=small | places(3, 2))
     check_op(engine, scatter, (4, 6), (1,), (6,), dtype=types, draw=small | places(4))
+    check_op(engine, scatter, (4, 6), (3, 0), (3, 4, 6), dtype=types, draw=small)
 
 
 def test_references_agree_with_onnxruntime(rng):
@@ -55,3 +58,12 @@ def test_references_agree_with_onnxruntime(rng):
     indices, updates = rng.integers(-3, 3, (2, 4, 5)), rng.standard_normal((2, 4, 5)).astype(np.float32)
     agree("ScatterElements", [x, indices, updates], opset=18, axis=0, reduction="add")
     agree("ScatterND", [x, rng.integers(0, 3, (6, 1)), np.repeat(x, 2, 0)], opset=18, reduction="max")
+
+
+def test_places_without_coordinates_are_the_whole_tensor(rng):
+    x, y = rng.standard_normal((2, 3, 4)).astype(np.float32), rng.standard_normal((2, 5, 3, 4)).astype(np.float32)
+    for shape, batch in (((0,), 0), ((5, 0), 0), ((0, 0), 0), ((2, 0), 1), ((2, 5, 0), 1), ((2, 3, 4, 0), 3)):
+        agree("GatherND", [x, np.zeros(shape, np.int64)], opset=13, batch_dims=batch)
+    for reduction in ("none", "add", "max"):
+        agree("ScatterND", [x[0], np.zeros((2, 5, 0), np.int64), y], opset=18, reduction=reduction)
+        agree("ScatterND", [x, np.zeros(0, np.int64), y[:, 0]], opset=18, reduction=reduction)

@@ -178,6 +178,16 @@ def test_the_quotient_has_the_type_of_a_scale_of_16_bits_since_operator_set_23(o
     assert np.array_equal(clgraph.compile(model)(feeds), np.clip(np.rint(wanted) + 3, -128, 127).astype(np.int8))
 
 
+def test_powers_of_two_as_scales_want_the_type_of_the_result() -> None:
+    text = "g (uint8[4] x, float8e8m0 s) => (float[4] y) {{ y = DequantizeLinear{}(x, s) }}"
+    made = onnx.parser.parse_model('<ir_version: 13, opset_import: ["": 25]>' + text.format("<output_dtype=1>"))
+    x, s = np.arange(4, dtype=np.uint8), np.array(0.25, DType.F8E8M0.numpy)
+    assert np.array_equal(clgraph.compile(made, device="host")({"x": x, "s": s}), x * np.float32(0.25))
+    made.graph.node[0].ClearField("attribute")
+    with pytest.raises(ShapeError, match="output_dtype"):
+        clgraph.compile(made, device="host")
+
+
 @pytest.mark.opencl
 @pytest.mark.parametrize("between", ["", "b = Identity(q)", "b = Clip(q, low, high)"])
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def judged(error: ClgraphError) -> Outcome:
         return Outcome("raised", f"{place(cause)} {type(cause).__name__}: {cause}")
     name, text = type(error).__name__, str(error)
     told = isinstance(error, DeviceMemoryError) or text.startswith("no device is called")
-    internal = isinstance(error, ProgramError | DeviceError) and not told
+    internal = isinstance(error, InternalError | ProgramError | DeviceError) and not told
     if internal:
         return Outcome("internal error", f"{place(error)} {name}: {text}")
     if ("\n" in text and not isinstance(error, UnsupportedError)) or not text or len(text) > 20_000:

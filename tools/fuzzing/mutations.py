@@ -154,14 +154,15 @@ def _change_tensor(tensor: onnx.TensorProto, random: Random) -> None:
         for key, value in (("location", "../x"), ("offset", str(_number(random))), ("length", str(_number(random)))):
             tensor.external_data.add(key=key, value=value)
     else:
-        _change_elements(tensor, random)
+        change_elements(tensor, random)
 
 
-def _change_elements(tensor: onnx.TensorProto, random: Random) -> None:
+def change_elements(tensor: onnx.TensorProto, random: Random) -> None:
+    """Change an element of a tensor, where it holds any."""
     try:
         array = numpy_helper.to_array(tensor).copy()
-    except (ValueError, TypeError, AttributeError, OverflowError):  # changed before: it holds nothing any more
-        return
+    except (ValueError, TypeError, AttributeError, OverflowError, onnx.checker.ValidationError):
+        return  # changed before: it holds nothing any more
     if array.size and array.dtype.kind in "iufb":
         with np.errstate(all="ignore"):
             number = _number(random) if array.dtype.kind in "iu" else _real(random)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from math import prod
 
 from clgraph.core.format import Format
-from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats, with_bias
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, best_block, ids
@@ -19,7 +18,6 @@ from clgraph.implementations.cpu.geometry import (
     SlidingWindow,
     Surface,
     blocked_refusal,
-    halo_refusal,
     in_planes,
     out_planes,
     planes,
@@ -49,27 +47,13 @@ class ConvTransposeFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descri
     pad_x: Int
     nb: Int
     groups: Int
+    in_height: Int
+    in_width: Int
     lanes: Int
     strips: Int
     strip_rows: Int
     widest: Int
     weight_tap: Int
-
-
-def tap_halo(q: Query[ConvTranspose]) -> Halo:
-    """Return the zeros that taps reach into, (before, after) each axis of the first input.
-
-    Output element y reads input (y + pad - k dilation) / stride for the taps k that divide evenly.
-    """
-    p, sizes = q.primitive, q.outputs[0].shape[2:]
-    around = []
-    for size, extent, taps, s, d, (before, _) in zip(
-        sizes, q.inputs[0].shape[2:], q.inputs[1].shape[2:], p.strides, p.dilations, p.pads, strict=True
-    ):
-        lowest = -((before - (taps - 1) * d) // s)
-        highest = (size - 1 + before) // s - (extent - 1)
-        around.append((max(0, lowest), max(0, highest)))
-    return ((0, 0), (0, 0), *around)
 
 
 @remembered
@@ -106,7 +90,6 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
             blocked_refusal(q.inputs[0], "the input")
             or blocked_refusal(q.outputs[0], "the result")
             or packing_refusal(q, cls.weights)
-            or halo_refusal(q.inputs[0], tap_halo(q))
             or post_refusal(q)
         )
 
@@ -118,10 +101,6 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
     def weights(cls, q: Query[ConvTranspose]) -> Mapping[int, Format]:
         rank = q.inputs[1].rank
         return with_bias(q, Format((1, *range(2, rank), 0), ((0, LANES), (1, LANES * _block(q).nb))))
-
-    @classmethod
-    def halo(cls, q: Query[ConvTranspose]) -> Mapping[int, Halo]:
-        return {0: tap_halo(q)}
 
     @classmethod
     def cost(cls, q: Query[ConvTranspose]) -> float:
@@ -151,6 +130,8 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
             ids_0=table.low,
             ids_1=table.high,
             **in_planes(x),
+            in_height=x.height,
+            in_width=x.width,
             **out_planes(y),
             **surface(y.height, y.width, y.halo),
             channels=w[0],

@@ -141,7 +141,7 @@ def share_of_steps(scale: Array) -> float:
 
     That of float32(1 / 255) is 254.
     """
-    (step,) = scale.reshape(-1).astype(np.float32)
+    step = scale.astype(np.float32).item()
     return float(np.floor(1 / step) * step) if step > 0 else 1.0
 
 
@@ -157,6 +157,8 @@ def import_qlinear_unary(node: OnnxNode) -> Sequence[str]:
     function = _UNARY[node.op_type](node)
     (y,) = channels_last(node, function, x) if last else node.emit(function, x)
     scale = node.constant(3)
+    if node.op_type == "QLinearSoftmax" and scale is not None and scale.size != 1:
+        raise node.unsupported(f"the scale of the result is one number, not a tensor of shape {list(scale.shape)}")
     if node.op_type == "QLinearSoftmax" and scale is not None and (share := share_of_steps(scale)) != 1:
         (y,) = node.emit(Activation("linear", share), y)
     return _rounded(node, y, node.inputs[3:], node.inputs[0])

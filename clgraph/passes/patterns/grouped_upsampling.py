@@ -17,7 +17,7 @@ from clgraph.ops.gather import Gather
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
-from clgraph.passes.patterns.upsampling_phases import UpsamplingPhase, axis_phases
+from clgraph.passes.patterns.upsampling_phases import UpsamplingPhase, axis_phases, may_meet_zeros
 from clgraph.passes.rewriting import Inserter, supersede
 
 _PHASES, _GROUPS = 64, 64
@@ -32,7 +32,8 @@ def spread_groups(program: Program, node: Node) -> bool:
     Result element ``r + stride * u`` is element u of a convolution of the input with the taps that meet phase r; the
     phases are interleaved by a transpose. Tiles have groups of convolutions alone. Of many phases, as where a map of
     classes is enlarged eight times, each group becomes a transposed convolution; so does each of few groups whose
-    weights a run computes, as where styles modulate those of every entry of the batch.
+    weights a run computes, as where styles modulate those of every entry of the batch, and each where weights are not
+    finite.
     """
     p = node.primitive
     if not isinstance(p, ConvTranspose) or p.groups == 1 or node.fused:
@@ -41,7 +42,8 @@ def spread_groups(program: Program, node: Node) -> bool:
     if 0 in (*x.layout.shape, *weights.layout.shape):
         return False
     most = _COMPUTED if weights.constant is None else 0
-    if p.groups <= most or prod(p.strides) > _PHASES:
+    padded = weights.constant is None or may_meet_zeros(weights.constant)
+    if p.groups <= most or prod(p.strides) > _PHASES or not padded:
         return p.groups <= _GROUPS and _by_groups(program, node)
     batch, channels, *spatial = x.layout.shape
     _, outputs, *made = node.output.layout.shape

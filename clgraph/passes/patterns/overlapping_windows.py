@@ -16,7 +16,7 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.patterns.pixel_shuffle import fewer_blocks
-from clgraph.passes.patterns.upsampling_phases import axis_phases
+from clgraph.passes.patterns.upsampling_phases import axis_phases, may_meet_zeros
 from clgraph.passes.rewriting import supersede
 
 
@@ -48,7 +48,7 @@ def spread_overlaps(program: Program, node: Node) -> bool:
     counts = tuple(-(-size // stride) for size, stride in zip(made, p.strides, strict=True))
     extents = zip(reach, counts, spatial, strict=True)
     pads = tuple((-shifts[0], count - 1 + shifts[-1] - (size - 1)) for shifts, count, size in extents)
-    if min(map(min, pads)) < 0:
+    if min(map(min, pads)) < 0 or not may_meet_zeros(weights):
         return False
 
     wide = np.zeros((outputs, prod(p.strides), channels, *window), weights.dtype)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from clgraph.core.frozen import frozen
+from clgraph.graph.primitive import Array
 
 
 @frozen
@@ -29,3 +32,8 @@ def axis_phases(kernel: int, stride: int, dilation: int, before: int) -> tuple[U
         met = sorted((shift, k) for k, (shift, rest) in enumerate(steps) if not rest)
         phases.append(UpsamplingPhase(tuple(k for _, k in met), tuple(shift for shift, _ in met)))
     return tuple(phases)
+
+
+def may_meet_zeros(weights: Array) -> bool:
+    """Whether products of *weights* with zeros beside the input are zeros, as sums over phases take for granted."""
+    return bool(np.isfinite(weights).all())

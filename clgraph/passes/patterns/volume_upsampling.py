@@ -16,7 +16,7 @@ from clgraph.ops.pad import Pad
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.patterns.depth_windows import JOINED, SLICES_OUTSIDE, slices_met
-from clgraph.passes.patterns.upsampling_phases import axis_phases
+from clgraph.passes.patterns.upsampling_phases import axis_phases, may_meet_zeros
 from clgraph.passes.rewriting import Inserter, supersede
 
 
@@ -35,6 +35,8 @@ def spread_upsampling(program: Program, node: Node) -> bool:
     if len(constants) < len(node.inputs) - 1 or 0 in (*x.layout.shape, *constants[0].shape):
         return False
     weights, *bias = constants
+    if not may_meet_zeros(weights):
+        return False
     (stride, *strides), (dilation, *dilations), ((before, _), *pads) = p.strides, p.dilations, p.pads
     batch, channels, slices, *size = x.layout.shape
     _, outputs, depth, *made = node.output.layout.shape

@@ -135,6 +135,14 @@ def test_softmax_goes_by_the_version_that_it_names(rng):
         np.testing.assert_allclose(got, want, rtol=0, atol=1)
 
 
+def test_a_softmax_with_several_scales_of_its_result_is_refused(rng):
+    given = [rng.integers(0, 256, (2, 3)).astype(np.uint8), F(0.05), np.uint8(0), np.full(2, 1 / 256, F), np.uint8(0)]
+    model, _ = one_node("QLinearSoftmax", given, **ONE, constant=(1, 2, 3, 4), axis=-1)
+    model.graph.node[0].attribute.append(helper.make_attribute("opset", 13))
+    with pytest.raises(UnsupportedError, match="the scale of the result is one number"):
+        load_onnx(model)
+
+
 def test_softmax_makes_as_many_steps_as_go_into_one_wholly(rng):
     x = rng.integers(0, 256, (500, 9)).astype(np.uint8)
     for scale in (1 / 256, 1 / 255, 0.0029, 1.5):
