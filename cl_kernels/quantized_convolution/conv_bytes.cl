@@ -36,6 +36,9 @@
 #include "post_tile.clh"
 #include "saturating.clh"
 
+// Pixels of a block of channels that what is applied behind the sums walks over.
+#define AT_ONCE 64
+
 // Copy `rows` rows from row `first` on, of every block, with `pitch` pixels each from pixel -left on, as words.
 NOINLINE static void stage_bytes(__global const conv_bytes_desc* d, __global char** banks, __global const uchar* in,
                                  __global uchar* to, const int first, const int rows, const int left, const int pitch) {
@@ -188,19 +191,23 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
     __global const int2* ordered = 0;
 #endif
     __global const char* ahead = d->fetched && g + 1 < last_group ? wp + d->weight_group : wp;
-    for (int chunk = first_chunk, done = first_x; chunk < last_chunk; chunk++) {
-      const int y = chunk / row_chunks, part = chunk - y * row_chunks;
-      const int x1 = chunk_start(part + 1, row_chunks, d->chunk_width, width);
-      for (int x = chunk_start(part, row_chunks, d->chunk_width, width); x < x1;) {
-        const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
+    for (int chunk = first_chunk, done = first_x; chunk < last_chunk;) {
+      const int y = chunk / row_chunks, part = chunk - y * row_chunks, row_end = min(row_chunks, part + last_chunk - chunk);
+      const int x0 = chunk_start(part, row_chunks, d->chunk_width, width);
+      chunk_run run = chunks_alike(x0, chunk_start(row_end, row_chunks, d->chunk_width, width), row_chunks, d->chunk_width,
+                                   width);
+      // What is done chunk by chunk has one; what waits for several is still in the first-level cache then.
+      run.count = min(run.count, apart ? 1 : later ? (AT_ONCE - 1) / run.width + 1 : run.count);
+      const int x1 = x0 + run.count * run.width;
+      for (int x = x0; x < x0 + run.width;) {
+        const int most = min(x0 + run.width - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
         const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
         __global uchar* to = out + ((long)y * d->out_y + (long)x * d->out_x) * size;
         micro_bytes(id, in + (long)(y * d->stride_y - above) * in_y + (long)(x - left_x) * stride_x, wp, start, scales,
                     res ? res + (long)y * d->res_y + (long)x * d->res_x : 0, apart ? beside : to, nb, d->words,
                     d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y, bytes * d->dilation_x, stride_x,
                     apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, sums_first ? 6 : mode, end, ahead,
-                    ahead == wp ? 0 : d->fetched, ordered, plain, more);
-        if (more) more += wide;
+                    ahead == wp ? 0 : d->fetched, ordered, plain, more ? more + x - x0 : 0, run.count, run.width);
         for (int b = 0; posts && apart && b < nb; b++) {
           __global float* row = (__global float*)beside + b * 256;
           post_row(post, posts, banks, row, n, block + b, y, x, wide, block + b == d->blocks - 1 ? d->lanes : 16, 1);
@@ -220,9 +227,11 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
                       (long)d->out_x * size, size * (block + b == d->blocks - 1 && !d->spread ? d->lanes : 16), size * 16);
         x += wide;
       }
-      if (ahead != wp) ahead += d->fetched * d->words * d->kernel_y * d->kernel_x;
+      chunk += run.count;
+      if (more) more += x1 - x0;
+      if (ahead != wp) ahead += (long)run.count * d->fetched * d->words * d->kernel_y * d->kernel_x;
       // Several chunks at once: one is little more than the four vectors that are looked up together, and short for a list.
-      if (!later || (x1 - done < 64 && chunk + 1 < last_chunk && part + 1 < row_chunks)) continue;
+      if (!later || (x1 - done < AT_ONCE && chunk < last_chunk && part + run.count < row_chunks)) continue;
       for (int b = 0; b < nb; b++) {
         const long at = (long)b * d->out_c + (long)y * d->out_y + (long)done * 16;
         if (looks_up) {
@@ -235,7 +244,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
         if (posts) post_row(post, posts, banks, row, n, block + b, y, done, x1 - done, block + b == d->blocks - 1 ? d->lanes : 16, 1);
         if (end->noting == 2) keep_extremes(row, x1 - done, scales + b * BLOCK_SCALES);
       }
-      done = part + 1 < row_chunks ? x1 : 0;
+      done = part + run.count < row_chunks ? x1 : 0;
     }
     if (mode == 4)
       note_sums(scales, nb, block + nb == d->blocks ? d->lanes : 16, AT(int, banks, d->out) + block * 16, d->out_c);

@@ -5,7 +5,8 @@
 //
 // or y = entries[x] alone
 //
-// A ticket is a run of pieces of one channel block of one image: up to 64 pixels of a row, staged as floats in scratch.
+// A ticket is a run of pieces of one channel block of one image: up to 64 pixels of a row, as floats in scratch where the
+// result is of bytes.
 //
 // source                     of the input: 0 planes of single channels of floats, 1 blocks of floats, 2 blocks of bytes, 3
 //                            those whose entries alone are wanted
@@ -85,7 +86,8 @@ static void bytes_fsv16(__global const bytes_fsv16_desc* d, __global char** bank
       look_up_row(AT(const uchar, banks, d->inp) + in + (long)y * d->in_y + x * 16, bytes, count, table);
       continue;
     }
-    __global float* row = (__global float*)scratch;
+    __global float *plane = AT(float, banks, d->out) + out, *result = plane + (to - out);
+    __global float* row = d->divided || d->rounds ? (__global float*)scratch : result;
     __global const float* floats = AT(const float, banks, d->inp) + in + (long)y * d->in_y + (planes ? 1 : 16) * x;
     if (few) {
       quantize_planes(floats, d->in_c, bytes, count, lanes, d->divided ? scale : d->first,
@@ -112,9 +114,8 @@ static void bytes_fsv16(__global const bytes_fsv16_desc* d, __global char** bank
       if (looks_up) look_up_row(bytes, bytes, count, table);
       continue;
     }
-    __global float* plane = AT(float, banks, d->out) + out;
-    for (int i = 0; i < count; i++)
-      STORE16(plane + (to - out) + i * 16, as_float16(as_int16(LOAD16(row + i * 16)) & mask));
+    for (int i = 0; (row != result || lanes < 16) && i < count; i++)
+      STORE16(result + i * 16, as_float16(as_int16(LOAD16(row + i * 16)) & mask));
     zero_halo(plane, d->out_y, y, x, count, d->height, d->width, d->above, d->below, d->before, d->behind);
   }
 }

@@ -55,6 +55,16 @@ def _product():
     return nodes, {"w": np.random.default_rng(0).integers(-127, 128, (96, 200)).astype(np.int8)}
 
 
+def _concat(*channels):
+    """Return convolutions that are joined, of weights above 0, below 0 and of both signs."""
+    size = len(channels)
+    nodes = [helper.make_node("Conv", ["x", f"w{i}"], [f"c{i}"], pads=[1] * 4) for i in range(size)]
+    held = {f"w{i}": _weights(n, 24, 3, 3) for i, n in enumerate(channels)}
+    held["w0"] = np.abs(held["w0"])
+    held["w1"] = -(held["w1"] ** 2)
+    return [*nodes, helper.make_node("Concat", [f"c{i}" for i in range(size)], ["y"], axis=1)], held
+
+
 CASES = {
     "pixels": (_convolution(16, 40, 1), (2, 16, 33, 29)),
     "windows": (_convolution(32, 32, 3), (1, 32, 71, 75)),
@@ -75,6 +85,8 @@ CASES = {
         ),
         (1, 24, 23, 22),
     ),
+    "a concat that copies": (_concat(24, 24, 40), (1, 24, 57, 60)),
+    "a concat in place": (_concat(16, 32, 16), (1, 24, 57, 60)),
 }
 
 

@@ -63,3 +63,36 @@ def test_a_concat_that_copies_its_parts_notes_both_extremes():
     program = run_until(_program(net, net.concat("joined", *parts)), NoteExtremes.name, CPU)
     assert [f.primitive for f in program["joined"].fused] == [NoteExtreme("max"), NoteExtreme("min")]
     assert len(program["joined"].inputs) == 5
+
+
+def _joined(net: Net, outside: bool = False):
+    """Return a concat in blocks of channels, which is copied and cannot note, of a sum and a convolution."""
+    x = net.input("x", (1, 32, 40, 40))
+    parts = [net.conv(f"conv{i}", x, 32, 24, 3) for i in range(2)]
+    parts.append(net.input("more", (1, 24, 40, 40)) if outside else net.add("relu", RELU, net.conv("c", x, 32, 24, 3)))
+    return net.concat("joined", *parts)
+
+
+def test_what_a_concat_joins_notes_its_extremes_where_that_cannot():
+    net = Net()
+    program = run_until(_program(net, _joined(net)), NoteExtremes.name, CPU)
+    assert not program["joined"].fused
+    notes = {n.inputs[0] for n in program if isinstance(n.primitive, NotedExtreme)}
+    assert _functions(program, NotedExtreme) == ["max", "min"]
+    assert len(notes) == 2
+    for name in ("conv0", "conv1", "c"):
+        noting = [f for f in program[name].fused if isinstance(f.primitive, NoteExtreme)]
+        assert [f.primitive.function for f in noting] == ["max", "min"]
+        assert {program[name].inputs[i] for f in noting for i in f.operands} == notes
+    order = list(program)
+    first = min(order.index(program[n]) for n in ("conv0", "conv1", "c"))
+    assert all(order.index(n.producer) < first for n in notes)
+    assert all(
+        order.index(program["joined"]) < order.index(n) for n in program if isinstance(n.primitive, NotedExtreme)
+    )
+
+
+def test_a_concat_with_a_part_that_nobody_can_note_is_reduced():
+    net = Net()
+    program = run_until(_program(net, _joined(net, outside=True)), NoteExtremes.name, CPU)
+    assert not _functions(program, NotedExtreme)
