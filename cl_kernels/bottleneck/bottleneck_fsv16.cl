@@ -32,25 +32,44 @@
 #include "float_end.clh"
 #include "fsv16.clh"
 
-// A 1x1 convolution of rows in scratch or memory: its instances, parts of a row, pitches and end.
+// A 1x1 convolution of rows in scratch or memory: its instances, parts of a row, pitches and end. A row is `alike` register
+// blocks of `wide` pixels by instance `id`, or, where that is 0, put together of several widths.
 typedef struct {
   long widths, ids_0, ids_1;
-  int chunks, chunk_width, width, channels, in_c, out_c, res_c;
+  int chunks, chunk_width, width, channels, in_c, out_c, res_c, alike, wide, id;
   const float_end* end;
 } bottleneck_points;
 
+static int bottleneck_instance(const bottleneck_points* p, const int wide) {
+  return (int)((wide < 8 ? p->ids_0 : p->ids_1) >> (8 * (wide & 7))) & 255;
+}
+
+// Find, once for all rows, what they have in common.
+static void bottleneck_alike(bottleneck_points* p) {
+  const chunk_run run = chunks_alike(0, p->width, p->chunks, p->chunk_width, p->width);
+  const bool whole = run.width * run.count == p->width && ((int)(p->widths >> (4 * min(run.width, 15))) & 15) == run.width;
+  p->wide = run.width;
+  p->id = bottleneck_instance(p, run.width);
+  p->alike = whole ? run.count : 0;
+}
+
 // Compute one row of `nb` blocks of output channels.
-NOINLINE static void bottleneck_point_row(const bottleneck_points p, __global const float* in,
+NOINLINE static void bottleneck_point_row(const bottleneck_points* p, __global const float* in,
                                           __global const float* weights, __global const float* bias,
                                           __global const float* res, __global float* out, const int nb) {
-  for (int x0 = 0; x0 < p.width;) {
-    const chunk_run run = chunks_alike(x0, p.width, p.chunks, p.chunk_width, p.width);
+  if (p->alike) {
+    const int step = p->wide * 16;
+    micro_conv(p->id, in, weights, bias, res, out, nb, p->channels, 0, 1, 1, p->in_c, 0, 0, 16, p->out_c, p->res_c, p->alike,
+               step, step, step, p->end, 0, weights, 0);
+    return;
+  }
+  for (int x0 = 0; x0 < p->width;) {
+    const chunk_run run = chunks_alike(x0, p->width, p->chunks, p->chunk_width, p->width);
     for (int at = 0; at < run.width;) {
-      const int most = min(run.width - at, 15), wide = (int)(p.widths >> (4 * most)) & 15, x = x0 + at;
-      const int id = (int)((wide < 8 ? p.ids_0 : p.ids_1) >> (8 * (wide & 7))) & 255;
-      micro_conv(id, in + x * 16, weights, bias, res ? res + x * 16 : 0, out + x * 16, nb, p.channels, 0, 1, 1, p.in_c, 0,
-                 0, 16, p.out_c, p.res_c, run.count, run.width * 16, run.width * 16, run.width * 16, p.end, 0,
-                 weights, 0);
+      const int most = min(run.width - at, 15), wide = (int)(p->widths >> (4 * most)) & 15, x = x0 + at;
+      micro_conv(bottleneck_instance(p, wide), in + x * 16, weights, bias, res ? res + x * 16 : 0, out + x * 16, nb,
+                 p->channels, 0, 1, 1, p->in_c, 0, 0, 16, p->out_c, p->res_c, run.count, run.width * 16, run.width * 16,
+                 run.width * 16, p->end, 0, weights, 0);
       at += wide;
     }
     x0 += run.width * run.count;
@@ -63,13 +82,9 @@ NOINLINE static void bottleneck_clear(__global float* to, const int count) {
 }
 
 // Expand the input's row y into a row of the ring: of `nb` blocks from `block` on.
-static void bottleneck_expand(__global const bottleneck_fsv16_desc* d, __global char** banks, __global float* row,
-                              __global const post_step* post, const int n, const int block, const int nb, const int y) {
-  const bool last = block + d->group_blocks >= d->blocks;
-  const float_end end = {d->e_low, d->e_high, d->e_gate, d->e_gate_from, d->e_factor, d->e_summand, d->e_bounded, d->e_gated, d->e_scaled};
-  const bottleneck_points e = {last ? d->e_last_widths : d->e_widths, last ? d->e_last_ids_0 : d->e_ids_0,
-                               last ? d->e_last_ids_1 : d->e_ids_1, d->e_chunks, d->e_chunk_width, d->in_width,
-                               d->channels, d->in_c, d->ring_c, 0, &end};
+static void bottleneck_expand(__global const bottleneck_fsv16_desc* d, __global char** banks, const bottleneck_points* e,
+                              __global float* row, __global const post_step* post, const int n, const int block,
+                              const int nb, const int y) {
   const int before = d->pad_left, width = d->in_width;
   const bool inside = y >= 0 && y < d->in_height;
   if (inside)
@@ -90,13 +105,12 @@ static void bottleneck_expand(__global const bottleneck_fsv16_desc* d, __global 
 static void bottleneck_filter(__global const bottleneck_fsv16_desc* d, __global char** banks, __global const float* in,
                               const int in_c, const int in_y, const int turn, __global float* out,
                               __global const post_step* post, const int posts, const int n, const int block, const int nb,
-                              const int y) {
-  const float_end end = {d->d_low, d->d_high, d->d_gate, d->d_gate_from, d->d_factor, d->d_summand, d->d_bounded, d->d_gated, d->d_scaled};
+                              const int y, const float_end* end) {
   __global const float* weights = AT(const float, banks, d->weights) + (long)block * d->kernel_y * d->kernel_x * 16;
   __global const float* bias = AT(const float, banks, d->bias) + block * 16;
   for (int b = 0; b < nb; b++, in += in_c, out += d->rows_c) {
     micro_depthwise(d->id, in, weights + (long)b * d->kernel_y * d->kernel_x * 16, bias + b * 16, out, d->kernel_y,
-                    d->kernel_x, in_y, turn, d->kernel_y * in_y, 16, d->step_x, d->width, 1, 0, 0, &end);
+                    d->kernel_x, in_y, turn, d->kernel_y * in_y, 16, d->step_x, d->width, 1, 0, 0, end);
     if (posts)
       post_row(post, posts, banks, out, n, block + b, y, 0, d->width,
                block + b == d->blocks - 1 ? d->hidden_lanes : 16, 1);
@@ -114,16 +128,17 @@ static void bottleneck_project(__global const bottleneck_fsv16_desc* d, __global
   const int width = d->width;
   for (int g = 0; g < d->p_groups; g++) {
     const bool last = g == d->p_groups - 1;
-    const bottleneck_points p = {last ? d->p_last_widths : d->p_widths, last ? d->p_last_ids_0 : d->p_ids_0,
-                                 last ? d->p_last_ids_1 : d->p_ids_1, d->p_chunks, d->p_chunk_width, d->width,
-                                 d->hidden, d->rows_c, d->out_c, d->res_c, &end};
+    bottleneck_points p = {last ? d->p_last_widths : d->p_widths, last ? d->p_last_ids_0 : d->p_ids_0,
+                           last ? d->p_last_ids_1 : d->p_ids_1, d->p_chunks, d->p_chunk_width, d->width,
+                           d->hidden, d->rows_c, d->out_c, d->res_c, 0, 0, 0, &end};
+    bottleneck_alike(&p);
     const int block = g * d->p_nb, nb = min(d->p_nb, d->out_blocks - block);
     __global const float* weights = AT(const float, banks, d->p_weights) + (long)g * d->p_weight_group;
     __global const float *bias = AT(const float, banks, d->p_bias) + block * 16, *res = 0;
     if (d->res != CLGRAPH_NULL) res = AT(const float, banks, d->res) + (long)n * d->res_n + (long)block * d->res_c;
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
     for (int r = 0; r < count; r++) {
-      bottleneck_point_row(p, rows + (long)r * d->rows_y, weights, bias, res ? res + (long)(y + r) * d->res_y : 0,
+      bottleneck_point_row(&p, rows + (long)r * d->rows_y, weights, bias, res ? res + (long)(y + r) * d->res_y : 0,
                            out + (long)(y + r) * d->out_y, nb);
       for (int b = 0; b < nb; b++) {
         __global float* plane = out + (long)b * d->out_c;
@@ -144,10 +159,17 @@ static void bottleneck_fsv16(__global const bottleneck_fsv16_desc* d, __global c
   const int ring_y = d->ring_y, ring_rows = d->kernel_y, before = d->e_posts, behind = before + d->d_posts;
   __global float *ring = (__global float*)scratch, *rows = ring + d->rows_at;
   __global float* out = d->projects ? rows : AT(float, banks, d->out) + (long)n * d->out_n + (long)y0 * d->out_y;
+  const float_end e_end = {d->e_low, d->e_high, d->e_gate, d->e_gate_from, d->e_factor, d->e_summand, d->e_bounded, d->e_gated, d->e_scaled};
+  const float_end d_end = {d->d_low, d->d_high, d->d_gate, d->d_gate_from, d->d_factor, d->d_summand, d->d_bounded, d->d_gated, d->d_scaled};
 
   for (int g = tier * d->tier_groups; g < last_group; g++) {
     const int block = g * d->group_blocks, nb = min(d->group_blocks, d->blocks - block);
     __global float* to = out + (long)block * d->rows_c;
+    const bool last = g == d->groups - 1;
+    bottleneck_points e = {last ? d->e_last_widths : d->e_widths, last ? d->e_last_ids_0 : d->e_ids_0,
+                           last ? d->e_last_ids_1 : d->e_ids_1, d->e_chunks, d->e_chunk_width, d->in_width, d->channels,
+                           d->in_c, d->ring_c, 0, 0, 0, 0, &e_end};
+    if (d->expands) bottleneck_alike(&e);
     // Input rows before `ready` are in the ring, that of the window's first at `turned`.
     int ready = y0 * d->stride_y - d->pad_top, turned = 0;
     for (int y = y0; y < y1; y++, to += d->rows_y, turned = (turned + d->stride_y) % ring_rows) {
@@ -155,17 +177,17 @@ static void bottleneck_fsv16(__global const bottleneck_fsv16_desc* d, __global c
         bottleneck_filter(d, banks,
                           AT(const float, banks, d->inp) + (long)n * d->in_n + (long)block * d->in_c +
                             (long)y * d->stride_y * d->in_y,
-                          d->in_c, d->in_y, ring_rows, to, post + before, d->d_posts, n, block, nb, y);
+                          d->in_c, d->in_y, ring_rows, to, post + before, d->d_posts, n, block, nb, y, &d_end);
         continue;
       }
       const int first = y * d->stride_y - d->pad_top, end = first + ring_rows, turn = ring_rows - turned;
       for (int row = max(ready, first); row < end; row++) {
         const int place = row - first < turn ? row - first + turned : row - first - turn;
-        bottleneck_expand(d, banks, ring + (long)place * ring_y, post, n, block, nb, row);
+        bottleneck_expand(d, banks, &e, ring + (long)place * ring_y, post, n, block, nb, row);
       }
       ready = end;
       bottleneck_filter(d, banks, ring + (long)turned * ring_y, d->ring_c, ring_y, turn, to, post + before, d->d_posts, n,
-                        block, nb, y);
+                        block, nb, y, &d_end);
     }
   }
   if (d->projects) bottleneck_project(d, banks, rows, post + behind, posts - behind, n, y0, y1 - y0);

@@ -37,6 +37,7 @@ of a GPU's compute unit. Rusticl on llvmpipe ends its wait before the work, and 
 _FILES = (
     "canary/canary_values.cl",
     "canary/canary_products.cl",
+    "canary/canary_loaded_products.cl",
     "canary/canary_read.cl",
     "canary/canary_stream.cl",
     "canary/canary_vnni.cl",
@@ -189,7 +190,8 @@ def _read(path: Path, key: str) -> dict[str, Any] | None:
         if not found["why"]:
             rates = Rates.from_data(found)
             numbers = (rates.worker_flops, rates.bf16_products, rates.fetching, *chain(*rates.bandwidths))
-            numbers += tuple(r for r in (rates.cached, rates.amx_products, rates.byte_products) if r is not None)
+            further = (rates.cached, rates.amx_products, rates.byte_products, rates.loaded_products)
+            numbers += tuple(rate for rate in further if rate is not None)
             return found if min(numbers) > 0 else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

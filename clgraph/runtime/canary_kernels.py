@@ -48,6 +48,7 @@ class Canary:
         rates = [f"{name}_products" for name in ("bf16", "amx_bf16") if name in self.further]
         self.pairs_bytes = "byte_pairs" in self.further and "vnni" not in self.further
         rates += ["byte_products"] * self.pairs_bytes
+        rates += ["loaded_products"] * (not self.thin)
         names = ["values", "products", "read", *self.further, *rates, *["stream"] * self.fetches]
         text = f"#define SIMD {self.simd}\n" + "".join(expand(f"canary/canary_{name}.cl", seen) for name in names)
         options = "-cl-std=CL1.2 -cl-mad-enable" + " -DCLGRAPH_PREFETCH" * self.fetches

@@ -14,6 +14,7 @@ from clgraph.runtime.canary_kernels import THIN, Canary, Run
 _CACHED_BYTES = 8 << 20
 """More than the cache of one core holds, less than one that cores share."""
 _CHAINS = 12
+_LOADED_CHAINS = 14
 _TILES = 4.0 * 16 * 32 * 16
 """Products of bfloat16 in a round of canary_amx_bf16_products.cl."""
 _RUN_SECONDS, _RUNS, _MOST_RUNS = 0.02, 7, 21
@@ -42,6 +43,7 @@ def measure(canary: Canary) -> dict[str, Any]:
     found = {"worker_flops": flops, "bandwidths": _bandwidths(canary, values)}
     if not canary.thin:
         found["cached"] = _cached(canary, values)
+        found["loaded_products"] = _loaded(canary, lambda: products(rounds).worker, rounds)
     if canary.fetches:
         found["fetching"] = _fetching(canary, values)
     if canary.pairs_bytes:
@@ -97,6 +99,16 @@ def _cached(canary: Canary, x: Any) -> float:
     args = (x, canary.upload(np.zeros(canary.simd, np.float32)), np.int32(count), np.int32(1), np.int32(count))
     seconds = min(canary.run("read", 1, *args).worker for _ in range(_MOST_RUNS))
     return float(4 * count * canary.simd / seconds)
+
+
+def _loaded(canary: Canary, products: Callable[[], float], rounds: int) -> float:
+    """Return the multiply-adds that load an operand each in the time of one of those that *products* runs."""
+    numbers = np.full(_LOADED_CHAINS * 16 + 16 * canary.simd, 0.5, np.float32)
+    args = (canary.upload(numbers), canary.upload(np.zeros(canary.simd, np.float32)), np.int32(rounds))
+    # In turn: what else a core's clock depends on changes both.
+    runs = [(products(), canary.run("loaded_products", 1, *args).worker) for _ in range(_RUNS)]
+    alone, loaded = (min(seconds) for seconds in zip(*runs, strict=True))
+    return float(_LOADED_CHAINS / _CHAINS * alone / max(loaded, 1e-3 * alone))
 
 
 def _fetching(canary: Canary, x: Any) -> float:

@@ -186,7 +186,8 @@ def with_class(device: Device, wanted: str) -> Device:
         return device
     if wanted == "cpu":
         return changed(device, info=changed(device.info, kind="cpu", simd=4, workers=device.info.compute_units))
-    features = device.info.features - {"acq_rel", "host_memory", "yield", "prefetch", "fetch_ahead", "cycle_counter"}
+    of_cpus = {"acq_rel", "host_memory", "yield", "prefetch", "fetch_ahead", "operand_loads", "cycle_counter"}
+    features = device.info.features - of_cpus
     info = changed(device.info, kind="gpu", simd=1, features=features, workers=device.info.compute_units)
     return changed(device, info=info, notes=(*device.notes, "treated as a GPU"))
 

@@ -10,7 +10,7 @@ from typing import Any
 from clgraph.runtime import handles
 from clgraph.runtime.canary import Decision
 from clgraph.runtime.cpus import usable_cores
-from clgraph.selector.costs import class_of, rated, shipped
+from clgraph.selector.costs import Rates, class_of, rated, shipped
 from clgraph.selector.query import DeviceInfo
 
 _ORDER_ACQ_REL, _SCOPE_DEVICE = 1 << 1, 1 << 5
@@ -28,6 +28,10 @@ _AMD_UNITS = {
 
 _FETCHING = 1.05
 """How much faster a stream must be where it is fetched ahead: the instructions for it cost time where it is cached."""
+_LOADED = 0.97
+"""The least share of their rate that products with a load each make where loads cost nothing: 1.0 on Zen 4, whose units
+of 512 bits take one product a cycle. Cores with two products and two loads a cycle make 14 in the time of 15, because
+weights are loaded, too."""
 
 
 def profile_of(handle: Any, name: str, decided: Decision) -> DeviceInfo:
@@ -62,13 +66,21 @@ def profile_of(handle: Any, name: str, decided: Decision) -> DeviceInfo:
             clang=handles.has_clang(handle),
         )
         | handles.features(handle, record)
-        | frozenset({"fetch_ahead"} if decided.rates and decided.rates.fetching > _FETCHING else ()),
+        | _measured(decided.rates),
         flops=flops,
         bytes_per_second=costs.bandwidth(flops),
         launch_seconds=costs.launch_seconds,
         cores=workers,
         rates=decided.rates,
     )
+
+
+def _measured(rates: Rates | None) -> frozenset[str]:
+    """Return the features that are decided by what the canary has measured."""
+    if rates is None:
+        return frozenset()
+    found = {"fetch_ahead": rates.fetching > _FETCHING, "operand_loads": (rates.loaded_products or 0.0) > _LOADED}
+    return frozenset(name for name, there in found.items() if there)
 
 
 def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool, clang: bool) -> frozenset[str]:

@@ -35,6 +35,8 @@ class Rates:
         amx_products: Multiply-adds of bfloat16 by tile registers in the time of one of float32; ``None`` likewise.
         byte_products: Multiply-adds of bytes in the time of one of float32 by ``vpmaddubsw``, where the CPU has no
             ``vpdpbusd``; ``None`` likewise.
+        loaded_products: Multiply-adds of vectors that load an operand each in the time of one that loads none; ``None``
+            likewise.
     """
 
     worker_flops: float
@@ -44,13 +46,15 @@ class Rates:
     cached: float | None = None
     amx_products: float | None = None
     byte_products: float | None = None
+    loaded_products: float | None = None
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Rates:
         """Return the rates that JSON holds; raises ``KeyError``, ``TypeError``, ``ValueError`` where it holds none."""
         bandwidths = tuple((int(workers), float(rate)) for workers, rate in data["bandwidths"])
         pairs, fetching = float(data.get("bf16_products", _BF16_PRODUCTS)), float(data.get("fetching", 1.0))
-        further = (None if data.get(x) is None else float(data[x]) for x in ("cached", "amx_products", "byte_products"))
+        names = ("cached", "amx_products", "byte_products", "loaded_products")
+        further = (None if data.get(x) is None else float(data[x]) for x in names)
         return Rates(float(data["worker_flops"]), bandwidths, pairs, fetching, *further)
 
     def bandwidth(self, workers: int) -> float:

@@ -37,7 +37,8 @@ class DeviceInfo(Remembering):
             at device scope), ``host_memory`` (kernels work on the host's own arrays), ``yield`` (kernels are threads
             that may make system calls), ``prefetch`` and ``cycle_counter`` (clang's built-ins for them, of compilers
             for CPUs; the counter of CPUs that let a program read it), ``fetch_ahead`` (the canary has measured that
-            cores read faster what is fetched ahead), ``fma`` (multiply-adds in hardware), ``vnni``
+            cores read faster what is fetched ahead), ``operand_loads`` (likewise, that multiply-adds of vectors take no
+            longer where each loads an operand), ``fma`` (multiply-adds in hardware), ``vnni``
             (``vpdpbusd`` on 512 bits, as inline assembly), ``bf16`` (``vdpbf16ps``, likewise), ``vbmi`` (``vpermi2b``,
             likewise), ``amx_bf16`` (``tdpbf16ps``, likewise), ``bf16_products`` (the user allows products of numbers
             that are rounded to bfloat16),

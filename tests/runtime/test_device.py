@@ -138,8 +138,23 @@ def test_streams_are_fetched_ahead_where_the_canary_has_measured_that_it_helps(e
     assert [*found, declared(rates), declared(None)] == [False, False, True, False, False]
 
 
+@pytest.mark.opencl
+def test_products_load_operands_for_nothing_where_the_canary_has_measured_that(engine, monkeypatch):
+    handle = engine.device.handle
+    decided = handles.decision(engine.info.name, handle)
+
+    def declared(rates):
+        monkeypatch.setattr(handles, "decision", lambda name, handle: replace(decided, rates=rates))
+        return "operand_loads" in device._describe(handle, engine.info.name).info.features
+
+    rates = Rates(1e11, ((1, 1e10),))
+    found = [declared(replace(rates, loaded_products=share)) for share in (0.5, 14 / 15, 0.99)]
+    assert [*found, declared(rates), declared(None)] == [False, False, True, False, False]
+
+
 def test_a_cpu_treated_as_a_gpu_offers_nothing_that_tiles_and_executors_ask_for():
-    features = frozenset({"fp64", "acq_rel", "host_memory", "yield", "prefetch", "fetch_ahead", "cycle_counter"})
+    measured = {"fetch_ahead", "operand_loads"}
+    features = frozenset({"fp64", "acq_rel", "host_memory", "yield", "prefetch", "cycle_counter", *measured})
     cpu = Device(DeviceInfo(name="pocl:0", kind="cpu", compute_units=4, simd=16, features=features), "CPU")
     gpu = with_class(cpu, "gpu")
     assert (gpu.info.kind, gpu.info.simd, gpu.info.features) == ("gpu", 1, {"fp64"})

@@ -39,6 +39,11 @@ AnyImplementation = type[Implementation[Any]]
 U32 = 2.0**-24
 
 
+def several_at_a_time(info: DeviceInfo) -> DeviceInfo:
+    """Return *info* as of a CPU whose convolutions compute several blocks of output channels at a time."""
+    return replace(info, features=info.features - {"operand_loads"})
+
+
 def pose(
     device: DeviceInfo,
     implementation: AnyImplementation,

@@ -25,7 +25,7 @@ def _micro(pixel: int, stride: int, nb: int, ur: int, halves: int = 0) -> Micro:
 Widths = dict[tuple[int, int], dict[int, tuple[int, ...]]]
 
 _WIDE: Widths = {
-    (BLOCKED, 1): {1: (1, 2, 4, 8, 14), 2: (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14), 4: (1, 2, 4, 6)},
+    (BLOCKED, 1): {1: (1, 2, 4, 7, 8, 14), 2: (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14), 4: (1, 2, 4, 6)},
     (BLOCKED, 2): {1: (1, 4, 8, 14), 2: (1, 2, 4, 7, 8, 10, 12, 14)},
     (BLOCKED, 0): {1: (1, 7), 2: (1, 4, 7, 8)},
     (PLANAR, 1): {2: (1, 14), 1: (1, 14)},
@@ -47,7 +47,7 @@ _NARROW: Widths = {
     (BYTES, 0): {1: (1, 4)},
 }
 _LAST: dict[int, dict[tuple[int, int, int], dict[int, tuple[int, ...]]]] = {
-    16: {(BLOCKED, 1, 2): dict.fromkeys((1, 2, 3), (1, 4, 7, 14))},
+    16: {(BLOCKED, 1, 1): {1: (1, 4, 7, 14)}, (BLOCKED, 1, 2): dict.fromkeys((1, 2, 3), (1, 4, 7, 14))},
     8: {(BLOCKED, 1, 1): {1: (1, 2, 4, 6)}},
 }
 """Widths for the last group of output channels, by input pixel, stride and blocks, then by the halves of blocks that it
@@ -102,6 +102,27 @@ def half_cycles(nb: float, ur: int) -> float:
     return max(nb * ur, 1.02 * (nb + ur), 9.0) + 0.8 * nb + (0.15 * ur if nb == 1 else 0.0)
 
 
+def tap_half_cycles(nb: float, ur: int, *, loads: bool) -> float:
+    """Return :func:`half_cycles`; where *loads*, of products one after the other, four of which are their latency.
+
+    Args:
+        loads: Products take no longer where each loads an operand (feature ``operand_loads``): one block at a time
+            takes no longer than several.
+    """
+    if not loads:
+        return half_cycles(nb, ur)
+    return 1.06 * max(nb * ur, 4.0) if nb <= 1 else max(nb * ur, 4.0) + 0.8 * nb
+
+
+def entry_half_cycles(nb: float, ur: int, *, loads: bool) -> float:
+    """Return what it takes to enter an instance, and to store what it makes.
+
+    Zen 4 stores nothing beside products of registers alone, each vector for two of these: there the sums of one block,
+    whose products load an operand, take 16.0 cycles a vector and 16 channels, those of two blocks 18.
+    """
+    return 20.0 if loads and nb <= 1 else 40 + 2 * nb * ur
+
+
 def instance_stride(stride: int, simd: int, pixel: int) -> int:
     """Return the stride class that serves *stride*."""
     return stride if (pixel, stride) in _table(simd) else 0
@@ -112,9 +133,9 @@ def widths(simd: int, pixel: int, stride: int, nb: int) -> tuple[int, ...]:
     return _table(simd)[pixel, stride][nb]
 
 
-def best_block(simd: int, pixel: int, stride: int, width: int, blocks: int, taps: int) -> Block:
+def best_block(simd: int, pixel: int, stride: int, width: int, blocks: int, taps: int, *, loads: bool = False) -> Block:
     """Return the cheapest way to compute rows of *width* pixels for *blocks* output blocks from *taps* inputs each."""
-    return min(blocks_of(simd, pixel, stride, width, blocks, taps, whole=True), key=lambda b: b.cost)
+    return min(blocks_of(simd, pixel, stride, width, blocks, taps, whole=True, loads=loads), key=lambda b: b.cost)
 
 
 @lru_cache(maxsize=1024)
@@ -129,6 +150,7 @@ def blocks_of(
     whole: bool = False,
     packed: int = 0,
     lanes: int = 0,
+    loads: bool = False,
 ) -> tuple[Block, ...]:
     """Return the cheapest way to do that for each number of blocks at a time, which need not divide *blocks*.
 
@@ -136,14 +158,15 @@ def blocks_of(
         whole: They must.
         packed: For this number alone, which weights are packed for; 0 for each.
         lanes: Channels of the last output block; 0 where the last group is to be computed as the others are.
+        loads: As in :func:`tap_half_cycles`.
     """
     best: list[Block] = []
-    kind = instance_stride(stride, simd, pixel)
+    kind, loads = instance_stride(stride, simd, pixel), loads and _width(simd) == 16
     for nb, wide in _table(simd)[pixel, kind].items():
         if (packed and nb != packed) or (blocks % nb and (whole or blocks < nb)):
             continue
         cost, chunks, chunk_width = float("inf"), 0, 0
-        each, last = _group_costs(simd, pixel, kind, nb, blocks, taps, lanes)
+        each, last = _group_costs(simd, pixel, kind, nb, blocks, taps, lanes, loads=loads)
         for ur in wide:
             full, rest = divmod(width, ur)
             parts = full + (rest > 0)
@@ -160,13 +183,13 @@ def blocks_of(
 
 @lru_cache(maxsize=1024)
 def _group_costs(
-    simd: int, pixel: int, kind: int, nb: int, blocks: int, taps: int, lanes: int
+    simd: int, pixel: int, kind: int, nb: int, blocks: int, taps: int, lanes: int, *, loads: bool
 ) -> tuple[tuple[float, ...], int]:
     """Return what :func:`row_costs` does, of all groups together, and the halves that the last one computes."""
-    costs, others = row_costs(nb, _table(simd)[pixel, kind][nb], taps), -(-blocks // nb) - 1
+    costs, others = row_costs(nb, _table(simd)[pixel, kind][nb], taps, loads=loads), -(-blocks // nb) - 1
     halves = 2 * (blocks - others * nb) - (lanes <= LANES // 2)
     last = _last(simd, pixel, kind, nb, halves) if lanes else 0
-    ends = _last_costs(simd, pixel, kind, nb, last, taps) if last else costs
+    ends = _last_costs(simd, pixel, kind, nb, last, taps, loads=loads) if last else costs
     return tuple(others * cost + end for cost, end in zip(costs, ends, strict=True)), last
 
 
@@ -176,23 +199,24 @@ def _last(simd: int, pixel: int, stride: int, nb: int, halves: int) -> int:
     return min((found for found in parts if found >= halves), default=0)
 
 
-def _last_costs(simd: int, pixel: int, stride: int, nb: int, halves: int, taps: int) -> tuple[float, ...]:
+def _last_costs(
+    simd: int, pixel: int, stride: int, nb: int, halves: int, taps: int, *, loads: bool
+) -> tuple[float, ...]:
     """Return what :func:`row_costs` does, of the group that computes so many *halves*."""
-    computed = halves / 2 if _width(simd) == 8 else -(-halves // 2)
-    return row_costs(computed, _LAST[_width(simd)][pixel, stride, nb][halves], taps)
+    # Two halves in one unit of two of 256 bits, with as many loads as a whole block (Zen 4: 0.6).
+    half = 0.75 if loads and halves == 1 else -(-halves // 2)
+    computed = halves / 2 if _width(simd) == 8 else half
+    return row_costs(computed, _LAST[_width(simd)][pixel, stride, nb][halves], taps, loads=loads)
 
 
 @lru_cache(maxsize=1024)
-def row_costs(nb: float, wide: tuple[int, ...], taps: int) -> tuple[float, ...]:
-    """Return the time a tap of 0, 1, ... pixels put together from instances, to one more than the widest has.
-
-    Entering an instance costs about 40 half-cycles.
-    """
+def row_costs(nb: float, wide: tuple[int, ...], taps: int, *, loads: bool = False) -> tuple[float, ...]:
+    """Return the time a tap of 0, 1, ... pixels put together from instances, to one more than the widest has."""
     costs = []
     for size in range(wide[-1] + 2):
         cost = 0.0
         for ur in _pieces(size, wide):
-            cost += half_cycles(nb, ur) + (40 + 2 * nb * ur) / taps
+            cost += tap_half_cycles(nb, ur, loads=loads) + entry_half_cycles(nb, ur, loads=loads) / taps
         costs.append(cost)
     return tuple(costs)
 

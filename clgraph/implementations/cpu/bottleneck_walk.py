@@ -11,7 +11,7 @@ from clgraph.core.memo import remembered, remembered_by
 from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
 from clgraph.implementations.cpu.convolution_depthwise import tap_seconds
-from clgraph.implementations.cpu.cost import TicketRanges, worker_flops
+from clgraph.implementations.cpu.cost import TicketRanges, operand_loads, worker_flops
 from clgraph.implementations.cpu.float_end import FloatEnd, float_end
 from clgraph.implementations.cpu.fused_operations import in_registers
 from clgraph.implementations.cpu.geometry import LANES
@@ -21,6 +21,9 @@ from clgraph.selector.query import Query
 
 ROWS_BYTES = 448 * 1024
 """Scratch wanted for the filtered rows of a ticket, so that they stay in the second-level cache."""
+
+CALL_CYCLES = 130.0
+"""What it takes to call for a row of a group, expanded or filtered, where entering an instance counts less (Zen 4)."""
 
 _Asked = tuple[Query[Bottleneck], tuple[Activation, ...], int]
 
@@ -95,11 +98,11 @@ class Walk:
 
 def _row_seconds(q: Query[Bottleneck], w: Walk) -> tuple[float, float]:
     """Return one worker's time for an expanded row, and for an output row without what it expands; all channels."""
-    flops, expanded = worker_flops(q.device), 0.0
-    lane = 2 * LANES / flops
+    lane, expanded = 2 * LANES / worker_flops(q.device), 0.0
+    calls = CALL_CYCLES * lane if operand_loads(q.device) else 0.0
     if w.expand:
-        expanded = w.expand.cost * q.inputs[1].shape[1] * lane
-    rest = w.blocks * w.width * tap_seconds(q.device, prod(w.kernel))
+        expanded = w.expand.cost * q.inputs[1].shape[1] * lane + w.groups * calls
+    rest = w.blocks * (w.width * tap_seconds(q.device, prod(w.kernel)) + calls)
     return expanded, rest + (w.project.cost * w.hidden * lane if w.project else 0.0)
 
 
@@ -135,12 +138,13 @@ def _walk(q: Query[Bottleneck]) -> Walk:
     p, x, y = q.primitive, q.inputs[0].shape, q.outputs[0].shape
     middle = depthwise_weights(q).shape
     stride, kernel, hidden = p.depthwise.strides, middle[2:], middle[0]
-    blocks, simd = -(-hidden // LANES), q.device.simd
+    blocks, simd, loads = -(-hidden // LANES), q.device.simd, operand_loads(q.device)
     expand = project = None
     if p.expands:
-        expand = min(blocks_of(simd, BLOCKED, 1, x[3], blocks, x[1], lanes=_lanes(hidden)), key=lambda b: b.cost)
+        made = blocks_of(simd, BLOCKED, 1, x[3], blocks, x[1], lanes=_lanes(hidden), loads=loads)
+        expand = min(made, key=lambda b: b.cost)
     if p.projects:
-        made = blocks_of(simd, BLOCKED, 1, y[3], -(-y[1] // LANES), hidden, lanes=_lanes(y[1]))
+        made = blocks_of(simd, BLOCKED, 1, y[3], -(-y[1] // LANES), hidden, lanes=_lanes(y[1]), loads=loads)
         project = min(made, key=lambda b: b.cost)
     group, tickets = expand.nb if expand else 1, 2 * q.device.workers
     tiers = _cut(-(-blocks // group), 1 if p.projects else 2 * tickets)

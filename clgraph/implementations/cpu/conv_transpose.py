@@ -9,7 +9,14 @@ from clgraph.core.format import Format
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats, with_bias
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, best_block, ids
-from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.cost import (
+    TicketRanges,
+    operand_loads,
+    split,
+    step_seconds,
+    ticket_seconds,
+    worker_flops,
+)
 from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -60,7 +67,7 @@ class ConvTransposeFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descri
 def _block(q: Query[ConvTranspose]) -> Block:
     w, width = q.inputs[1].shape, q.outputs[0].shape[-1]
     phase = -(-width // q.primitive.strides[-1])
-    return best_block(q.device.simd, BLOCKED, 1, phase, -(-w[1] // LANES), w[0])
+    return best_block(q.device.simd, BLOCKED, 1, phase, -(-w[1] // LANES), w[0], loads=operand_loads(q.device))
 
 
 def _row_seconds(q: Query[ConvTranspose], block: Block) -> float:

@@ -11,6 +11,7 @@ from clgraph.implementations.cpu.blocks import PLANAR, Block, best_block, ids
 from clgraph.implementations.cpu.convolution_weights import weights_waited
 from clgraph.implementations.cpu.cost import (
     TicketRanges,
+    operand_loads,
     split,
     step_seconds,
     ticket_seconds,
@@ -71,7 +72,8 @@ class ConvPlanarDesc(InPlanes, OutPlanes, Surface, SlidingWindow, FloatEndFields
 def _block(q: Query[Convolution]) -> Block:
     out, w = q.outputs[0], q.inputs[1].shape
     stride = square(q.primitive.strides)[1]
-    return best_block(q.device.simd, PLANAR, stride, out.shape[-1], -(-w[0] // LANES), prod(w[1:]))
+    rows = q.device.simd, PLANAR, stride, out.shape[-1], -(-w[0] // LANES), prod(w[1:])
+    return best_block(*rows, loads=operand_loads(q.device))
 
 
 def _reach(q: Query[Convolution]) -> tuple[int, int]:

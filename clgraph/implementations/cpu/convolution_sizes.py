@@ -10,7 +10,7 @@ from clgraph.core.memo import remembered, remembered_by
 from clgraph.implementations.cpu.blocked import packed_for, square
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
 from clgraph.implementations.cpu.convolution_weights import weights_waited
-from clgraph.implementations.cpu.cost import waited_seconds, worker_flops
+from clgraph.implementations.cpu.cost import operand_loads, waited_seconds, worker_flops
 from clgraph.implementations.cpu.fused_operations import operand_pitches
 from clgraph.implementations.cpu.geometry import LANES, Planes, planes
 from clgraph.implementations.cpu.window_padding import present_share
@@ -116,7 +116,8 @@ def _cheapest(q: Query[Convolution]) -> ConvolutionSizes:
     stride = square(q.primitive.strides)
     width = y.height * y.width if flat else y.width
     taps, lanes = w[1] * prod(w[2:]), 0 if groups > 1 or q.primitive.apart else y.lanes
-    rows_of = partial(blocks_of, q.device.simd, BLOCKED, stride[1], width, blocks, taps, whole=groups > 1, lanes=lanes)
+    cut = partial(blocks_of, q.device.simd, BLOCKED, stride[1], width, blocks, taps)
+    rows_of = partial(cut, whole=groups > 1, lanes=lanes, loads=operand_loads(q.device))
     packed = packed_for(q.inputs[1].format)
     found = (packed and rows_of(packed=packed)) or rows_of()
     skips = not (flat or q.primitive.apart)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from math import prod
 
 from clgraph.core.frozen import changed, frozen
@@ -13,6 +14,7 @@ from clgraph.implementations.cpu.convolution_weights import weights_waited
 from clgraph.implementations.cpu.cost import (
     OWN_CACHE,
     TicketRanges,
+    operand_loads,
     split,
     step_seconds,
     ticket_seconds,
@@ -141,7 +143,8 @@ def strips_of(q: Query[Convolution]) -> Strips:
     height, width = (1, y.height * y.width) if flat else (y.height, y.width)
     take, step = (strides, (1, 1)) if point else ((1, 1), strides)
     pads = tuple(before for before, _ in p.pads)
-    found = blocks_of(q.device.simd, BLOCKED, step[1], width, y.blocks, w[1] * prod(w[2:]), lanes=y.lanes)
+    cut = partial(blocks_of, q.device.simd, BLOCKED, step[1], width, y.blocks, w[1] * prod(w[2:]))
+    found = cut(lanes=y.lanes, loads=operand_loads(q.device))
     one = TicketRanges(1, 1)
     sizes = [
         Strips(

@@ -13,6 +13,11 @@ def worker_flops(device: DeviceInfo) -> float:
     return device.costs.worker_flops
 
 
+def operand_loads(device: DeviceInfo) -> bool:
+    """Return whether products of vectors of 512 bits take no longer where each loads an operand."""
+    return device.simd >= 16 and "operand_loads" in device.features
+
+
 def ticket_seconds(work: float, device: DeviceInfo) -> float:
     """Return how long a ticket of a step should take whose *work* takes one worker that many seconds."""
     costs = device.costs

@@ -7,7 +7,14 @@ from math import inf
 
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.blocks import BLOCKED, row_costs, widths
-from clgraph.implementations.cpu.cost import OWN_CACHE, again_seconds, spread_seconds, traffic_seconds, worker_flops
+from clgraph.implementations.cpu.cost import (
+    OWN_CACHE,
+    again_seconds,
+    operand_loads,
+    spread_seconds,
+    traffic_seconds,
+    worker_flops,
+)
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.winograd_weights import POSITIONS
 from clgraph.selector.query import DeviceInfo
@@ -101,7 +108,8 @@ def best_blocking(
         if planes_out % nb:
             continue
         groups, wide = planes_out // nb, widths(simd, BLOCKED, 1, nb)
-        costs = row_costs(nb, wide, channels)
+        # One block at a time reads tiles twice as often, which come from beyond the first-level cache.
+        costs = row_costs(nb, wide, channels, loads=nb > 1 and operand_loads(device))
         for size in wide:
             if size > tiles and size != 1:
                 continue

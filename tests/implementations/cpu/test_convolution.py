@@ -18,7 +18,7 @@ from clgraph.implementations.cpu.convolution_windows import ConvWindows
 from clgraph.ops.convolution import Convolution
 from clgraph.passes.fusing.convolution_groups import spread_weights
 from clgraph.selector.query import DeviceInfo
-from tests.support.run_tiles import POSTS, any_halo, check_tiles, pose, post_list
+from tests.support.run_tiles import POSTS, any_halo, check_tiles, pose, post_list, several_at_a_time
 
 CHANNELS = (3, 16, 17, 32, 33, 48, 64, 70, 128)
 KERNELS = ((1, 1), (3, 3), (1, 3), (5, 5), (2, 2), (7, 7))
@@ -219,7 +219,8 @@ def test_zeros_outside_of_bands_are_left_out_and_nothing_else(engine, seed):
 @pytest.mark.opencl
 @pytest.mark.parametrize("blocks", [5, 7, 9, 15])
 @pytest.mark.parametrize("words", ["", "add relu", "add hard_swish", "gate"])
-def test_the_last_group_of_output_blocks_may_be_a_part(engine, rng, blocks, words):
+def test_the_last_group_of_output_blocks_may_be_a_part(engine, monkeypatch, rng, blocks, words):
+    monkeypatch.setattr(engine, "info", several_at_a_time(engine.info))
     outputs = 16 * blocks - 5
     arrays = [rng.standard_normal(s).astype(np.float32) for s in ((2, 33, 5, 28), (outputs, 33, 1, 1), (outputs,))]
     primitive = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))

@@ -20,7 +20,7 @@ from clgraph.ops.pooling import Pooling
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.resize import Resize
 from clgraph.selector.query import DeviceInfo
-from tests.support.run_tiles import any_halo, check_tiles, pose, post_list
+from tests.support.run_tiles import any_halo, check_tiles, pose, post_list, several_at_a_time
 
 PRES = (
     "scale shift relu",
@@ -69,7 +69,8 @@ def pre_list(words, shape, arrays, rng):
 
 @pytest.mark.opencl
 @pytest.mark.parametrize("outputs", [79, 112, 240])
-def test_the_last_group_of_output_blocks_may_be_a_part(engine, outputs):
+def test_the_last_group_of_output_blocks_may_be_a_part(engine, monkeypatch, outputs):
+    monkeypatch.setattr(engine, "info", several_at_a_time(engine.info))
     primitive, arrays, arity, fused, roundings, size, _ = draw(outputs, "gate", (1, 1), 40, outputs, (5, 28))
     layouts = [Layout.of(a) for a in arrays]
     constant = tuple(range(1, arity))

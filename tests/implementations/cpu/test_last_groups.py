@@ -1,5 +1,7 @@
 """The last group of output channels of a convolution computes the halves of blocks that it has, to the same bits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ from clgraph.ops.bottleneck import Bottleneck
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.selector.query import DeviceInfo
-from tests.support.run_tiles import pose, run_tiles
+from tests.support.run_tiles import pose, run_tiles, several_at_a_time
 
 POINT = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))
 WINDOW = Convolution((1, 1), (1, 1), ((1, 1), (1, 1)))
@@ -28,26 +30,34 @@ def arrays_of(*shapes, seed=0):
     return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
-def computed(engine, implementation, primitive, arrays, arity, fused=(), halo=()):
-    """Return the query and its result, all inputs but the first constant."""
+def computed(engine, implementation, primitive, arrays, arity, fused=(), halo=(), *, loads=False):
+    """Return the query and its result, all inputs but the first constant; *loads*: of products that load an operand."""
+    info = several_at_a_time(engine.info)
+    info = replace(info, features=info.features | {"operand_loads"}) if loads else info
     constant = tuple(range(1, arity))
     layouts = [Layout.of(a) for a in arrays]
-    q = pose(
-        engine.info, implementation, primitive, layouts, arity=arity, fused=fused, constant=constant, out_halo=halo
-    )
+    q = pose(info, implementation, primitive, layouts, arity=arity, fused=fused, constant=constant, out_halo=halo)
     return q, run_tiles(engine, implementation, q, arrays)
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("loads", [False, True])
 @pytest.mark.parametrize("primitive", [POINT, WINDOW])
 @pytest.mark.parametrize("outputs", [8, 17, 24, 31, 39, 48, 72, 80, 88, 112])
-def test_convolutions_make_the_bits_of_whole_groups(engine, primitive, outputs):
+def test_convolutions_make_the_bits_of_whole_groups(engine, primitive, outputs, loads):
     kernel = (3, 3) if primitive is WINDOW else (1, 1)
     x, w, b, add = arrays_of((1, 37, 9, 28), (128, 37, *kernel), (128,), (1, 128, 9, 28), seed=outputs)
     fused = [Fused(Eltwise("add"), (3,)), Fused(Activation("clip", -1.0, 2.0))]
     _, whole = computed(engine, ConvFsv16, primitive, [x, w, b, add], 3, fused)
-    q, part = computed(engine, ConvFsv16, primitive, [x, w[:outputs], b[:outputs], add[:, :outputs]], 3, fused, AROUND)
-    assert outputs in (8, 31) or cheapest_sizes(q).block.last or q.device.simd < 16
+    given = [x, w[:outputs], b[:outputs], add[:, :outputs]]
+    q, part = computed(engine, ConvFsv16, primitive, given, 3, fused, AROUND, loads=loads)
+    block = cheapest_sizes(q).block
+    if loads and q.device.simd >= 16:
+        # One block at a time; the halves of the last one, where it has few channels.
+        assert block.nb == 1
+        assert block.last == (outputs % 16 in range(1, 9))
+    else:
+        assert outputs in (8, 31) or block.last or q.device.simd < 16
     np.testing.assert_array_equal(part, whole[:, :outputs])
 
 
@@ -62,8 +72,9 @@ def test_convolutions_with_operations_in_front_make_the_bits_of_whole_groups(eng
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("loads", [False, True])
 @pytest.mark.parametrize(("hidden", "outputs"), [(72, 24), (144, 24), (88, 40), (144, 80)])
-def test_bottlenecks_make_the_bits_of_whole_groups(engine, hidden, outputs):
+def test_bottlenecks_make_the_bits_of_whole_groups(engine, hidden, outputs, loads):
     wide, made = -(-hidden // 32) * 32, 96
     shapes = ((1, 24, 9, 28), (wide, 24, 1, 1), (wide,), (wide, 1, 3, 3), (wide,), (made, wide, 1, 1), (made,))
     arrays = arrays_of(*shapes, seed=hidden)
@@ -76,9 +87,12 @@ def test_bottlenecks_make_the_bits_of_whole_groups(engine, hidden, outputs):
     _, whole = computed(engine, BottleneckFsv16, bottleneck(wide), arrays, 7)
     x, e, eb, d, db, p, pb = arrays
     narrow = [x, e[:hidden], eb[:hidden], d[:hidden], db[:hidden], p[:outputs, :hidden], pb[:outputs]]
-    q, part = computed(engine, BottleneckFsv16, bottleneck(hidden), narrow, 7)
+    q, part = computed(engine, BottleneckFsv16, bottleneck(hidden), narrow, 7, loads=loads)
     walk = walk_of(q)
-    assert (walk.expand.last and walk.project.last) or q.device.simd < 16
+    if loads and q.device.simd >= 16:
+        assert (walk.expand.nb, walk.project.nb) == (1, 1)
+    else:
+        assert (walk.expand.last and walk.project.last) or q.device.simd < 16
     np.testing.assert_array_equal(part, whole[:, :outputs])
 
 
