@@ -81,6 +81,11 @@ def place_of(binary: bytes) -> str | None:
     return bytes(folder).rstrip(b"\0").decode("ascii", "replace")
 
 
+def code_in(place: Path, entry: str) -> Path:
+    """Return the file in *place* of PoCL's cache with what runs few work-groups of one work-item of kernel *entry*."""
+    return place / entry / "1-1-1-goffs0-smallgrid" / f"{entry}.so"
+
+
 def _after_file(data: bytes, at: int) -> int:
     for _ in range(2):
         (size,) = struct.unpack_from("<I", data, at)
