@@ -32,6 +32,10 @@ _STATUS, _USUAL = 0x3F, 0x1F80
 keep denormal numbers, raise no exceptions."""
 
 
+Code = Path | Callable[[str], Path | None]
+"""The file that a kernel's code is loaded from, or what finds it by the kernel's name once it is."""
+
+
 class KernelCall:
     """A kernel with its arguments, for launches of one work-group of one work-item.
 
@@ -39,8 +43,8 @@ class KernelCall:
         is_possible: Whether the address of each buffer is known.
     """
 
-    def __init__(self, code: Path, entry: str, args: Sequence[Memory | np.generic]) -> None:
-        """Take the file that PoCL loads the kernel's code from, its name and its arguments."""
+    def __init__(self, code: Code, entry: str, args: Sequence[Memory | np.generic]) -> None:
+        """Take where PoCL loads the kernel's code from, its name and its arguments."""
         self._code, self._entry = code, entry
         self._held: list[Any] = [ctypes.c_uint64(0) for _ in args]
         self._pointers = (ctypes.c_void_p * len(args))(*map(ctypes.addressof, self._held))
@@ -96,10 +100,13 @@ class KernelCall:
 
     def _loaded(self) -> Any | None:
         """Return the function of the kernel that PoCL has loaded, ``None`` if it has not."""
+        code = self._code if isinstance(self._code, Path) else self._code(self._entry)
         with contextlib.suppress(OSError, AttributeError):
-            library = ctypes.CDLL(os.fspath(self._code), mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+            if code is None:
+                return None
+            library = ctypes.CDLL(os.fspath(code), mode=os.RTLD_NOW | os.RTLD_NOLOAD)
             function = library[f"_pocl_kernel_{self._entry}_workgroup"]
             function.restype = None
             return function
-        _log.info("PoCL has not loaded %s from %s: it is enqueued", self._entry, self._code)
+        _log.info("PoCL has not loaded %s from %s: it is enqueued", self._entry, code)
         return None

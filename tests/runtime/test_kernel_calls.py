@@ -6,6 +6,7 @@ import pytest
 from onnx import helper
 
 import clgraph
+from clgraph.runtime.engine import Engine
 from clgraph.runtime.kernel_calls import KernelCall
 from clgraph.runtime.memory import Memory
 from clgraph.runtime.wheel import is_wheel
@@ -43,7 +44,7 @@ def test_a_kernel_is_enqueued_once_and_called_from_then_on(engine):
         assert np.array_equal(model.run(first)["y"], first["a"] * first["b"])
         kernel, stream = bound_kernel(model)
         queued, launch = [], stream.launch(kernel.handle, (1,), (1,))
-        step = kernel.call.step(lambda: (queued.append(1), launch()), stream.finish)
+        step = kernel._call.step(lambda: (queued.append(1), launch()), stream.finish)
         model._specialisations.latest.network.quick._steps = (step,)
         for seed in range(3):
             given = numbers((5, 7), seed)
@@ -96,3 +97,21 @@ def test_a_buffer_whose_address_is_not_known_makes_calls_impossible():
     assert held == [64, -2]
     call.set(0, unknown)
     assert not call.is_possible
+
+
+@pytest.mark.opencl
+def test_a_kernel_of_a_text_is_called_where_one_work_item_is_all(engine):
+    if not is_wheel(engine.device.handle.platform):
+        pytest.skip("only the wheel's PoCL is known to run kernels in the calling thread")
+    alone = Engine(engine.device, threads=1)
+    text = "__kernel void counted_once(__global int* x, const int n) { x[get_global_id(0)] += n * get_global_size(0); }"
+    for count, found in ((1, [30, 0, 0, 0]), (2, [60, 60, 0, 0])):
+        first, second = (alone.upload(np.zeros(4, np.int32), "x") for _ in range(2))
+        kernel = alone.kernel(text, "counted_once", [first, np.int32(10)])
+        step = kernel.on(alone.stream, (count,), None)
+        assert (kernel._call is not None) == (count == 1)
+        for memory in (first, second, second, first, second):
+            kernel.set(0, memory)
+            step()
+        alone.stream.finish()
+        assert second.array[:16].view(np.int32).tolist() == found
