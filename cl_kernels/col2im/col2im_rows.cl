@@ -1,7 +1,8 @@
 // The sum of windows x [N][C][height][width of a window][windows down][windows along] at their places in y [N][C][height][width].
 //
-// A ticket is a run of rows of y. Each is zeros, then the windows' rows that reach it, in the order of a window's elements; two
-// that make the whole row where windows are two apart are written at once.
+// A ticket is a run of rows of y. Where windows are one apart, sixteen sums of a row stay in registers. Else a row is zeros, then
+// the windows' rows that reach it are added; two that make the whole row where windows are two apart are written at once. In
+// the order of a window's elements.
 //
 // inp, out             floats
 // rows, in_rows        rows of y in all;  rows of an image
@@ -31,12 +32,44 @@ NOINLINE static void add_pairs(__global const float* restrict even, __global con
   }
 }
 
+// A row of y at `row` where windows are one apart; x: those of its plane, all of which lie from `begin` to `end`.
+NOINLINE static void sum_row(__global const col2im_rows_desc* d, __global const float* x, __global const float* begin,
+                             __global const float* end, __global float* row, const int y) {
+  const int width = d->width, along = d->along, stride = d->stride_y, taps = d->kernel_x, pad = d->pad_left, apart = d->dilation_x;
+  const long windows = (long)d->down * along;
+  for (int first = 0; first < width; first += 16) {
+    const int place = width < 16 ? 0 : min(first, width - 16);
+    float16 sum = 0.0f;
+    for (int ky = 0; ky < d->kernel_y; ky++) {
+      const int reach = y + d->pad_top - ky * d->dilation_y, at = stride == 1 ? reach : reach / stride;
+      if (reach < 0 || at * stride != reach || at >= d->down) continue;
+      for (int kx = 0; kx < taps; kx++) {
+        const int window = place + pad - kx * apart;
+        if (window <= -16 || window >= along) continue;
+        __global const float* from = x + (ky * taps + kx) * windows + (long)at * along + window;
+        if (window >= 0 && window + 16 <= along) {
+          sum += LOAD_LOOSE(from);
+          continue;
+        }
+        const int16 lane = window + (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        float16 part;
+        if (from >= begin && from + 16 <= end) {
+          part = LOAD_LOOSE(from);
+        } else {
+          float some[16];
+          for (int l = 0; l < 16; l++) some[l] = window + l >= 0 && window + l < along ? from[l] : 0.0f;
+          part = vload16(0, some);
+        }
+        sum += lane >= 0 && lane < along ? part : (float16)(0.0f);
+      }
+    }
+    store_lanes(row + place, sum, min(width, 16));
+  }
+}
+
+// Windows further apart than one.
 NOINLINE static void add_run(__global const float* restrict from, __global float* restrict to, const int step, const int n) {
   int i = 0;
-  if (step == 1) {
-    for (; i + 16 <= n; i += 16) STORE_LOOSE(to + i, LOAD_LOOSE(to + i) + LOAD_LOOSE(from + i));
-    for (; i + 4 <= n; i += 4) vstore4(vload4(0, to + i) + vload4(0, from + i), 0, to + i);
-  }
   // What lies between is added nothing to; behind the last of them there may be nothing.
   if (step == 2)
     for (; i + 16 < n; i += 16) {
@@ -55,6 +88,11 @@ static void col2im_rows(__global const col2im_rows_desc* d, __global char** bank
     const int plane = r / d->in_rows, y = r - plane * d->in_rows;
     __global const float* x = AT(const float, banks, d->inp) + (long)plane * d->kernel_y * d->kernel_x * windows;
     __global float* row = AT(float, banks, d->out) + (long)r * width;
+    if (stride == 1) {
+      __global const float* begin = AT(const float, banks, d->inp);
+      sum_row(d, x, begin, begin + d->rows / d->in_rows * (d->kernel_y * d->kernel_x * windows), row, y);
+      continue;
+    }
     int empty = 1;
     for (int ky = 0; ky < d->kernel_y; ky++) {
       const int reach = y + d->pad_top - ky * d->dilation_y, at = reach / d->stride_y;

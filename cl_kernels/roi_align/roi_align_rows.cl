@@ -1,10 +1,11 @@
-// Means of samples of regions (roi_align_ref.cl), float: the rows under a bin are mixed once for all bins beside it.
+// Means or maxima of samples of regions (roi_align_ref.cl), float: the rows under a bin are mixed once for all beside it.
 //
 // A mean of bilinear samples is separable: rows of x are mixed by the shares of a row of bins, in vectors, then columns.
+// So is the largest weighted neighbour of all samples, because no share is below 0.
 // Grid: a work-item for each block of channels of a region, n of them. table: blocks of channels, channels of a block,
 // channels, height and width of x, rows and columns of y, samples along a side of a bin (0: as many as pixels, at most
-// 4096), whether a pixel's centre is at 0.5, images. All tensors are dense; x has at most WIDTH columns. An image that is
-// not there counts as the nearest that is.
+// 4096), whether a pixel's centre is at 0.5, images, whether it makes maxima. All tensors are dense; x has at most WIDTH columns. An image that is
+// not there counts as the nearest that is. Maxima leave out what is no number.
 // Error: as of roi_align_ref.
 #include "tensor.clh"
 
@@ -50,7 +51,7 @@ __kernel void roi_align_rows(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2),
   const int id = get_global_id(0);
   if (id >= n) return;
   const int r = id / table[0], first = id % table[0] * table[1], channels = table[2], height = table[3], width = table[4];
-  const int rows = table[5], columns = table[6], centred = table[8];
+  const int rows = table[5], columns = table[6], centred = table[8], largest = table[10];
   const float offset = centred ? 0.5f : 0.0f;
   const float4 region = vload4(r, BASE_OF(const float, in1)) * scale - offset;
   side down, across;
@@ -73,7 +74,7 @@ __kernel void roi_align_rows(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2),
     for (int i = 0; i < rows; i++) {
       for (int at = left; at <= right; at += 16) {
         const int begin = max(min(at, width - 16), 0);
-        float16 sum = (float16)(0.0f);
+        float16 sum = (float16)(largest ? -INFINITY : 0.0f);
         for (int s = 0; s < down.samples; s++) {
           const neighbours k = sample_of(&down, i * down.samples + s);
           __global const float *upper = x + k.low * width + begin, *lower = x + k.high * width + begin;
@@ -85,17 +86,23 @@ __kernel void roi_align_rows(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2),
             for (int j = 0; j < width; j++) parts[0][j] = upper[j], parts[1][j] = lower[j];
             a = vload16(0, parts[0]), b = vload16(0, parts[1]);
           }
-          sum = fma((float16)(k.first), a, fma((float16)(k.second), b, sum));
+          if (largest) {
+            a *= k.first, b *= k.second;
+            sum = a > sum ? a : sum, sum = b > sum ? b : sum;
+          } else {
+            sum = fma((float16)(k.first), a, fma((float16)(k.second), b, sum));
+          }
         }
         vstore16(sum, 0, mixed + begin - left);
       }
       for (int j = 0; j < columns; j++) {
-        float sum = 0.0f;
+        float sum = largest ? -INFINITY : 0.0f;
         for (int s = 0; s < across.samples; s++) {
           const neighbours k = sample_of(&across, j * across.samples + s);
-          sum = fma(k.first, mixed[k.low - left], fma(k.second, mixed[k.high - left], sum));
+          const float a = mixed[k.low - left], b = mixed[k.high - left];
+          sum = largest ? fmax(sum, fmax(k.first * a, k.second * b)) : fma(k.first, a, fma(k.second, b, sum));
         }
-        *y++ = count ? sum / count : 0.0f;
+        *y++ = count == 0 ? 0.0f : largest ? sum : sum / count;
       }
     }
   }

@@ -20,6 +20,7 @@ _SCALARS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any], Any]]] = {
     "double": ((int, float, np.integer, np.floating), float),
 }
 """What the keys and elements of maps are given as, by their names in types."""
+_TEXTS = {str}
 
 
 def take(given: Any, spelled: str, what: str) -> Any:
@@ -55,6 +56,8 @@ def strings(given: Any, what: str) -> Array:
     if array.dtype.kind in ("U", "T"):
         return array.astype(object)
     kinds = {array.dtype} if array.dtype != object else {*map(type, array.ravel().tolist())}
+    if kinds == _TEXTS:
+        return array
     found = next((kind for kind in kinds if not isinstance(kind, type) or not issubclass(kind, str)), str)
     if found is not str:
         name = found.__name__ if isinstance(found, type) else found

@@ -89,11 +89,13 @@ class LoopBlocks(Blocks):
 
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...] | str:
         """Return the results of the loop, the reason where it has to run trip by trip; *run* runs a block."""
+        trips = int(np.ravel(inputs[0])[0]) if self._counted else None
+        if trips is not None and trips < FEWEST_TRIPS:  # few take less than what follows
+            return f"{max(trips, 0)} trips are fewer than {FEWEST_TRIPS}"
         start = self._counted + self._conditional
         values = dict(zip((*self._body.carried, *self._body.around), inputs[start:], strict=True))
         if not all(type(a) is np.ndarray for a in values.values()):
             return "it takes other values than tensors"
-        trips = int(np.ravel(inputs[0])[0]) if self._counted else None
         known = self._trips_of(values, not self._conditional or bool(np.ravel(inputs[start - 1])[0]), trips)
         if isinstance(known, str):
             return known

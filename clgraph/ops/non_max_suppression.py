@@ -31,7 +31,8 @@ class NonMaxSuppression(DataDependent):
         (places,) = inputs
         if places.shape[:2] == (1, 1):  # those kept stand in front
             line = places[0, 0]
-            rows = np.zeros((np.count_nonzero(line >= 0), 3), np.int64)
+            count = len(line) if not len(line) or line[end := line.argmin()] >= 0 else end
+            rows = np.zeros((count, 3), np.int64)
             rows[:, 2] = line[: len(rows)]
             return (rows,)
         kept = np.nonzero(places >= 0)

@@ -18,6 +18,8 @@ from clgraph.ops.grams import Grams
 _MOST_COLUMNS = 1 << 31
 """Of a result: ONNX's indices are larger than memory."""
 
+_ONE = np.float32(1)
+
 
 @primitive
 @frozen
@@ -49,13 +51,14 @@ class TfIdfVectorizer(OfHostValues, Remembering):
         (x,) = inputs
         if x.ndim not in (1, 2):
             raise ShapeError(f"items {list(x.shape)} are neither [items] nor [rows, items]")
-        rows, grams = np.atleast_2d(x), _grams(self)
-        counts = np.zeros((len(rows), max(self.columns, default=-1) + 1), np.float32)
-        starts = np.arange(len(rows))[:, np.newaxis] * counts.shape[1]
-        for nodes in self._nodes(grams, grams.codes(rows)):
-            columns = grams.columns.take(nodes)
-            np.add.at(counts.reshape(-1), (columns + starts)[columns >= 0], np.float32(1))
-        y = self._weighted(counts)
+        grams, ends, width = _grams(self)
+        codes = grams.codes(x if x.ndim == 2 else x[np.newaxis])
+        # Behind the columns one for what is no n-gram.
+        counts = np.zeros((len(codes), width + 1), np.float32)
+        starts = np.arange(0, counts.size, width + 1)[:, np.newaxis]
+        for nodes in self._nodes(grams, codes):
+            np.add.at(counts.reshape(-1), (ends.take(nodes) + starts).reshape(-1), _ONE)
+        y = self._weighted(counts[:, :width].copy())
         return (y[0] if x.ndim == 1 else y,)
 
     def _nodes(self, grams: Grams, codes: Array) -> Iterator[Array]:
@@ -81,14 +84,18 @@ class TfIdfVectorizer(OfHostValues, Remembering):
 
 
 @remembered
-def _grams(of: TfIdfVectorizer) -> Grams:
-    """Return the n-grams of the pool with their columns; of equal ones the first counts."""
+def _grams(of: TfIdfVectorizer) -> tuple[Grams, Array, int]:
+    """Return the n-grams of the pool, of equal ones the first, the column where each node ends, and their number.
+
+    The last column and one more is where no n-gram ends.
+    """
     places: dict[tuple[Any, ...], int] = {}
     columns = iter(of.columns)
     for length, (begin, end) in enumerate(pairwise((*of.starts, len(of.pool))), start=1):
         for at in range(begin, end, length):
             places.setdefault(tuple(of.pool[at : at + length]), next(columns))
-    return Grams(places)
+    grams, width = Grams(places), max(of.columns, default=-1) + 1
+    return grams, np.where(grams.columns < 0, width, grams.columns), width
 
 
 @onnx("TfIdfVectorizer", since=(9,))

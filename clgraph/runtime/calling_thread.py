@@ -96,3 +96,8 @@ def beside(handle: Any) -> Any | None:
         else:
             _USED[address] = alone
     return _USED.get(address)
+
+
+def calls(handle: Any) -> bool:
+    """Whether *handle* is such a device, which :func:`beside` has returned."""
+    return handle in _USED.values()

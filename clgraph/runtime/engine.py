@@ -12,6 +12,7 @@ import numpy as np
 from clgraph.errors import DeviceError
 from clgraph.runtime import calling_thread, driver, handles, memory, pocl_binary, process
 from clgraph.runtime.device import Device, with_workers
+from clgraph.runtime.kernel_calls import Code, KernelCall
 from clgraph.runtime.memory import Memory
 from clgraph.runtime.programs import KeptBinary, Programs
 from clgraph.runtime.stream import Stream
@@ -203,22 +204,33 @@ class Engine:
             kernel = self.programs.kernel(text, entry, given, what or entry, library=library)
         else:
             kernel = self.programs.kernel_of_binary(text, entry, given, what or entry)
-        return BoundKernel(kernel, [a for a in args if isinstance(a, Memory)])
+        if not calling_thread.calls(self._handle):
+            return BoundKernel(kernel, args)
+        return BoundKernel(kernel, args, self.programs.code_of(text, entry) if library else pocl_binary.loaded_alone)
 
 
 class BoundKernel:
     """A kernel with its arguments, and the memory that they refer to."""
 
-    __slots__ = ("handle", "held")
+    __slots__ = ("_args", "_call", "_code", "_held", "handle")
 
-    def __init__(self, handle: Any, held: list[Memory]) -> None:
-        """Keep *held* alive as long as the kernel."""
-        self.handle, self.held = handle, held
+    def __init__(self, handle: Any, args: list[KernelArgument], code: Code | None = None) -> None:
+        """Keep *args* alive as long as the kernel; *code* is where it is loaded from, if it can be called."""
+        self.handle, self._held, self._args, self._code = handle, args, list(args), code
+        self._call: KernelCall | None = None
 
     def set(self, index: int, memory: Memory) -> None:
         """Bind argument *index* to *memory*, which the caller keeps alive."""
         self.handle.set_arg(index, memory.handle)
+        self._args[index] = memory
+        if self._call is not None:
+            self._call.set(index, memory)
 
     def on(self, stream: Stream, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Callable[[], Any]:
-        """Return the step that enqueues the kernel on *stream*."""
-        return stream.launch(self.handle, grid, group)
+        """Return the step that enqueues the kernel on *stream*, or calls it behind all that *stream* was given."""
+        launch = stream.launch(self.handle, grid, group)
+        if self._code is None or not stream.is_plain or grid != (1,) or group not in (None, (1,)):
+            return launch
+        if self._call is None:
+            self._call = KernelCall(self._code, self.handle.entry, self._args)
+        return self._call.step(launch, stream.finish)

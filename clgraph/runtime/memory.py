@@ -24,14 +24,23 @@ class Memory:
     ``array`` is the same memory as bytes on the host, where the device works on the host's memory, else ``None``: to be
     read and written while nothing is in flight that touches it.
 
+    ``address`` is where it lies in the host's memory, ``None`` where that is not known.
+
     The object must outlive every kernel it is bound to: not every driver keeps the buffers of a kernel alive.
     """
 
-    __slots__ = ("__weakref__", "array", "handle", "nbytes", "start")
+    __slots__ = ("__weakref__", "_address", "array", "handle", "nbytes", "start")
 
-    def __init__(self, handle: Any, nbytes: int, array: Array | None = None, start: int = 0) -> None:
-        """Wrap *nbytes* bytes of an allocation."""
-        self.handle, self.nbytes, self.array, self.start = handle, nbytes, array, start
+    def __init__(
+        self, handle: Any, nbytes: int, array: Array | None = None, start: int = 0, address: int | None = None
+    ) -> None:
+        """Wrap *nbytes* bytes of an allocation; *address* is that of memory without an *array*."""
+        self.handle, self.nbytes, self.array, self.start, self._address = handle, nbytes, array, start, address
+
+    @property
+    def address(self) -> int | None:
+        """Where the first byte is."""
+        return self._address if self.array is None else self.array.__array_interface__["data"][0]
 
     def __repr__(self) -> str:
         return f"<memory of {self.nbytes} bytes>"
@@ -66,7 +75,8 @@ def lend(context: Any, array: Array, *, writable: bool = False) -> Memory:
         DeviceMemoryError: The driver does not take it.
     """
     bytes_of = array.reshape(-1).view(np.uint8) if writable else None
-    return Memory(_lent(context, array, array.nbytes, writable=writable), array.nbytes, bytes_of)
+    address = array.__array_interface__["data"][0]
+    return Memory(_lent(context, array, array.nbytes, writable=writable), array.nbytes, bytes_of, address=address)
 
 
 def lend_at(context: Any, address: int, nbytes: int) -> Memory:
@@ -77,7 +87,8 @@ def lend_at(context: Any, address: int, nbytes: int) -> Memory:
     Raises:
         DeviceMemoryError: The driver does not take it.
     """
-    return Memory(_lent(context, (ctypes.c_char * nbytes).from_address(address), nbytes, writable=True), nbytes)
+    handle = _lent(context, (ctypes.c_char * nbytes).from_address(address), nbytes, writable=True)
+    return Memory(handle, nbytes, address=address)
 
 
 def _lent(context: Any, memory: Any, nbytes: int, *, writable: bool) -> Any:

@@ -16,6 +16,8 @@ import re
 import struct
 from pathlib import Path
 
+ALONE = "1-1-1-goffs0-smallgrid"
+"""Folder of the code that PoCL runs few work-groups of one work-item with."""
 MOST_GROUPS = 1 << 15
 """Work-groups up to which PoCL runs the code that it made for few of them."""
 
@@ -40,6 +42,12 @@ def loaded_code(entry: str) -> Path | None:
     lines = maps.read_text(encoding="utf-8", errors="replace").splitlines() if maps.is_file() else []
     found = {line.split(maxsplit=5)[-1] for line in lines if line.endswith(f"/{entry}.so")}
     return Path(found.pop()) if len(found) == 1 else None
+
+
+def loaded_alone(entry: str) -> Path | None:
+    """Return the file that :func:`loaded_code` does if it is for few work-groups of one work-item."""
+    code = loaded_code(entry)
+    return code if code is not None and code.parent.name == ALONE else None
 
 
 def binary_of(code: Path, empty: bytes) -> bytes | None:
@@ -79,6 +87,11 @@ def place_of(binary: bytes) -> str | None:
     if (magic, version) != (_MAGIC, _VERSION):
         return None
     return bytes(folder).rstrip(b"\0").decode("ascii", "replace")
+
+
+def code_in(place: Path, entry: str) -> Path:
+    """Return the file in *place* of PoCL's cache with what runs few work-groups of one work-item of kernel *entry*."""
+    return place / entry / ALONE / f"{entry}.so"
 
 
 def _after_file(data: bytes, at: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from clgraph.core.frozen import frozen
@@ -38,6 +39,7 @@ class Programs:
         self._device, self._info, self._context, self._handle, self._flags = device, device.info, context, handle, flags
         self._built: dict[tuple[str, bool], Any] = {}
         self._of_binary: dict[str, Any] = {}
+        self._places: dict[str | KeptBinary, str | None] = {}
         self._remembered: set[tuple[str, str]] = set()
         self._of_text: dict[str, tuple[str, Any]] = {}
         self._keeps_itself = self._info.name.startswith("pocl")
@@ -93,10 +95,16 @@ class Programs:
                 if made is None:
                     raise KernelBuildError(f"kernel {what}: its binary is gone from the cache")
                 self._of_binary[kept.key] = made
+                self._places[kept] = pocl_binary.place_of(binary) if binary else None
         try:
             return Kernel(self._cl, self._of_binary[kept.key], entry, given)
         except (self._cl.Error, TypeError) as error:
             raise KernelBuildError(f"kernel {what}: {entry} does not take {len(given)} arguments: {error}") from error
+
+    def code_of(self, text: str | KeptBinary, entry: str) -> Path | None:
+        """Return the file that PoCL loads the code of kernel *entry* of a library from, where that is known."""
+        place = self._places.get(text)
+        return None if place is None or not self._keeps_itself else pocl_binary.code_in(pocl_folder() / place, entry)
 
     def build_side_by_side(self, libraries: Mapping[str, str]) -> int:
         """Build those of *libraries*, what each is by its text, that have to be compiled, if several; return how many.
@@ -194,6 +202,7 @@ class Programs:
     def _taken_back(self, text: str, binary: bytes, what: str) -> Any | None:
         """Return the program of a library's *binary*, ``None`` where the driver does not take it."""
         options = self.options(library=True)
+        self._places[text] = pocl_binary.place_of(binary)
         if binary:
             return binaries.from_binary(self._context, self._handle, binary, options)
         # The driver has the code in a cache of its own, under the text.

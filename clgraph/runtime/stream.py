@@ -68,6 +68,11 @@ class Stream:
         made._profiles, made.queue = False, queue
         return made
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether commands run in their order, and nobody asks how long one took."""
+        return not (self.out_of_order or self._profiles)
+
     def launch(self, kernel: Kernel, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Step:
         """Return the step that enqueues *kernel*, whose arguments are bound."""
         if self._profiles:

@@ -88,8 +88,8 @@ def test_roi_align_is_within_its_bound(samples, half_pixel, maximum, dtype, engi
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("samples", [0, 2, 130])
-def test_rows_longer_than_a_vector_and_samples_beyond_the_list_are_within_the_bound(samples, engine):
+@pytest.mark.parametrize(("samples", "maximum"), [(0, False), (2, False), (130, False), (0, True), (3, True)])
+def test_rows_longer_than_a_vector_and_samples_beyond_the_list_are_within_the_bound(samples, maximum, engine):
     wide = np.array(
         [[30, 1, 37.5, 5.5], [0.25, 0, 36, 5], [12.5, -1, 15, 1], [21, 2, 21, 2], [2, 3, 19.5, 4]], np.float32
     )
@@ -100,7 +100,7 @@ def test_rows_longer_than_a_vector_and_samples_beyond_the_list_are_within_the_bo
     check = {"dtype": [DType.F32, DType.F32, DType.I64], "draw": draw, "ulps": units, "scale": scale}
     if samples == 130:  # squared, for each element
         check["families"] = ("normal",)
-    found = check_op(engine, RoiAlign((2, 3), samples), (2, 17, 6, 37), *SHAPES[1:], **check)
+    found = check_op(engine, RoiAlign((2, 3), samples, maximum=maximum), (2, 17, 6, 37), *SHAPES[1:], **check)
     assert ("roi_align.rows" in found) == (engine.device.info.kind == "cpu")
 
 

@@ -99,6 +99,23 @@ def test_lines_of_every_element_type_are_kept_or_sorted(largest, engine):
             )
 
 
+# Ties of lines side by side: more than a vector and a tail of them, across images, the most that are kept.
+BESIDE = ((0, 5, (8, 550)), (1, 16, (2, 20, 33)), (1, 3, (300, 3)), (-1, 2, (130, 64)), (1, 1, (2, 9, 17)))
+
+
+@pytest.mark.opencl
+@WAYS
+def test_lines_side_by_side_are_kept_in_order(largest, engine):
+    odd = [np.nan, np.inf, -np.inf, 1.0, 0.0, -0.0, 2.0, -3.0]
+    wide = {0: lambda rng, shape: rng.integers(-3, 4, shape) << 40}
+    special, few = {0: lambda rng, shape: rng.choice(odd, shape)}, {0: lambda rng, shape: rng.integers(0, 9, shape)}
+    drawn = [(special, d) for d in (DType.F32, DType.F64)] + [(few, d) for d in (DType.F16, DType.I32, DType.U8)]
+    for draw, dtype in [*drawn, (wide, DType.I64)]:
+        for axis, k, shape in BESIDE:
+            check = {"dtype": dtype, "draw": draw, "families": ("normal",), "only": ["top_k.elements"]}
+            assert "top_k.elements" in check_op(engine, TopK(axis, largest, k), shape, **check)
+
+
 @pytest.mark.opencl
 @WAYS
 def test_nan_and_both_zeros_are_sorted_by_their_digits(largest, engine):

@@ -27,8 +27,15 @@ _DIGITS = 8 * 256
 """Counters of the digits of a key."""
 SORTED_SHARE, SORTED_COUNT = 6, 256
 """All are sorted where more than one in so many is wanted, of at least so many."""
-_KEPT, _SORTED = 3.0, 160.0
-"""What 16 elements take where few are kept, and where all are sorted, in the time that a vector takes to copy."""
+_BESIDE = 512
+"""Lines whose best are kept side by side."""
+BESIDE_MOST, BESIDE_COUNT = 16, 128
+"""The most of their best; for lines whose elements are neighbours, the largest product of that and their elements."""
+_KEPT, _SORTED, _TAKEN = 3.0, 160.0, 1.5
+"""What 16 elements take where few are kept, where all are sorted, and of lines side by side for each of the best that
+they are compared with, in the time that a vector takes to copy."""
+_SIDE_LINES = 128
+"""Lines side by side of a ticket: whole vectors, and long runs of memory."""
 
 
 @descriptor("top_k_elements", library="rare", any_alignment=True)
@@ -76,7 +83,7 @@ class TopKElements(Implementation[TopK]):
     @classmethod
     def plan(cls, q: Query[TopK]) -> Plan:
         columns, x = _columns(q), q.inputs[0].dtype
-        tickets, everything = _tickets(q, columns), _is_sorted(q, columns)
+        tickets, everything, beside = _tickets(q, columns), _is_sorted(q, columns), _is_beside(q, columns)
         desc = TopKElementsDesc(
             inp=Ref("in0"),
             out=Ref("out0"),
@@ -88,11 +95,11 @@ class TopKElements(Implementation[TopK]):
             count=columns.count,
             inner=columns.inner,
             most=q.primitive.k or 0,
-            sorted=int(everything),
+            sorted=2 if beside else int(everything),
             lines=columns.images * columns.inner,
             ticket_lines=tickets.each,
         )
-        keys = 2 * columns.count if everything else q.primitive.k or 0
+        keys = 2 * columns.count if everything else (q.primitive.k or 0) * (_BESIDE if beside else 1)
         scratch = 3 * RUN * RUN_BYTES + 4 * _DIGITS + (16 if x.itemsize == 8 else 8) * keys
         return Plan((Tile("top_k_elements", desc, tickets.count, scratch=scratch),))
 
@@ -101,16 +108,35 @@ def _columns(q: Query[TopK]) -> Columns:
     return Columns.of(q.inputs[0].shape, q.primitive.axis, q.primitive.axis)
 
 
+def _is_beside(q: Query[TopK], columns: Columns) -> bool:
+    """Whether the best of sixteen lines are kept at a time."""
+    most = q.primitive.k or 0
+    if most > BESIDE_MOST or columns.images * columns.inner < LANES:
+        return False
+    return columns.inner >= LANES or (columns.inner == 1 and columns.count * most <= BESIDE_COUNT)
+
+
 def _is_sorted(q: Query[TopK], columns: Columns) -> bool:
-    return columns.count >= SORTED_COUNT and SORTED_SHARE * (q.primitive.k or 0) > columns.count
+    return (
+        not _is_beside(q, columns)
+        and columns.count >= SORTED_COUNT
+        and SORTED_SHARE * (q.primitive.k or 0) > columns.count
+    )
 
 
 def _line_seconds(q: Query[TopK], columns: Columns) -> float:
     each = _SORTED if _is_sorted(q, columns) else _KEPT * (1 + (columns.inner > 1))
     kept = 0 if _is_sorted(q, columns) else 4 * (q.primitive.k or 0)
     wide = 1 + (q.inputs[0].dtype.itemsize == 8)
+    if _is_beside(q, columns):
+        gathered = LANES if columns.inner == 1 else 1
+        vectors = columns.count * (gathered + 2 + _TAKEN * min(q.primitive.k or 0, columns.count)) / LANES
+        return wide * vectors * q.device.costs.unit("copy.vector")
     return wide * (-(-columns.count // LANES) * each + kept) * q.device.costs.unit("copy.vector")
 
 
 def _tickets(q: Query[TopK], columns: Columns) -> TicketRanges:
-    return runs(columns.images * columns.inner, _line_seconds(q, columns), q.device)
+    lines = columns.images * columns.inner
+    found = runs(lines, _line_seconds(q, columns), q.device)
+    each = -(-found.each // _SIDE_LINES) * _SIDE_LINES if _is_beside(q, columns) else found.each
+    return TicketRanges(-(-lines // each), each)

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from clgraph.core.frozen import frozen
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow, Execute, check_kinds, compute, refuse
 from clgraph.graph.layer import Layer
-from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.primitive import Array, OfHostValues, Primitive
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.host_plan import PLANNED, HostPlans
 from clgraph.ops.on_strings import OnStrings
@@ -18,13 +20,18 @@ from clgraph.ops.on_strings import OnStrings
 
 @frozen
 class _Step:
-    """A layer: where its inputs and results stand among the values, and what computes it unless it is *control*."""
+    """A layer: where its inputs and results stand among the values, and what computes it unless it is *control*.
+
+    Attributes:
+        plain: It takes any arrays.
+    """
 
     layer: Layer
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     compute: Callable[..., tuple[Any, ...]]
     control: ControlFlow | None
+    plain: bool
 
 
 class HostLayers:
@@ -45,16 +52,17 @@ class HostLayers:
                 computed = partial(_computed, own)
             inputs, outputs = (tuple(places[name] for name in names) for names in (layer.inputs, layer.outputs))
             control = own if isinstance(own, ControlFlow) else None
-            self._steps.append(_Step(layer, inputs, outputs, computed, control))
+            others = own.sequences or own.maps if isinstance(own, OfHostValues) else ()
+            self._steps.append(_Step(layer, inputs, outputs, computed, control, not others))
         self._values = [topology.constants.get(name) for name in places]
         self._outputs = [(name, places[source]) for name, source in topology.outputs]
 
-    def run(self, given: Sequence[Any], execute: Execute) -> dict[str, Any]:
+    def run(self, given: Sequence[Any], execute: Callable[[], Execute]) -> dict[str, Any]:
         """Return the outputs by name.
 
         Args:
             given: The inputs in their order.
-            execute: Computes control flow.
+            execute: Returns what computes control flow.
 
         Raises:
             ShapeError, UnsupportedError, InputError: As ``interpret``; the message names the layer.
@@ -63,9 +71,10 @@ class HostLayers:
         values[: len(given)] = given
         for step in self._steps:
             arguments = [values[i] for i in step.inputs]
-            check_kinds(step.layer, arguments)
+            if not (step.plain and all([type(a) is np.ndarray for a in arguments])):  # noqa: C419  # sooner
+                check_kinds(step.layer, arguments)
             try:
-                results = step.compute(*arguments) if step.control is None else execute(step.control, arguments)
+                results = step.compute(*arguments) if step.control is None else execute()(step.control, arguments)
             except Exception:  # references may raise of any class; to enter contexts takes longer than a small one
                 refuse(step.layer)
                 raise

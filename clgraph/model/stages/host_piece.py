@@ -144,7 +144,7 @@ class HostPiece:
     def run_between(self, given: Sequence[Any], run_body: RunBody) -> dict[str, Any]:
         """Return what a piece that cannot be compiled makes of its inputs, none of them a device's; raises as that."""
         assert self._between is not None
-        return self._between.run(given, partial(self._execute, run_body))
+        return self._between.run(given, lambda: partial(self._execute, run_body))
 
     def run_plan(self, plan: HostPlan, given: Sequence[Any]) -> dict[str, Any] | None:
         """Return what *plan* makes of the inputs; ``None`` where it has failed, which :meth:`run` looks into."""

@@ -110,7 +110,8 @@ class PieceRunner:
         if watch is None:
             if not self._compilable and not self._tensors:
                 self.on_host = True
-                return self.host.run_between(given, partial(self._run_body, cancellation=cancellation))
+                own = self._run_body if cancellation is None else partial(self._run_body, cancellation=cancellation)
+                return self.host.run_between(given, own)
             if (found := self._planned(given)) is not None:
                 return found
         feeds = dict(zip(self._names, given, strict=True))
