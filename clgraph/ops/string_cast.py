@@ -93,6 +93,8 @@ def _many_in_digits(exact: Array, dtype: DType) -> tuple[Array, Array]:
 
 def _integers(numbers: Array) -> Array:
     """Return the text of each integer; where there are fewer of them from the least to the most, each is made once."""
+    if 0 < len(numbers) < _FEW and abs(numbers.item(0) - numbers.item(-1)) >= len(numbers):
+        return np.fromiter(map(repr, numbers.tolist()), object, len(numbers))  # sooner than the ends are found
     least, most = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
     if most - least < len(numbers):
         texts = np.fromiter(map(repr, range(least, most + 1)), object, most - least + 1)
