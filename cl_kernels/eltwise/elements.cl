@@ -15,7 +15,8 @@
 // operation                  FUNCTION_...; from FUNCTION_ANGLE on the function of double_angles.clh, from FUNCTION_POST on the
 //                            post-operation of that code, of floats or doubles
 // first, second              its parameters, or the bounds of a clip or a quantization: the bits of numbers that are computed
-//                            with; a mask, and what the bits under it are compared with; two floats each of bytes with scales
+//                            with; a mask, and what the bits under it are compared with; two floats each of bytes with scales;
+//                            of halves second is 1 of a sign, and has the bits of infinity above the lower 16
 // planes, rows, width        of the result;  run: elements of a piece;  row_pieces: pieces of a row;  pieces, ticket_pieces: in
 //                            all, of a ticket
 // fold, folds                rows of a piece, of rows that lie one behind the other in the result, with one piece and no list;
@@ -37,6 +38,7 @@
 #include "float_remainders.clh"
 #include "float_angles.clh"
 #include "float_steps.clh"
+#include "half_bits.clh"
 #include "quantized_pairs.clh"
 
 #ifndef NUMBERS
@@ -79,8 +81,6 @@
 #define FUNCTION_CLIP 26
 #define FUNCTION_SHIFT_LEFT 27
 #define FUNCTION_SHIFT_RIGHT 28
-#define FUNCTION_BITS_EQUAL 29
-#define FUNCTION_BITS_ABOVE 30
 #define FUNCTION_POW 31
 #define FUNCTION_QUANTIZE 32
 #define FUNCTION_QUANTIZED_SUM 33
@@ -164,14 +164,6 @@ static int of_few(const int function, __global const long* a, __global const lon
 INTEGERS(of_ints, int, divided_int)
 INTEGERS(of_longs, long, divided_long)
 
-NOINLINE static void of_halves(const int function, const ushort mask, const ushort value, __global const ushort* restrict a,
-                               __global uchar* restrict y, const int n) {
-  switch (function) {
-  case FUNCTION_BITS_EQUAL: ALL((a[i] & mask) == value)
-  case FUNCTION_BITS_ABOVE: ALL((a[i] & mask) > value)
-  }
-}
-
 // Bytes and 16-bit integers: U is unsigned, S signed.
 #define NARROW(NAME, U, S) \
   NOINLINE static void NAME(const int function, const U low, const U high, __global const U* restrict a, \
@@ -249,9 +241,15 @@ NOINLINE static void post_floats(const int code, const float first, const float 
   if (rest) post_row_from(step, 1, 0, a + whole * 16, y + whole * 16, 0, 0, 0, 0, 1, rest, 0);
 }
 
+typedef struct {
+  __global const char* element;  // what a room is full of, so many times
+  int times;
+} room_content;
+
 // Where a piece of an input begins: at its elements, or at copies of them side by side in `room`.
 static __global const char* run_of(__global const elements_desc* d, __global char** banks, const long p, const long at,
-                                   const long row_pitch, const long pitch, const int size, __global char* room, const int n) {
+                                   const long row_pitch, const long pitch, const int size, __global char* room, const int n,
+                                   room_content* held) {
   if (p == CLGRAPH_NULL) return room;
   __global const char* from = AT(const char, banks, p) + at * size;
   if (d->fold > 1 && row_pitch != pitch * d->width) {
@@ -259,7 +257,10 @@ static __global const char* run_of(__global const elements_desc* d, __global cha
     return room;
   }
   if (pitch == 1) return from;
+  if (pitch == 0 && held->element == from && held->times >= n) return room;
   gather_run(from, pitch, size, room, n);
+  held->element = pitch == 0 ? from : 0;
+  held->times = n;
   return room;
 }
 
@@ -287,7 +288,9 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
   const int by_one = function == FUNCTION_QUANTIZE && d->b_x == 0 && d->c_x == 0;
   const int shared = function == FUNCTION_SUB && d->domain == 0 && d->b_x == 0 && d->fold <= 1;
   __global char* rooms[7];
+  room_content held[3];
   for (int i = 0; i < 7; i++) rooms[i] = scratch + i * RUN * 8;
+  for (int i = 0; i < 3; i++) held[i].element = 0;
   for (int p = ticket * d->ticket_pieces; p < last; p++) {
     const int run = p / d->row_pieces, x0 = (p - run * d->row_pieces) * d->run;
     const int of_all = run / d->folds, image = of_all / d->planes, plane = of_all - image * d->planes;
@@ -295,9 +298,9 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
     const int n = d->fold > 1 ? min(d->fold, d->rows - (int)y0) * d->width : min(d->run, d->width - x0);
     const int others = by_one || shared ? 1 : n;
 #define PLACE(t) (image * d->t##_n + plane * d->t##_c + y0 * d->t##_y + (long)x0 * d->t##_x)
-    __global const char* a = run_of(d, banks, d->a, PLACE(a), d->a_y, d->a_x, d->a_size, rooms[0], n);
-    __global const char* b = run_of(d, banks, d->b, PLACE(b), d->b_y, d->b_x, d->b_size, rooms[1], others);
-    __global const uchar* c = (__global const uchar*)run_of(d, banks, d->c, PLACE(c), d->c_y, d->c_x, c_size, rooms[2], others);
+    __global const char* a = run_of(d, banks, d->a, PLACE(a), d->a_y, d->a_x, d->a_size, rooms[0], n, &held[0]);
+    __global const char* b = run_of(d, banks, d->b, PLACE(b), d->b_y, d->b_x, d->b_size, rooms[1], others, &held[1]);
+    __global const uchar* c = (__global const uchar*)run_of(d, banks, d->c, PLACE(c), d->c_y, d->c_x, c_size, rooms[2], others, &held[2]);
     __global char* out = AT(char, banks, d->out) + (image * d->out_n + plane * d->out_c + y0 * d->out_y + x0) * d->out_size;
     // What is of the result's type is written where it belongs; comparisons are, too.
     __global char* y = d->direct ? out : rooms[5];
@@ -342,7 +345,7 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
                (__global uchar*)out, n);
       break;
     case 5:
-      of_halves(function, (ushort)d->first, (ushort)d->second, (__global const ushort*)a, (__global uchar*)out, n);
+      of_halves(function, (ushort)d->first, (ushort)d->second, (ushort)(d->second >> 16), (__global const ushort*)a, (__global ushort*)out, n);
       break;
     case 6:
       if (function == FUNCTION_SAME && d->a_size != d->out_size) {

@@ -8,6 +8,7 @@
 // in_height, in_width, height, width   of a plane of the input, of the result
 // unit                           elements of a pixel;  whole: 1: they are copied as one run
 // times                          2, 3, 4: every element of a row is there so many times; else they lie anywhere
+// row_times                      so many rows show each row of the input; 0: any do
 // rows, ticket_rows              of the result: in all, of a ticket
 // rule, middle, factor_y, divisor_y, offset_y, factor_x, divisor_x, offset_x   as in resize_fsv16.cl
 //
@@ -21,7 +22,10 @@
   NOINLINE static void nearest_##T(__global const T* restrict x, __global T* restrict y, __global const int* restrict places, \
                                   const int times, const int n) { \
     int i = 0; \
-    for (const int last = times ? n / times - 16 : -1; i <= last; i = i < last ? min(i + 16, last) : last + 16) { \
+    /* The last vector overlaps the one before. */ \
+    const int alike = times && n / times >= 16 ? n / times : 0; \
+    for (int k = 0; k < alike; k += 16) { \
+      i = min(k, alike - 16); \
       __global loose_##T* out = (__global loose_##T*)(y + i * times); \
       const T##16 v = *(__global const loose_##T*)(x + i); \
       if (times == 2) { \
@@ -33,7 +37,7 @@
         out[2] = v.s88889999aaaabbbb, out[3] = v.sccccddddeeeeffff; \
       } \
     } \
-    i *= times; \
+    i = alike * times; \
     for (; i + 16 <= n; i += 16) { \
       const uint16 p = *(__global const loose_uint*)(places + i); \
       *(__global loose_##T*)(y + i) = \
@@ -42,10 +46,12 @@
     } \
     for (; i < n; i++) y[i] = x[places[i]]; \
   }
+#define TWICE(T, W) out[0] = v.s0011223344556677, out[1] = v.s8899aabbccddeeff;
+NEAREST(uchar, ushort)
+#undef TWICE
 #define TWICE(T, W) \
   const W##16 wide = convert_##W##16(v); \
   *(__global loose_##W*)out = wide | wide << 8 * (int)sizeof(T);
-NEAREST(uchar, ushort)
 NEAREST(ushort, uint)
 NEAREST(uint, ulong)
 #undef TWICE
@@ -59,7 +65,9 @@ NOINLINE static void copied_run(__global const char* from, __global char* to, co
   int i = 0;
   for (; i + 64 <= bytes; i += 64) *(__global loose_bytes*)(to + i) = *(__global const loose_bytes*)(from + i);
   for (; i + 16 <= bytes; i += 16) *(__global loose_uchar*)(to + i) = *(__global const loose_uchar*)(from + i);
-  for (; i < bytes; i++) to[i] = from[i];
+  if (i && i < bytes) *(__global loose_uchar*)(to + bytes - 16) = *(__global const loose_uchar*)(from + bytes - 16);
+  else
+    for (; i < bytes; i++) to[i] = from[i];
 }
 
 static void resize_nearest(__global const resize_nearest_desc* d, __global char** banks, __global char* scratch,
@@ -76,15 +84,18 @@ static void resize_nearest(__global const resize_nearest_desc* d, __global char*
   __global int* shown = places + wide;
   const int first = ticket * d->ticket_rows;
   int plane = first / d->height, y = first - plane * d->height;
-  for (int i = 0; i < min(d->height, last - first); i++) {
+  for (int i = 0; !d->row_times && i < min(d->height, last - first); i++) {
     const int of = y + i < d->height ? y + i : y + i - d->height;
     const float at = (d->offset_y + (of + d->middle) * d->factor_y / d->divisor_y) - d->middle;
     shown[of] = resize_taps(at, 0, d->rule, d->in_height).x;
   }
-  int held = -1;
+  // Of rows that are there as often each, the row of the input, and how often it is there still.
+  const int row_times = d->row_times;
+  int in_y = row_times ? y / row_times : 0, left = row_times - (y - in_y * row_times), held = -1;
   for (int r = first; r < last; r++) {
-    const int row = plane * d->in_height + shown[y];
-    if (++y == d->height) y = 0, plane++;
+    const int row = plane * d->in_height + (row_times ? in_y : shown[y]);
+    if (--left == 0) in_y++, left = row_times;
+    if (++y == d->height) y = in_y = 0, plane++;
     __global const char* from = AT(const char, banks, d->inp) + (long)row * d->in_width * unit * itemsize;
     __global char* to = AT(char, banks, d->out) + (long)r * bytes;
     if (row == held)

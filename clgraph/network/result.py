@@ -10,6 +10,7 @@ from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
 from clgraph.network.borrowed_buffers import BorrowedBuffer
 from clgraph.network.buffer_table import BufferTable
+from clgraph.network.constant_result import ConstantResult
 from clgraph.network.feed import Feed, Held
 from clgraph.network.host import Host
 from clgraph.network.result_memory import LEAST_BYTES, ResultMemory
@@ -51,12 +52,10 @@ class Result:
         on_host = value.buffer is None or value.constant is not None
         self._places = None if on_host or value.buffer is None else places.get(value.buffer.placement)
         self._view = None if self._places is None else self._places.view(value)
-        self.constant = None if value.constant is None else _unread(constant_array(value))
-        if self.constant is not None and self._nbytes < LEAST_BYTES:
-            self.constant = self.constant.copy()  # no run looks at the file that it may lie in
+        self.constant = None if value.constant is None else ConstantResult(constant_array(value))
         self.source = source
         small = self.borrowed is None and source is None and self._nbytes < LEAST_BYTES
-        self.small_view = (self._view if self.constant is None else self.constant) if small else None
+        self.small_view = (self._view if self.constant is None else self.constant.array) if small else None
         self._target: Held | None = None
         self._lent = False
 
@@ -111,7 +110,10 @@ class Result:
                 target[...] = array
         else:
             self.how = "copied"
-            target[...] = self._on_host()
+            if self.constant is not None:
+                self.constant.write(target)
+            else:
+                target[...] = self._host.get(self.value)
         return target
 
     def _new(self) -> Array:
@@ -131,7 +133,7 @@ class Result:
         self._target, self._lent = None, False
 
     def _on_host(self) -> Array:
-        return self.constant if self.constant is not None else self._host.get(self.value)
+        return self.constant.whole() if self.constant is not None else self._host.get(self.value)
 
     def leave(self, target: Memory) -> BufferTable:
         """Enqueue the copy of the result to *target*; return where that was done."""
@@ -150,13 +152,3 @@ class Result:
 
 def _touches(array: Array, others: Iterable[Held]) -> bool:
     return any(isinstance(other, np.ndarray) and np.may_share_memory(array, other) for other in others)
-
-
-def _unread(array: Array) -> Array:
-    """Return *array*, or of a large one whose elements are alike a view of the first, which copies need not read."""
-    if array.nbytes < LEAST_BYTES or not array.flags.c_contiguous:
-        return array
-    bits = array.reshape(-1).view(f"u{array.itemsize}")
-    if bits[0] != bits[-1] or not (bits == bits[0]).all():
-        return array
-    return np.broadcast_to(array.reshape(-1)[0], array.shape)

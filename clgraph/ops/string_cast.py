@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite, isnan
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,9 @@ from clgraph.graph.primitive import Array, OfHostValues, primitive
 from clgraph.ops.decimal_texts import DIGITS, LEAST, MOST, decimal_texts
 
 _FEW = 512
-"""Floats that are written one by one: arrays of their digits take longer."""
+"""Numbers that are written one by one: arrays of their digits take longer."""
+
+_MILLION = 1000000
 
 
 @primitive
@@ -49,9 +51,21 @@ def _texts(numbers: Array, dtype: DType) -> Array:
         return _integers(numbers if dtype == DType.U64 else numbers.astype(np.int64))
     with np.errstate(invalid="ignore"):
         exact = numbers.astype(np.float64)
+    finite = np.isfinite(exact)
+    if finite.all():
+        return _finite(numbers, exact, dtype)
+    made = np.empty(len(exact), object)
+    made[finite] = _finite(numbers[finite], exact[finite], dtype)
+    for text, there in (("NaN", np.isnan(exact)), ("INF", exact == np.inf), ("-INF", exact == -np.inf)):
+        made[there] = text
+    return made
+
+
+def _finite(numbers: Array, exact: Array, dtype: DType) -> Array:
+    """Return the text of each of *numbers*, which are *exact* as doubles."""
     made, found = _in_digits(exact) if len(exact) < _FEW else _many_in_digits(exact, dtype)
     with np.errstate(over="ignore"):
-        told = (found.astype(dtype.numpy) == numbers) & np.isfinite(exact)
+        told = found.astype(dtype.numpy) == numbers
     for at in np.flatnonzero(~told).tolist():
         made[at] = _text(exact.item(at), dtype)
     return made
@@ -79,11 +93,34 @@ def _many_in_digits(exact: Array, dtype: DType) -> tuple[Array, Array]:
 
 def _integers(numbers: Array) -> Array:
     """Return the text of each integer; where there are fewer of them from the least to the most, each is made once."""
+    if 0 < len(numbers) < _FEW and abs(numbers.item(0) - numbers.item(-1)) >= len(numbers):
+        return np.fromiter(map(repr, numbers.tolist()), object, len(numbers))  # sooner than the ends are found
     least, most = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
     if most - least < len(numbers):
         texts = np.fromiter(map(repr, range(least, most + 1)), object, most - least + 1)
         return np.asarray(texts.take(numbers - least))
+    if len(numbers) >= _FEW and least > -_MILLION and most < _MILLION:
+        return _up_to_a_million(numbers)
     return np.fromiter(map(repr, numbers.tolist()), object, len(numbers))
+
+
+@cache
+def _thousands() -> tuple[Array, Array]:
+    """Return the texts of -999 to 999, and of 0 to 999 with three digits."""
+    plain = np.array([*map(repr, range(-999, 1000))], object)
+    return plain, np.array([f"{i:03d}" for i in range(1000)], object)
+
+
+def _up_to_a_million(numbers: Array) -> Array:
+    """Return the text of each integer of up to six digits, put together of two: sooner than it is written."""
+    plain, padded = _thousands()
+    numbers = numbers.astype(np.int64)
+    signs, sizes = np.sign(numbers), np.abs(numbers)
+    high = sizes // 1000
+    made = np.asarray(plain.take(np.where(high, signs * high, numbers) + 999))
+    long = high != 0
+    made[long] += padded.take((sizes - 1000 * high)[long])
+    return made
 
 
 def _numbers(texts: Array, dtype: DType) -> Array:
@@ -104,13 +141,13 @@ def _nearest(texts: list[str], dtype: DType) -> Array:
 
 def _has_fractions(dtype: DType) -> bool:
     """Whether a type is floating-point, or has 8 or 4 bits that are stored so."""
+    if dtype.numpy.kind in "iub":
+        return False  # a type's name takes NumPy longer than to write ten numbers
     return dtype.floating or dtype.numpy.name.startswith("float")
 
 
 def _text(number: float, dtype: DType) -> str:
-    """Return the text of a float that is not finite, or that eight digits do not tell from all others."""
-    if not isfinite(number):
-        return "NaN" if isnan(number) else "INF" if number > 0 else "-INF"
+    """Return the text of a finite float that eight digits do not tell from all others."""
     if dtype != DType.F64:
         return f"{number:.{DIGITS + 1}g}"  # nine tell each float of 32 bits from all others
     if LEAST <= abs(number) < 10**DIGITS:

@@ -6,6 +6,7 @@ import pytest
 import clgraph
 from clgraph.model.memory_report import memory_report
 from clgraph.network import result_memory
+from clgraph.network.constant_result import ConstantResult
 from clgraph.network.result_memory import LEAST_BYTES, MOST_BYTES, ResultMemory
 from clgraph.ops.activation import Activation
 
@@ -150,3 +151,29 @@ def test_constant_results_are_arrays_of_their_own_with_the_constants_bits(device
     place = np.empty((3, COUNT), np.float32)
     compiled.run({"x": np.ones(1, np.float32)}, outputs={"alike": place})
     assert (place.view(np.uint32) == 0x7FC12345).all()
+
+
+OTHERS = {
+    "none": lambda rng, size: np.empty(0, int),
+    "first": lambda rng, size: np.array([0]),
+    "last": lambda rng, size: np.array([size - 1]),
+    "few": lambda rng, size: rng.choice(size, size // 64, replace=False),
+    "too many": lambda rng, size: rng.choice(size, size // 64 + 1, replace=False),
+    "half": lambda rng, size: np.arange(size // 2),
+    "diagonal": lambda rng, size: np.arange(0, size, 257),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, np.float16, np.bool_])
+@pytest.mark.parametrize("which", OTHERS)
+def test_of_a_constant_whose_elements_are_nearly_alike_the_others_are_written(which, dtype):
+    places = OTHERS[which](np.random.default_rng(0), 256 * 1024)
+    for common, other in ((0, 1), (1, 0)):
+        array = np.full((256, 1024), common, dtype)
+        array.flat[places] = other
+        result = ConstantResult(array)
+        assert (result.array.strides == (0, 0)) == (which not in ("too many", "half"))
+        for target in (np.full((256, 1024), 9, dtype), np.full((256, 2048), 9, dtype)[:, ::2]):
+            result.write(target)
+            np.testing.assert_array_equal(target, array)
+        np.testing.assert_array_equal(result.whole(), array)

@@ -138,6 +138,24 @@ def test_integers_near_each_other_and_far_apart_are_written_in_full(dtype: str) 
         assert StringCast().reference(x)[0].tolist() == [str(int(number)) for number in x.tolist()]
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint64"])
+def test_many_integers_of_up_to_six_digits_are_written_in_full(dtype: str) -> None:
+    ends = [0, 1, 9, 10, 99, 100, 999, 1000, 1001, 1999, 2000, 9999, 10000, 100000, 999000, 999999]
+    drawn = np.random.default_rng(0).integers(0, 1000000, 700).tolist()
+    for more in ([], [1000000]):  # which are written one by one
+        x = np.array([*ends, *drawn, *more], dtype)
+        for numbers in (x,) if dtype == "uint64" else (x, -x):
+            assert StringCast().reference(numbers)[0].tolist() == [str(number) for number in numbers.tolist()]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_numbers_that_are_not_finite_are_written_among_few_and_many(dtype: Any) -> None:
+    texts_of = {np.nan: "NaN", np.inf: "INF", -np.inf: "-INF", 0.5: "0.5", -2.0: "-2"}
+    for count in (1, 200):
+        x = np.array([*texts_of] * count, dtype)
+        assert StringCast().reference(x)[0].tolist() == [*texts_of.values()] * count
+
+
 def test_parts_are_those_of_each_string() -> None:
     x = np.array([["a b c", "", " b "], ["a,b  c", "abc", ",,"]], object)
     for delimiter, most in ((" ", None), ("", None), (",", 1), ("", 1), ("b ", 2), (",", 0)):

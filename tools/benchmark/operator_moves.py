@@ -112,6 +112,10 @@ def _copied(size: str) -> Cases:
         yield f"Expand {dtype} rows", drawn("Expand", (dtype, (1, columns)), constants=(np.array(shape),))
         yield f"Expand {dtype} columns", drawn("Expand", (dtype, (rows, 1)), constants=(np.array(shape),))
         yield f"Tile {dtype}", drawn("Tile", (dtype, (rows, columns // 4)), constants=(np.array([1, 4]),))
+    for dtype in ("f32", "u8"):
+        lines = (rows * 16, 3)
+        yield f"Tile {dtype} short rows", drawn("Tile", (dtype, lines), constants=(np.array([1, 4]),))
+        yield f"Concat {dtype} short rows", drawn("Concat", (dtype, lines), (dtype, lines), attributes={"axis": 1})
     yield "Identity f32", drawn("Identity", ("f32", shape))
     yield "Reshape f32", drawn("Reshape", ("f32", shape), constants=(np.array([columns, rows]),))
     yield (

@@ -95,18 +95,21 @@ def _functions(size: str) -> Cases:
     for dtype in ("i64", "i32", "i8"):
         yield f"Abs {dtype}", drawn("Abs", (dtype, shape))
         yield f"Sign {dtype}", drawn("Sign", (dtype, shape))
-    for dtype in ("i64", "i32", "i8", "u8", "f16", "f64"):
+    for dtype in ("i64", "i32", "i8", "u32", "u8", "f16", "f64"):
         bounds = (np.array(1, draw(dtype, ()).dtype), np.array(3, draw(dtype, ()).dtype))
         yield f"Clip {dtype}", drawn("Clip", (dtype, shape), constants=bounds)
     for dtype in ("f32", "f16", "f64"):
         for name in ("IsInf", "IsNaN"):
             yield f"{name} {dtype}", drawn(name, (dtype, shape), opset=20)
     for target in ("FLOAT", "INT64", "BOOL", "UINT8", "FLOAT16", "DOUBLE"):
-        for dtype in ("i64", "bool", "f64", "i8"):
+        for dtype in ("i64", "bool", "f64", "i8", "u64"):
             yield (
                 f"Cast {dtype} {target.lower()}",
                 drawn("Cast", (dtype, shape), attributes={"to": getattr(TensorProto, target)}),
             )
+    for dtype in ("f32", "f64"):
+        yield f"Cast {dtype} uint64", drawn("Cast", (dtype, shape, 0), attributes={"to": TensorProto.UINT64})
+    yield "Sign u32", drawn("Sign", ("u32", shape))
     yield "Range i64", drawn("Range", constants=(np.array(0), np.array(shape[0] * 64), np.array(1)))
     yield "Bernoulli f32", drawn("Bernoulli", ("f32", shape, 0, 1), attributes={"seed": 1.0})
     yield "RandomNormalLike f32", drawn("RandomNormalLike", ("f32", shape), attributes={"seed": 1.0})
@@ -131,7 +134,8 @@ def _of_two(size: str) -> Cases:
     for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
         for dtype in ("i32", "u8", "i64"):
             yield f"{name} {dtype}", drawn(name, (dtype, shape), (dtype, shape))
-    yield "BitwiseNot i32", drawn("BitwiseNot", ("i32", shape))
+    for dtype in ("i32", "u32", "u8"):
+        yield f"BitwiseNot {dtype}", drawn("BitwiseNot", (dtype, shape))
     yield "Mod f32 fmod", drawn("Mod", ("f32", shape), constants=(np.float32(1.5).reshape(()),), attributes={"fmod": 1})
     yield "Mod i32", drawn("Mod", ("i32", shape), ("i32", shape, 1, 9))
     yield "Pow i64", drawn("Pow", ("i64", shape), constants=(np.array(2),))

@@ -31,6 +31,8 @@ def cases_of_tables(size: str) -> Cases:
         ),
     )
     yield "Cast i64 string", lambda: OperatorCase("Cast", (labels,), attributes={"to": TensorProto.STRING})
+    wide = draw("i64", (rows,), -99999, 99999)
+    yield "Cast i64 string wide", lambda: OperatorCase("Cast", (wide,), attributes={"to": TensorProto.STRING})
     yield "Equal string", lambda: OperatorCase("Equal", (words, words[::-1].copy()), opset=19)
     pool = {"pool_strings": ["a", "bb", "cat", "dog", "a", "bb", "cat", "dog"], "ngram_counts": [0, 4]}
     yield (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from clgraph.implementations.cpu.element_functions import (
     ANGLES,
     DOUBLE_FUNCTIONS,
     FUNCTIONS,
+    HALF,
     INTEGERS,
     POST,
     SIGNED,
@@ -22,11 +24,11 @@ from clgraph.implementations.cpu.element_functions import (
 from clgraph.implementations.cpu.element_types import (
     BYTES,
     DOUBLE,
+    HALVES,
     bits_of,
     domain_of,
     narrow_domain,
     number_bits,
-    signed,
 )
 from clgraph.implementations.cpu.elements import ELEMENTS, Elements
 from clgraph.implementations.cpu.elementwise import Blocked, InRows
@@ -69,19 +71,35 @@ def _of_floats(q: Query[Activation]) -> Computation | str:
     own = DType.F64 if dtype == DType.F64 else DType.F32
     if dtype == DType.F64 and name in ANGLES:
         return Computation(ANGLES[name], DOUBLE, (0,), dtype, dtype, slow=ANGLE_SLOW)
+    if (by_bits := _of_half_bits(q.primitive, dtype)) is not None:
+        return by_bits
     slow = DOUBLE_FUNCTIONS.get(name) if own == DType.F64 else 4.0
-    if name in ("neg", "abs") and dtype != DType.F16:
+    if name in ("neg", "abs"):
         return Computation(FUNCTIONS[name], domain_of(dtype), (0,), dtype, dtype)
-    if operation is None or slow is None or dtype == DType.BF16:
+    if operation is None or slow is None:
         return f"computes no {name} of {dtype}"
     first, second = (number_bits(v, own) for v in (operation.a, operation.b))
     return Computation(POST + post_codes()[operation.name], domain_of(dtype), (0,), dtype, dtype, first, second, slow)
 
 
+def _of_half_bits(primitive: Activation, dtype: DType) -> Computation | None:
+    """Return what selects, bounds or turns halves by their bits, if *primitive* does only that."""
+    name, bits = primitive.function, bits_of(dtype)
+    if dtype.itemsize != 2 or name not in (*HALF, "relu"):
+        return None
+    low, high = (0.0, math.inf) if name == "relu" else (primitive.alpha, primitive.beta)
+    if math.isnan(low) or math.isnan(high):
+        return None
+    first, second = (0, 1.0) if name == "sign" else (low, high)
+    with np.errstate(over="ignore"):
+        found, bound, infinity = (number_bits(v, dtype) & 0xFFFF for v in (first, second, math.inf))
+    return Computation(HALF.get(name, HALF["clip"]), HALVES, (0,), bits, bits, found, bound | infinity << 16)
+
+
 def _of_integers(q: Query[Activation]) -> Computation | str:
     dtype, name = q.inputs[0].dtype, q.primitive.function
     unsigned, narrow = dtype.numpy.kind == "u", narrow_domain(dtype)
-    domain = domain_of(dtype) if narrow is None else narrow
+    domain = domain_of(_read(dtype)) if narrow is None else narrow
     if name in _SAME or (unsigned and name in ("abs", "relu")):
         return Computation(FUNCTIONS["same"], domain, (0,), _read(dtype), _read(dtype))
     if name in ("neg", "abs"):
@@ -90,7 +108,7 @@ def _of_integers(q: Query[Activation]) -> Computation | str:
     bounds = _clip_bounds(q.primitive, dtype)
     if bounds is None:
         return f"computes no {name} of {dtype}"
-    if dtype == DType.U64:
+    if narrow is None and unsigned:
         low, high = (number_bits(v, dtype) for v in bounds)
         return Computation(UNSIGNED["clip"], domain, (0,), _read(dtype), _read(dtype), low, high)
     if narrow is None:
@@ -101,7 +119,7 @@ def _of_integers(q: Query[Activation]) -> Computation | str:
 
 
 def _read(dtype: DType) -> DType:
-    return signed(dtype) if narrow_domain(dtype) is None else bits_of(dtype)
+    return bits_of(dtype)
 
 
 def _clip_bounds(primitive: Activation, dtype: DType) -> tuple[int, int] | None:

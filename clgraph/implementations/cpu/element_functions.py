@@ -30,6 +30,8 @@ INTEGERS = {
     name: code for code, name in enumerate(("clip", "shift_left", "shift_right"), start=len(FUNCTIONS) + len(SIGNED))
 }
 """Of integers alone; in the domains ``BYTES`` and ``SHORTS`` of unsigned ones."""
+HALF = {"neg": 36, "abs": 37, "sign": 38, "clip": 39}
+"""Functions of halves by their bits, in the domain ``HALVES``; ``clip`` and ``sign`` know infinity by ``second``."""
 BITS = {
     name: code
     for code, name in enumerate(("bits_equal", "bits_above"), start=len(FUNCTIONS) + len(SIGNED) + len(INTEGERS))

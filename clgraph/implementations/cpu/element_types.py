@@ -22,6 +22,9 @@ TYPES = {
 }
 """Codes of ``element_types.clh``. Of U64 there are the functions for which it is an I64."""
 
+CONVERTED = {**TYPES, DType.U64: 12}
+"""Codes of what is converted."""
+
 FLOAT, DOUBLE, INT, LONG, BYTES, HALVES, SHORTS, PAIRS = range(8)
 """What is computed with."""
 

@@ -8,7 +8,16 @@ from typing import Any
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.cost import runs, step_seconds
 from clgraph.implementations.cpu.element_functions import ANGLES, QUANTIZE, Computation
-from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, LONG, OWN, PAIRS, RUN, RUN_BYTES, TYPES
+from clgraph.implementations.cpu.element_types import (
+    BYTES,
+    CONVERTED,
+    DOUBLE,
+    LONG,
+    OWN,
+    PAIRS,
+    RUN,
+    RUN_BYTES,
+)
 from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
 from clgraph.implementations.cpu.rows import Axis, Rows, broadcast_pitches, merge, row_pitches, row_posts
@@ -30,9 +39,7 @@ SHORT_ROW = 128
 PIECE_SECONDS = 40e-9
 """What beginning a piece takes: pointers, a switch or two."""
 
-ELEMENTS = Serves(
-    dtypes=frozenset(TYPES) | {DType.U64}, mixed=True, kinds=frozenset({"cpu"}), fuses=FUSABLE, operands=8
-)
+ELEMENTS = Serves(dtypes=frozenset(CONVERTED), mixed=True, kinds=frozenset({"cpu"}), fuses=FUSABLE, operands=8)
 
 
 @descriptor("elements", library="moves", any_alignment=True)
@@ -159,9 +166,9 @@ class Elements(Implementation[Any]):
             c_x=pc[3],
             first=c.first,
             second=c.second,
-            a_type=TYPES[c.read],
-            b_type=TYPES[c.read],
-            out_type=TYPES[c.write],
+            a_type=CONVERTED[c.read],
+            b_type=CONVERTED[c.read],
+            out_type=CONVERTED[c.write],
             a_size=c.read.itemsize,
             b_size=c.read.itemsize,
             out_size=y.dtype.itemsize,

@@ -26,14 +26,17 @@ class ReorderElements(Elements):
             return Computation(INTEGERS["clip"] if truth else FUNCTIONS["same"], BYTES, (0,), x, y, second=int(truth))
         if {x.itemsize, y.itemsize} == {1, 2} and not (x.floating or y.floating) and y != DType.BOOL:
             return Computation(FUNCTIONS["same"], SHORTS, (0,), x, y)
-        if (x == DType.U64 and y.floating) or (x.floating and y == DType.U64):
+        if x == DType.U64 and y == DType.BF16:
             return f"rounds {x} not to {y} in one step"
+        of_reals = x.floating or y.floating
         if x == DType.F64 or (y == DType.F64 and x != DType.F16):
             domain = DOUBLE
-        elif x.floating or y.floating:
+        elif of_reals:
+            # A half is the same of the float between: integers that are no floats are beyond all halves.
             domain = FLOAT
         elif max(x.itemsize, y.itemsize) == 8:
             domain = LONG
         else:
-            domain, x = INT, DType.I32 if x == DType.U32 else x
-        return Computation(FUNCTIONS["same"], domain, (0,), signed(x), signed(y))
+            domain, x, y = INT, *(DType.I32 if t == DType.U32 else t for t in (x, y))
+        read, write = (x, y) if of_reals else (signed(x), signed(y))
+        return Computation(FUNCTIONS["same"], domain, (0,), read, write)

@@ -42,6 +42,7 @@ class ResizeNearestDesc(ResizeMap, Descriptor):
     unit: Int
     whole: Int
     times: Int
+    row_times: Int
     rows: Int
     ticket_rows: Int
 
@@ -118,6 +119,7 @@ class ResizeNearest(Implementation[Resize]):
             unit=seen.unit,
             whole=int(seen.whole),
             times=_times(q, seen),
+            row_times=1 if row is None else _repeats(q, row),
             rows=_rows(q),
             ticket_rows=tickets.each,
             **resize_map(q, row, column),
@@ -143,10 +145,15 @@ def _rows(q: Query[Resize]) -> int:
 
 def _times(q: Query[Resize], seen: _Picture) -> int:
     """Return how often each element of a row is there one after another, 0 where vectors do not make the row."""
-    size, wanted = (v.shape[seen.columns] for v in (q.inputs[0], q.outputs[0]))
+    times = _repeats(q, seen.columns) if seen.unit == 1 else 0
+    return times if 2 <= times <= _MOST_TIMES else 0
+
+
+def _repeats(q: Query[Resize], axis: int) -> int:
+    """Return how often each element along *axis* is there one after another, 0 where not all are as often."""
+    size, wanted = (v.shape[axis] for v in (q.inputs[0], q.outputs[0]))
     times, rest = divmod(wanted, size)
-    alike = seen.unit == 1 and not rest and 2 <= times <= _MOST_TIMES and q.primitive.repeats(seen.columns, size)
-    return times if alike else 0
+    return times if not rest and q.primitive.repeats(axis, size) else 0
 
 
 def _row_seconds(q: Query[Resize]) -> float:

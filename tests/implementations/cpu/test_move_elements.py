@@ -34,6 +34,8 @@ CASES = {
     "short rows again and again": (Expand((3, 700, 3)), (3, 1, 3)),
     "a few columns of one": (Expand((3, 600, 3)), (600, 1)),
     "tiles": (Repeat((2, 1, 3)), (3, 4, 5)),
+    "tiles of short rows": (Repeat((2, 1, 3)), (3, 600, 5)),
+    "tiles of a row": (Repeat((8,)), (3,)),
     "steps": (Slice((1, 0), (12, 30), (2, 3)), (12, 30)),
     "backwards": (Slice((11, 28), (-13, 2), (-3, -2)), (12, 30)),
     "constant": (Pad(((1, 0), (2, 3), (0, 1)), value=7), (2, 3, 4)),

@@ -6,6 +6,7 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.reorder import Reorder
 from tests.support.check_op import check_op
 
 pytestmark = pytest.mark.opencl
@@ -58,3 +59,23 @@ def test_functions_of_one_are_exact_from_zero_to_the_limit(engine, dtype):
             engine, primitive, (3, 701), dtype=dtype, draw=draw, families=("normal",), only=["activation.elements"]
         )
         assert found == {"activation.elements": 0.0}, primitive
+
+
+def test_the_widest_become_floats_in_one_rounding_and_come_back(engine):
+    widest = {0: lambda rng, shape: _spread(rng, shape, DType.U64)}
+    for target in (DType.F32, DType.F64, DType.F16):
+        with np.errstate(over="ignore"):
+            found = check_op(
+                engine, Reorder(target), (3, 701), dtype=DType.U64, draw=widest, families=("normal",),
+                only=["reorder.elements"],
+            )  # fmt: skip
+        assert found == {"reorder.elements": 0.0}, target
+    for source, bits in ((DType.F32, 24), (DType.F64, 53), (DType.F16, 11), (DType.BF16, 8)):
+        # The largest of each type below 2^64, those around 2^63, fractions.
+        most = [2.0**64 - 2.0 ** (64 - bits), 2.0**63, 2.0**63 - 2.0 ** (63 - bits), 2.0**62, 3.75, 0.5, 0.0]
+        some = np.array(most[4:] if source == DType.F16 else most)
+        found = check_op(
+            engine, Reorder(DType.U64), (3, 701), dtype=source, families=("normal",), only=["reorder.elements"],
+            draw={0: lambda rng, shape, some=some: rng.choice(some, shape)},
+        )  # fmt: skip
+        assert found == {"reorder.elements": 0.0}, source
