@@ -2,7 +2,7 @@
 
 To run a kernel in the calling thread takes PoCL 4 us, in which it makes a command and an event, copies the arguments
 and takes locks. What it calls at last is a function of a library that it has loaded: one work-group of the kernel. The
-kernel of an operator on a small tensor is over in less than that.
+kernel of an operator on a small tensor is over in less than that (docs/decisions/019-kernels-that-are-called.md).
 """
 
 from __future__ import annotations
