@@ -1,6 +1,6 @@
 """Digests of folders of source files: read once, and remembered by the state of the files.
 
-Reading all of clgraph takes 10 ms of a start, looking at the state of its 600 files 4.
+Reading all of clgraph takes 10 ms of a start, looking at the state of its 1,200 files 5 to 6.
 """
 
 from __future__ import annotations
