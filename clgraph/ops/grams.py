@@ -13,9 +13,6 @@ from clgraph.graph.primitive import Array
 _MOST_CELLS = 1 << 16
 """Of a table of all nodes and items; beyond, the nodes that there are get searched."""
 
-_NONE = 0
-"""The node of what begins no n-gram."""
-
 _LAST = np.iinfo(np.int64).max
 """Behind every key."""
 
@@ -23,39 +20,38 @@ _LAST = np.iinfo(np.int64).max
 class Grams:
     """N-grams of one type of items, and the column of each.
 
-    Attributes:
-        root: The node that rows begin at.
-        columns: Of each node, int64; -1 where no n-gram ends.
+    A node of the tree is the number of its row in a table of all nodes and items, times the items of a row: the key of
+    what an item leads to is the sum of both. The root is 0.
     """
 
-    root = 1
-
-    def __init__(self, columns: Mapping[tuple[Any, ...], int]) -> None:
-        """Take n-grams of strings or of integers, by column."""
+    def __init__(self, columns: Mapping[tuple[Any, ...], int], none: int) -> None:
+        """Take n-grams of strings or of integers, by column; *none* is the column where no n-gram ends."""
         items = sorted({item for gram in columns for item in gram})
         self._codes = {item: code for code, item in enumerate(items)}
         self._numbers = np.array([item for item in items if not isinstance(item, str)], np.int64)
-        self._width = len(items) + 1
-        children: dict[int, int] = {}
-        ends = [-1, -1]
+        width = self._width = len(items) + 1
+        # The node behind the root is that of what begins no n-gram.
+        self._nothing, self._no_column, rows = width, none, 2
+        children, ends = dict[int, int](), dict[int, int]()
         for gram, column in columns.items():
-            node = self.root
+            node = key = 0
             for item in gram:
-                node = children.setdefault(node * self._width + self._codes[item], len(ends))
-                if node == len(ends):
-                    ends.append(-1)
-            ends[node] = column
-        self.columns = np.array(ends)
+                key = node + self._codes[item]
+                node = children.setdefault(key, rows * width)
+                rows += node == rows * width
+            ends[key] = column
         keys = sorted(children)
         self._keys = np.array([*keys, _LAST], np.int64)
-        self._children = np.array([*map(children.__getitem__, keys), _NONE], np.int64)
-        self._table: Array | None = None
-        if (cells := len(ends) * self._width) <= _MOST_CELLS:
-            self._table = np.full(cells, _NONE, np.int64)
-            self._table[self._keys[:-1]] = self._children[:-1]
+        self._children = np.array([*map(children.__getitem__, keys), width], np.int64)
+        self._ends = np.array([*(ends.get(key, none) for key in keys), none], np.int64)
+        self._tables: tuple[Array, Array] | None = None
+        if (cells := rows * width) <= _MOST_CELLS:
+            self._tables = np.full(cells, width, np.int64), np.full(cells, none, np.int64)
+            for table, found in zip(self._tables, (self._children, self._ends), strict=True):
+                table[self._keys[:-1]] = found[:-1]
 
     def codes(self, x: Array) -> Array:
-        """Return a number for each item of x, the same for all that no n-gram has."""
+        """Return a number for each item of x, the same for all that no n-gram has: the keys of what begins there."""
         none = self._width - 1
         if x.dtype == object or not len(self._numbers):
             return np.fromiter(map(self._codes.get, x.ravel().tolist(), repeat(none)), np.int64, x.size).reshape(
@@ -64,10 +60,16 @@ class Grams:
         at = np.minimum(self._numbers.searchsorted(x), none - 1)
         return np.where(self._numbers.take(at) == x, at, none)
 
-    def below(self, nodes: Array | int, codes: Array) -> Array:
-        """Return the node that each item leads to from each of *nodes*."""
-        keys = nodes * self._width + codes
-        if self._table is not None:
-            return self._table.take(keys)
+    def nodes(self, keys: Array) -> Array:
+        """Return the node that each key leads to."""
+        return self._found(keys, 0, self._children, self._nothing)
+
+    def columns(self, keys: Array) -> Array:
+        """Return the column of the n-gram that ends at each key."""
+        return self._found(keys, 1, self._ends, self._no_column)
+
+    def _found(self, keys: Array, table: int, of_keys: Array, none: int) -> Array:
+        if self._tables is not None:
+            return self._tables[table].take(keys)
         at = self._keys.searchsorted(keys)
-        return np.where(self._keys.take(at) == keys, self._children.take(at), _NONE)
+        return np.where(self._keys.take(at) == keys, of_keys.take(at), none)

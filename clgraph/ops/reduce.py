@@ -163,6 +163,12 @@ def reduced_shape(shape: Shape, axes: Sequence[int], *, keepdims: bool) -> Shape
     return tuple(d for a, d in enumerate(shape) if a not in axes)
 
 
+def over_last_axes(p: Reduce, rank: int) -> bool:
+    """Return whether some axes are reduced and none is kept behind them."""
+    axes = p.reduced(rank)
+    return bool(axes) and sorted(axes) == list(range(rank - len(axes), rank))
+
+
 _VERSIONS = {
     "Sum": ((1, 11, 13), "sum"),
     "Mean": ((1, 11, 13, 18), "mean"),

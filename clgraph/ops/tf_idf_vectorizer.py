@@ -18,6 +18,9 @@ from clgraph.ops.grams import Grams
 _MOST_COLUMNS = 1 << 31
 """Of a result: ONNX's indices are larger than memory."""
 
+_MOST_COUNTED = 1 << 16
+"""Columns of all rows whose counts may be integers first, of 64 bits."""
+
 _ONE = np.float32(1)
 
 
@@ -51,28 +54,34 @@ class TfIdfVectorizer(OfHostValues, Remembering):
         (x,) = inputs
         if x.ndim not in (1, 2):
             raise ShapeError(f"items {list(x.shape)} are neither [items] nor [rows, items]")
-        grams, ends, width = _grams(self)
+        grams, width = _grams(self)
         codes = grams.codes(x if x.ndim == 2 else x[np.newaxis])
         # Behind the columns one for what is no n-gram.
-        counts = np.zeros((len(codes), width + 1), np.float32)
-        starts = np.arange(0, counts.size, width + 1)[:, np.newaxis]
-        for nodes in self._nodes(grams, codes):
-            np.add.at(counts.reshape(-1), (ends.take(nodes) + starts).reshape(-1), _ONE)
-        y = self._weighted(counts[:, :width].copy())
+        rows, across = len(codes), width + 1
+        found = [grams.columns(keys) for keys in self._keys(grams, codes)]
+        places = np.concatenate(found, 1) if found else codes[:, :0]
+        places += np.arange(0, rows * across, across)[:, np.newaxis]
+        places = places.reshape(-1)
+        if rows * across <= _MOST_COUNTED:
+            counts = np.bincount(places, None, rows * across).astype(np.float32)
+        else:
+            counts = np.zeros(rows * across, np.float32)
+            np.add.at(counts, places, _ONE)
+        y = self._weighted(counts.reshape(rows, across)[:, :width].copy())
         return (y[0] if x.ndim == 1 else y,)
 
-    def _nodes(self, grams: Grams, codes: Array) -> Iterator[Array]:
-        """Return where the n-grams of each length at each distance end in the tree; those of one item once."""
+    def _keys(self, grams: Grams, codes: Array) -> Iterator[Array]:
+        """Yield the keys at which n-grams of each length and distance may end; those of one item once."""
         least, most = self.lengths
-        items, first = codes.shape[1], grams.below(grams.root, codes)
+        items = codes.shape[1]
         if least == 1:
-            yield first
+            yield codes
         for distance in range(1, min(self.skips + 1, items - 1) + 1):
-            nodes = first
+            keys = codes
             for length in range(2, min(most, (items - 1) // distance + 1) + 1):
-                nodes = grams.below(nodes[:, :-distance], codes[:, (length - 1) * distance :])
+                keys = grams.nodes(keys[:, :-distance]) + codes[:, (length - 1) * distance :]
                 if length >= least:
-                    yield nodes
+                    yield keys
 
     def _weighted(self, counts: Array) -> Array:
         if self.mode == "TF":
@@ -84,18 +93,15 @@ class TfIdfVectorizer(OfHostValues, Remembering):
 
 
 @remembered
-def _grams(of: TfIdfVectorizer) -> tuple[Grams, Array, int]:
-    """Return the n-grams of the pool, of equal ones the first, the column where each node ends, and their number.
-
-    The last column and one more is where no n-gram ends.
-    """
+def _grams(of: TfIdfVectorizer) -> tuple[Grams, int]:
+    """Return the n-grams of the pool, of equal ones the first, and the number of columns, that of no n-gram."""
     places: dict[tuple[Any, ...], int] = {}
     columns = iter(of.columns)
     for length, (begin, end) in enumerate(pairwise((*of.starts, len(of.pool))), start=1):
         for at in range(begin, end, length):
             places.setdefault(tuple(of.pool[at : at + length]), next(columns))
-    grams, width = Grams(places), max(of.columns, default=-1) + 1
-    return grams, np.where(grams.columns < 0, width, grams.columns), width
+    width = max(of.columns, default=-1) + 1
+    return Grams(places, width), width
 
 
 @onnx("TfIdfVectorizer", since=(9,))

@@ -93,6 +93,7 @@ TYPED = {
     "layer_normalization.halves",
     "matmul.doubles",
     "matmul.integers",
+    "reduce.exponentials",
     "softmax.doubles",
 }
 """Tiles of doubles, halves or integers alone: their own tests count each rounding, of which integers have none."""

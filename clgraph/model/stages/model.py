@@ -22,6 +22,7 @@ from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.delivery import Outputs, wanted_places
 from clgraph.model.explanation import Explanation
+from clgraph.model.host_feeds import strings
 from clgraph.model.model import Model
 from clgraph.model.ranges import Ranges, asked
 from clgraph.model.specialisation import PassRecord, Specialise, Values
@@ -186,8 +187,6 @@ class StagedModel(Model):
         self._check_open()
         for name, dtype, _ in alike:
             if dtype.hasobject:
-                from clgraph.model.host_feeds import strings
-
                 strings(feeds[name], f"input {name!r}")
         if self._indices:
             check_indices(feeds, self._indices)

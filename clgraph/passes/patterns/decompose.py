@@ -90,7 +90,7 @@ class Decompose(Pass):
         "batch_normalization": "becomes a product and a sum of constants where its statistics are constant",
         "eltwise": "a scalar constant becomes an activation's parameter",
         "reduce": "the logarithm of a sum, of exponentials too, becomes its steps; of integers it is computed in "
-        "float64, and so is a root",
+        "float64, and so is a root; of exponentials of integers over the last axes it stays",
         "matmul": "of a tensor that is flattened for it: one of the tensor itself; of one row and one column: a sum; "
         "of many batch axes: one of two",
         "shuffle": "channels to pixels: a transpose between reshapes",

@@ -9,7 +9,7 @@ from clgraph.graph.node import Node
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
-from clgraph.ops.reduce import Reduce
+from clgraph.ops.reduce import Reduce, over_last_axes
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.rewriting import supersede
 
@@ -17,9 +17,14 @@ _ROOTS_AND_LOGARITHMS = ("l2", "log_sum", "log_sum_exp")
 
 
 def reduce_in_doubles(program: Program, node: Node) -> bool:
-    """Compute a root or a logarithm of a sum of integers in float64, as its reference does."""
+    """Compute a root or a logarithm of a sum of integers in float64, as its reference does.
+
+    Of exponentials over the last axes stays: ``reduce.exponentials`` does this a line at a time.
+    """
     p = node.primitive
     if not isinstance(p, Reduce) or p.function not in _ROOTS_AND_LOGARITHMS:
+        return False
+    if p.function == "log_sum_exp" and over_last_axes(p, node.inputs[0].layout.rank):
         return False
     return _between_conversions(program, node, p, DType.F64)
 

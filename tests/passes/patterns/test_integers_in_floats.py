@@ -26,7 +26,7 @@ def ends(dtype, rng, shape):
 @pytest.mark.parametrize("function", ["l2", "log_sum", "log_sum_exp"])
 def test_roots_and_logarithms_of_integers_are_computed_in_doubles(function, dtype, rng) -> None:
     net = Net()
-    net.add("y", Reduce(function, (1,)), net.input("x", (6, 9), DType.of(np.dtype(dtype))))
+    net.add("y", Reduce(function, (0,)), net.input("x", (6, 9), DType.of(np.dtype(dtype))))
     program = net.program("y")
     x = rng.integers(1, 100, (6, 9)).astype(dtype)
     (want,) = run_reference(program, {"x": x}).values()
@@ -35,6 +35,18 @@ def test_roots_and_logarithms_of_integers_are_computed_in_doubles(function, dtyp
     (got,) = run_reference(program, {"x": x}).values()
     assert got.dtype == dtype
     np.testing.assert_array_equal(got, want)
+
+
+def test_logarithms_of_exponentials_over_the_last_axes_stay() -> None:
+    net = Net()
+    net.input("x", (6, 9), DType.I32)
+    for name, axes in (("last", (1,)), ("all", (1, 0)), ("first", (0,))):
+        net.add(name, Reduce("log_sum_exp", axes), "x")
+    program = run(net.program("last", "all", "first"), Decompose(), context=Context(devices=CPU))
+    assert [n.name for n in program if isinstance(n.primitive, Reduce) and n.primitive.function == "log_sum_exp"] == [
+        "last",
+        "all",
+    ]
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
