@@ -47,7 +47,7 @@ class StatePrograms:
         self.parts, self.chunking = parts, Chunking(parts)
         self._specialise, self._workspace = specialise, Workspace(like)
         self._made: dict[tuple[Shape, ...], list[tuple[dict[str, InputValue], Specialisation]]] = {}
-        self._lasts: dict[Topology, Topology] = {}
+        self._lasts: dict[tuple[Topology, bool], Topology] = {}
         self._biases = {b.input: BiasMemory() for b in parts.biases}
         self.latest: Specialisation | None = None
         self._again: NextToken | None = None
@@ -117,7 +117,7 @@ class StatePrograms:
         rest = [name for name in wanted if name not in ends]
         chunks = list(self.chunking.unpadded(count, rest) if ends else self.chunking.of(count, values, past))
         if last and (count > 1 or len(chunks) > 1):
-            device = self._of_last(device)
+            device = self._of_last(device, caches.batch)
         for chunk in chunks:
             own = self.chunking.cut(feeds, chunk, count, past)
             told = self.chunking.told(own, values if len(chunks) == 1 else None, batch, chunk, past + chunk.start)
@@ -191,11 +191,12 @@ class StatePrograms:
         biases = {b.input: (self._biases[b.input], declared_shape(values[b.value])) for b in self.parts.biases}
         return next((next_token(device, made, self.parts, biases) for made in whatever), None)
 
-    def _of_last(self, device: Topology) -> Topology:
+    def _of_last(self, device: Topology, texts: int) -> Topology:
         """Return *device* for results of last tokens."""
-        found, tokens = self._lasts.get(device), self.chunking.tokens
+        key, tokens = (device, texts == 1), self.chunking.tokens
+        found = self._lasts.get(key)
         if found is None:
-            found = self._lasts[device] = of_last_tokens(device, tokens.results, tokens.places)
+            found = self._lasts[key] = of_last_tokens(device, tokens.results, tokens.places, texts)
         return found
 
     def _network(self, device: Topology, given: Mapping[str, Array], batch: int, rows: int) -> Network:

@@ -17,7 +17,7 @@ from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.state.biases import declared
 from clgraph.model.state.cut_topology import LENGTHS, PLACES, STATE, CutTopology
-from clgraph.model.state.last import LAST, Places
+from clgraph.model.state.last import LAST, Places, TokenAxis
 
 _COUNTS = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199, 211, 223, 227, 229, 233)
 """Numbers of tokens to tell axes by: primes, of which one divides no size of a model's weights."""
@@ -38,8 +38,8 @@ class Tokens:
 
     Attributes:
         results: Of the outputs; ``None`` for those that have none.
-        places: Of each value the rank and that axis, ``None`` for those that have none; but for values where tokens
-            share an axis with others, or have several.
+        places: Of each value its shape for one text and that axis, ``None`` for those that have none; but for values
+            where tokens share an axis with others, or have several.
         apart: Whether a token's results depend on others through attention alone.
         behind: Whether several tokens may stand behind others, as far as the host's arithmetic goes: some exporters'
             masks are made for a whole prompt or for one token.
@@ -77,12 +77,12 @@ def tokens_of(parts: CutTopology) -> Tokens:
 
 def places_of(program: Program, count: int) -> Places:
     """Return :attr:`Tokens.places` of what *program* has for *count* tokens."""
-    places = dict[str, tuple[int, int | None]]()
+    places = dict[str, TokenAxis]()
     for value in (*program.inputs, *(v for node in program for v in node.outputs)):
         shape = value.layout.shape
         sizes = [(i, n) for i, n in enumerate(shape) if n and n % count == 0]
         if not sizes or sizes == [(sizes[0][0], count)]:
-            places[value.name] = (len(shape), sizes[0][0] if sizes else None)
+            places[value.name] = TokenAxis(shape, sizes[0][0] if sizes else None)
     return places
 
 
