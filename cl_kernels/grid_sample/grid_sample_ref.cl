@@ -21,12 +21,13 @@
 // A place as near as the image has one; what is no number is at the first pixel.
 static REAL nearest(const REAL at, const int size) { return at > 0 ? fmin(at, (REAL)(size - 1)) : 0; }
 
-static REAL inside(const REAL at, const int size, const int padding, const int corners) {
-  if (padding == 1) return nearest(at, size);
+// A place as mirrors at both borders have it, if there are any, to half a pixel beyond the image.
+static REAL folded(const REAL at, const int size, const int padding, const int corners) {
+  if (padding == 1) return at;
   const REAL low = corners ? 0.0f : -0.5f, span = corners ? size - 1.0f : (REAL)size;
   if (span <= 0) return 0.0f;
-  const REAL folded = fmod(fabs(at - low), 2 * span);
-  return nearest((folded > span ? 2 * span - folded : folded) + low, size);
+  const REAL way = fmod(fabs(at - low), 2 * span);
+  return (way > span ? 2 * span - way : way) + low;
 }
 
 // Keys' kernel with a = -3/4, at a distance below 1 and from 1 to 2.
@@ -36,16 +37,21 @@ static REAL far_share(const REAL d) { return ((-0.75f * d + 3.75f) * d - 6) * d 
 // Pixels whose shares are kept for all channels.
 #define FEW 16
 
-// The share of a pixel, and where it is from the first of its channel; an axis has 2^bits pixels.
+// The share of a pixel, and where it is from the first of its channel, -1 where there is none; an axis has 2^bits pixels.
 static REAL mixed(int tap, const int axes, const int bits, REAL share[][4], int place[][4], int* from) {
   REAL weight = 1;
   *from = 0;
   for (int axis = axes - 1; axis >= 0; axis--, tap >>= bits) {
     const int k = tap & ((1 << bits) - 1);
     weight *= share[axis][k];
-    *from += place[axis][k];
+    *from = *from < 0 || place[axis][k] < 0 ? -1 : *from + place[axis][k];
   }
   return weight;
+}
+
+// Beside the image are zeros: no share of them is NaN.
+static REAL pixel(__global const T* source, const int from, const int channel) {
+  return from < 0 ? 0 : LOAD(source, from + channel);
 }
 
 __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0), __global const int* table) {
@@ -65,7 +71,12 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
     const int size = rest[8 + 2 * axis];
     const REAL g = LOAD_GRID(BASE_OF(const GRID, in1), element(grid, at) + (axes - 1 - axis) * rest[3]);
     REAL v = corners ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
-    if (mode == 1 && padding > 0) v = inside(v, size, padding, corners);
+    bool between = true;
+    if (mode == 1 && padding > 0) {
+      const REAL at = folded(v, size, padding, corners);
+      v = nearest(at, size);
+      between = v == at;
+    }
     v = mode == 0 ? rint(v) : v;
     const REAL low = floor(v), t = v - low;
     if (mode == 0) share[axis][0] = 1;
@@ -76,9 +87,11 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
     }
     for (int k = 0; k < each; k++) {
       REAL p = (mode == 0 ? v : low) + k - (mode == 2);
-      if (padding == 0 && !(p >= 0 && p < size)) share[axis][k] = 0;
-      if (padding > 0) p = rint(inside(p, size, padding, corners));
-      place[axis][k] = (int)nearest(p, size) * rest[9 + 2 * axis];
+      bool there = k == 0 || between;
+      if (padding == 0) there = p >= 0 && p < size;
+      if (padding == 0 && !there) share[axis][k] = 0;
+      if (padding > 0) p = rint(nearest(folded(p, size, padding, corners), size));
+      place[axis][k] = there ? (int)nearest(p, size) * rest[9 + 2 * axis] : -1;
     }
     taps *= each;
   }
@@ -90,7 +103,7 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
       for (int tap = 0; tap < taps; tap++) {
         int from;
         const REAL weight = mixed(tap, axes, mode, share, place, &from);
-        sum = fma(weight, LOAD(source, from + c * rest[2]), sum);
+        sum = fma(weight, pixel(source, from, c * rest[2]), sum);
       }
       STORE(result, c * rest[1], sum);
     }
@@ -103,15 +116,15 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
   if (taps == 4) {
     const REAL w0 = weights[0], w1 = weights[1], w2 = weights[2], w3 = weights[3];
     for (int c = 0; c < channels; c++, source += across, result += down) {
-      REAL sum = fma(w1, LOAD(source, from[1]), w0 * LOAD(source, from[0]));
-      sum = fma(w3, LOAD(source, from[3]), fma(w2, LOAD(source, from[2]), sum));
+      REAL sum = fma(w1, pixel(source, from[1], 0), w0 * pixel(source, from[0], 0));
+      sum = fma(w3, pixel(source, from[3], 0), fma(w2, pixel(source, from[2], 0), sum));
       STORE(result, 0, sum);
     }
     return;
   }
   for (int c = 0; c < channels; c++) {
     REAL sum = 0;
-    for (int tap = 0; tap < taps; tap++) sum = fma(weights[tap], LOAD(source, from[tap] + c * rest[2]), sum);
+    for (int tap = 0; tap < taps; tap++) sum = fma(weights[tap], pixel(source, from[tap], c * rest[2]), sum);
     STORE(result, c * rest[1], sum);
   }
 }

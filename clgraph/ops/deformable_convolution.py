@@ -156,14 +156,14 @@ def _read(image: Array, at: Sequence[Array], spatial: tuple[int, ...]) -> Array:
     low = [np.floor(a) for a in at]
     total = np.zeros((len(image), *at[0].shape), image.dtype)
     for corner in product((0, 1), repeat=len(at)):
-        weight = np.ones(at[0].shape, image.dtype)
+        weight, there = np.ones(at[0].shape, image.dtype), np.ones(at[0].shape, np.bool_)
         places: list[slice | Array] = [slice(None)]
         for c, a, first, size in zip(corner, at, low, spatial, strict=True):
             place = first + c
             inside = (place >= 0) & (place < size)
-            weight = weight * np.where(inside, 1 - np.abs(a - place), 0)
+            weight, there = weight * np.where(inside, 1 - np.abs(a - place), 0), there & inside
             places.append(np.where(inside, place, 0).astype(np.int64))
-        total += weight * image[tuple(places)]
+        total += weight * np.where(there, image[tuple(places)], 0)
     return total
 
 

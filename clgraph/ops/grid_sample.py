@@ -62,21 +62,35 @@ class GridSample(Primitive):
                 at = (at + 1) / 2 * (size - 1) if self.corners else ((at + 1) * size - 1) / 2
                 if self.mode == "nearest":
                     at = np.rint(at)  # before a mirror folds it, as ONNX has it
-                elif self.mode == "linear" and self.padding != "zeros":
-                    at = self._inside(at, size)
-                axes.append(list(zip(*self._taps(at), strict=True)))
+                axes.append(self._taps_inside(at, size))
             for taps in product(*axes):
-                weight = np.ones(grid.shape[1:-1], exact)
-                places = []
-                for (place, share), size in zip(taps, spatial, strict=True):
-                    if self.padding == "zeros":
-                        share = np.where((place >= 0) & (place < size), share, 0)
-                    else:
-                        place = np.rint(self._inside(place, size))
-                    weight = weight * share
-                    places.append(_nearest(place, size).astype(np.int64))
-                y[n] += weight * x[n][(slice(None), *places)]
+                weight, there = np.ones(grid.shape[1:-1], exact), np.ones(grid.shape[1:-1], np.bool_)
+                for _, share, inside in taps:
+                    weight, there = weight * share, there & inside
+                pixels = x[n][(slice(None), *(place for place, *_ in taps))]
+                y[n] += np.where(there, pixels, 0) * weight
         return (y.astype(x.dtype),)
+
+    def _taps_inside(self, at: Array, size: int) -> list[tuple[Array, Array, Array]]:
+        """Return the pixel, the share, and whether there is that pixel, of each tap of places along an axis of *size*.
+
+        A place that is brought to the outermost pixel is that pixel, and not a mixture with its neighbour.
+        """
+        between: Array = np.ones(at.shape, np.bool_)
+        if self.mode == "linear" and self.padding != "zeros":
+            folded = self._folded(at, size)
+            at = _nearest(folded, size)
+            between = at == folded
+        taps = []
+        for k, (place, share) in enumerate(zip(*self._taps(at), strict=True)):
+            there = between if k else np.ones(at.shape, np.bool_)
+            if self.padding == "zeros":
+                there = (place >= 0) & (place < size)
+                share = np.where(there, share, 0)
+            else:
+                place = np.rint(_nearest(self._folded(place, size), size))
+            taps.append((_nearest(place, size).astype(np.int64), share, there))
+        return taps
 
     def _taps(self, at: Array) -> tuple[list[Array], list[Array]]:
         """Return the places that a place is mixed from along an axis, and the share of each."""
@@ -96,16 +110,16 @@ class GridSample(Primitive):
 
         return [low - 1, low, low + 1, low + 2], [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
-    def _inside(self, at: Array, size: int) -> Array:
-        """Return places as the padding brings them into the image."""
+    def _folded(self, at: Array, size: int) -> Array:
+        """Return places as mirrors at both borders have them, if there are any, to half a pixel beyond the image."""
         if self.padding == "border":
-            return _nearest(at, size)
+            return at
         low, high = (0.0, size - 1.0) if self.corners else (-0.5, size - 0.5)
         span = high - low
         if span <= 0:
             return np.zeros_like(at)
         folded = np.abs(at - low) % (2 * span)
-        return _nearest(np.where(folded > span, 2 * span - folded, folded) + low, size)
+        return np.where(folded > span, 2 * span - folded, folded) + low
 
 
 def _nearest(at: Array, size: int) -> Array:

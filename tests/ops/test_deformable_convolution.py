@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import clgraph
 from clgraph.errors import ShapeError
@@ -80,6 +81,20 @@ def test_narrow_offsets_are_added_in_float32(rng):
 @pytest.mark.parametrize("name", [n for n in CASES if n not in ("of lines", "of volumes")])
 def test_the_reference_agrees_with_onnxruntime(name, rng):
     agree("DeformConv", arrays(name, rng), opset=19, **CASES[name][2])
+
+
+@pytest.mark.opencl
+def test_an_infinite_pixel_is_read_where_it_is_alone(device, rng):
+    """ONNX Runtime multiplies it by 0 for places beyond the edges, ONNX's reference does not."""
+    x, offset = rng.standard_normal((1, 1, 4, 4)), rng.uniform(-3, 3, (1, 2, 4, 4))
+    x[0, 0, 0, 0] = np.inf
+    given = [a.astype(np.float32) for a in (x, np.ones((1, 1, 1, 1)), offset)]
+    model, feeds = one_node("DeformConv", given, opset=19)
+    (want,) = ReferenceEvaluator(model).run(None, feeds)
+    (got,) = clgraph.compile(model, device=device).run(feeds).values()
+    bound = DeformableConvolution((1, 1), (1, 1), ((0, 0), (0, 0)), 1, 1)
+    for y in (got, *bound.reference(*given)):
+        np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-5)
 
 
 def test_offsets_that_do_not_fit_are_refused(rng):

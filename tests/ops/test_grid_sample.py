@@ -7,7 +7,7 @@ import clgraph
 from clgraph.core.dtype import DType
 from clgraph.ops.grid_sample import GridSample
 from tests.support.check_op import check_op
-from tests.support.onnx_case import agree, one_node
+from tests.support.onnx_case import agree, one_node, onnxruntime_outputs
 
 SHAPES = [
     ((2, 3, 8, 5), (2, 4, 7, 2)),
@@ -94,6 +94,31 @@ def test_places_that_are_no_numbers_are_those_of_the_reference(padding, shape, d
             with clgraph.compile(model, device=at) as compiled:
                 results.append(compiled.run(feeds)["y0"])
         np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.opencl
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize(("padding", "corners"), WAYS)
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_pixels_that_are_not_finite_are_multiplied_by_their_own_shares_alone(mode, padding, corners, device, rng):
+    """What is beside the image, and the neighbour of a pixel that a place beyond the border is brought to, is left."""
+    shapes = [((2, 2, 6, 7), (2, 6, 20, 2)), ((1, 2, 3, 4, 5), (1, 4, 5, 6, 3))]
+    for shape, grid in shapes[: 1 if mode == "cubic" else 2]:
+        x = rng.standard_normal(shape).astype(np.float32)
+        x[..., 0, 0], x[..., 1, 2] = np.inf, np.nan
+        model, feeds = one_node(
+            "GridSample",
+            [x, rng.uniform(-2, 2, grid).astype(np.float32)],
+            opset=20,
+            mode=mode,
+            padding_mode=padding,
+            align_corners=int(corners),
+        )
+        (want,) = onnxruntime_outputs(model, feeds)
+        assert {True, False} == {*np.isfinite(want).ravel().tolist()}
+        for at in (device, "host"):
+            with clgraph.compile(model, device=at) as compiled:
+                np.testing.assert_allclose(compiled.run(feeds)["y0"], want, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("op_type", ["GridSample", "DeformConv", "MaxRoiPool"])

@@ -48,6 +48,19 @@ def _rounded(node: OnnxNode, y: str, parameters: Sequence[str], like: str) -> tu
     return node.emit(Quantize(), y, scale, zero)
 
 
+def _nearest_integers(node: OnnxNode, y: str, parameters: Sequence[str]) -> str:
+    """Emit the steps of the integers next to ``y / scale + zero``: a half becomes an even integer, not a step."""
+    scale, zero = (*parameters, "")[:2]
+    (t,) = node.emit(Eltwise("div"), y, scale)
+    if zero:
+        (zero,) = node.emit(Reorder(DType.F32), zero)
+        (t,) = node.emit(Eltwise("add"), t, zero)
+    (t,) = node.emit(Activation("round"), t)
+    if zero:
+        (t,) = node.emit(Eltwise("sub"), t, zero)
+    return node.emit(Eltwise("mul"), t, scale)[0]
+
+
 @onnx("QLinearConv", since=(1,), domain=MICROSOFT)
 def import_contrib_qlinear_conv(node: OnnxNode) -> Primitive | Sequence[str]:
     convolution = import_qlinear_conv(node)
@@ -161,6 +174,8 @@ def import_qlinear_unary(node: OnnxNode) -> Sequence[str]:
         raise node.unsupported(f"the scale of the result is one number, not a tensor of shape {list(scale.shape)}")
     if node.op_type == "QLinearSoftmax" and scale is not None and (share := share_of_steps(scale)) != 1:
         (y,) = node.emit(Activation("linear", share), y)
+    if node.op_type == "QLinearAveragePool":
+        y = _nearest_integers(node, y, node.inputs[3:])
     return _rounded(node, y, node.inputs[3:], node.inputs[0])
 
 

@@ -79,6 +79,20 @@ def test_relatives_are_within_a_step_of_onnxruntime(rng):
     agree("QLinearConcat", parts, constant=(0, 1, 3, 4, 6, 7), **MICROSOFT, axis=1)
 
 
+def test_averages_between_two_steps_are_those_of_onnxruntime(rng):
+    """The zero point is added before a half becomes even: with an odd one, others are even."""
+    x = rng.integers(0, 256, (2, 3, 8, 8)).astype(np.uint8)
+    for dtype, low in ((np.uint8, 0), (np.int8, -128)):
+        for zero in (dtype(low), dtype(low + 101), dtype(low + 130)):
+            given = [(x.astype(np.int32) + low).astype(dtype), F(0.5), dtype(low + 121), F(1.0), zero]
+            for scales_known in ((1, 3), ()):
+                model, feeds = one_node(
+                    "QLinearAveragePool", given, **ONE, constant=scales_known, kernel_shape=[2, 2], strides=[1, 2]
+                )
+                (want,) = onnxruntime_outputs(model, feeds)
+                np.testing.assert_array_equal(reference_outputs(load_onnx(model).build(), feeds)[0], want)
+
+
 @pytest.mark.parametrize("columns", [False, True])
 def test_gemm_is_within_a_step_of_onnxruntime(columns, rng):
     a, b = rng.integers(0, 256, (3, 8)).astype(np.uint8), rng.integers(0, 100, (5, 8)).astype(np.int8)
