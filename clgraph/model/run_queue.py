@@ -64,17 +64,20 @@ class RunFuture(Future[T]):
             TimeoutError: It is not after *timeout* seconds.
             DeadlockError: There is no *timeout*, and the waiting thread is the one that has to make the call.
         """
-        if timeout is None and not self.is_over and threading.current_thread() in self._servers:
+        guard = self._guard
+        if guard.over:
+            return
+        if timeout is None and threading.current_thread() in self._servers:
             raise DeadlockError(
                 "a done-callback waits for a run that begins only when the callback returns: let it add a callback to "
                 "that run's future (add_done_callback), or wait in another thread"
             )
         end, look = None if timeout is None else time.monotonic() + timeout, LOOK
-        while not self.is_over:
+        while not guard.over:
             left = look if end is None else min(look, end - time.monotonic())
             if left <= 0:
                 raise TimeoutError
-            self._guard.look(left)
+            guard.look(left)
             look = min(2 * look, LOOK_AT_MOST)
 
     def __await__(self) -> Generator[Any, None, T]:

@@ -150,9 +150,10 @@ class RequestQueue:
         """Return the next request with those that join it, all begun; ``None`` once the queue is closed and empty."""
         while True:
             self._idle.append(None)
+            idle = time.monotonic()
             with self._gathering:
                 self._idle.pop()
-                found = self._gather(batching)
+                found = self._gather(batching, idle)
             if found is None:
                 return None
             for request in found:
@@ -162,10 +163,11 @@ class RequestQueue:
             if begun := [request for request in found if request.begin()]:
                 return begun
 
-    def _gather(self, batching: Batching) -> list[Request] | None:
+    def _gather(self, batching: Batching, idle: float) -> list[Request] | None:
         """Return the oldest request and others of its key: those there are, and those that come soon enough.
 
-        Who waits ends when one comes that does not fit: it is work for another stream.
+        Who waits ends when one comes that does not fit: it is work for another stream. Requests that are older than the
+        stream is *idle* wait, too: who was just answered had no chance yet to send the next one.
         """
         first = self._passed_over.popleft() if self._passed_over else self._sent.get()
         if first is None:
@@ -179,7 +181,7 @@ class RequestQueue:
                 self._passed_over.remove(request)
                 found.append(request)
                 rows += request.rows
-        end = first.sent + batching.wait_ms / 1e3
+        end = max(first.sent, idle) + batching.wait_ms / 1e3
         while rows < batching.most:
             left = 0.0 if self._passed_over else end - time.monotonic()
             try:

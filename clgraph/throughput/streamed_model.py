@@ -144,13 +144,15 @@ class StreamedModel:
         """
         request = self._send(given, named, outputs, tensors, timeout, cancellation, queue_timeout)
         future, end = request.future, request.cancellation
-        serves = threading.current_thread() in self._threads  # it would wait for itself, which the future says
         try:
-            while not future.is_over:
-                with suppress(TimeoutError):
-                    future.wait(None if end is None or serves else LOOK)
-                if end is not None and not future.is_over:
-                    end.check()
+            if end is None or threading.current_thread() in self._threads:
+                future.wait()  # a stream would wait for itself, which the future says
+            else:
+                while not future.is_over:
+                    with suppress(TimeoutError):
+                        future.wait(LOOK)
+                    if not future.is_over:
+                        end.check()
         except BaseException:
             future.cancel()  # what waits is not begun for nobody
             raise
@@ -214,14 +216,15 @@ class StreamedModel:
     ) -> Request:
         check_process()
         self._work.queue.check_open()
-        if given and isinstance(given[0], Mapping):
+        if given and isinstance(given[0], (dict, Mapping)):
             given, (outputs,) = given[:1], (*given[1:], outputs)[:1]
         feeds = arranged(given, named, self._fed)
         overridden = self.topology.overridable.keys() & feeds.keys()
         arrays = feeds if overridden else as_arrays(feeds, self._wanted)
         check_indices(arrays, self._indices)
         # What another thread may end, or what is to lie in the caller's arrays, is no other's.
-        alone = overridden or tensors or isinstance(outputs, Mapping) or cancellation is not None
+        into = outputs is not None and isinstance(outputs, Mapping)
+        alone = overridden or tensors or into or cancellation is not None
         key, rows, length = (None, 1, 0) if alone or self._batching is None else self._key(arrays)
         request = Request(
             arrays,
@@ -240,18 +243,20 @@ class StreamedModel:
     def _key(self, arrays: Mapping[str, Any]) -> tuple[Key | None, int, int]:
         """Return by what a request is joined, its entries, and its length before it is filled up."""
         batching, length = self._work.batching, 0
-        if not all(type(a) is np.ndarray for a in arrays.values()) or len({a.shape[:1] for a in arrays.values()}) != 1:
-            return None, 1, 0
+        rows: tuple[int, ...] | None = None
         parts = []
         for name, array in arrays.items():
+            if type(array) is not np.ndarray or rows not in (None, array.shape[:1]):
+                return None, 1, 0
             shape = array.shape
+            rows = shape[:1]
             if (axis := self._lengths.get(name)) is not None and axis < len(shape):
                 if length not in (0, shape[axis]):
                     return None, 1, 0
                 length = shape[axis]
                 shape = (*shape[:axis], batching.rounded(length), *shape[axis + 1 :])
             parts.append((array.dtype.str, shape[1:]))
-        key, rows = tuple(parts), next(iter(arrays.values())).shape[:1]
+        key = tuple(parts)
         if not rows or not 0 < rows[0] <= batching.most or not self._is_joined(key):
             return None, 1, 0
         return key, rows[0], length

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,12 +15,14 @@ from clgraph import Batching
 from clgraph.errors import InputError, OptionError
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
+from clgraph.model.run_queue import RunFuture
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reshape import Reshape
+from clgraph.throughput.requests import Request, RequestQueue
 from clgraph.throughput.streamed_model import StreamedModel
 from tests.support.zoo import ZOO
 from tests.throughput.test_streams import Valve, held, relu, rows, valve
@@ -71,6 +75,30 @@ def test_the_first_waits_for_others_and_no_longer_than_until_one_comes_that_does
         alone = [model.submit(rows(1)), model.submit(rows(1), {"y": place})]
         assert len([f.result(10) for f in alone]) == 2
     assert valve.entries == [2, 1, 1]
+
+
+def test_requests_that_are_older_than_the_stream_is_idle_wait_for_those_of_who_was_just_answered() -> None:
+    queue, batching, taken = RequestQueue(64), Batching(maximum=2, wait_ms=20_000), list[int]()
+    waiting = Request({}, RunFuture(), key=())
+    waiting.sent -= 60  # it has waited for longer than that while the stream was at work
+    queue.put(waiting, None)
+    stream = threading.Thread(target=lambda: taken.append(len(queue.take(batching) or ())))
+    stream.start()
+    while queue._sent.qsize():
+        time.sleep(0.001)
+    queue.put(Request({}, RunFuture(), key=()), None)
+    stream.join(30)
+    assert taken == [2]
+
+
+@pytest.mark.parametrize("shapes", [((), (1, 4)), ((1, 4), ()), ((1, 4), (2, 4)), ((), ())])
+def test_inputs_that_differ_in_entries_are_joined_with_none(shapes: tuple[tuple[int, ...], ...]) -> None:
+    topology = Topology()
+    a, b = topology.input("a", ("batch", 4)), topology.input("b", ("batch", 4))
+    topology.output(topology.add("sum", Eltwise("add"), a, b))
+    with streamed(topology, Batching(maximum=4, wait_ms=0)) as model:
+        feeds = {name: np.ones(shape, np.float32) for name, shape in zip("ab", shapes, strict=True)}
+        assert model._key(feeds) == (None, 1, 0)
 
 
 def test_what_one_caller_may_end_or_owns_is_run_alone(valve: Valve) -> None:
