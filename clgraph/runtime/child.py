@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from clgraph.core.frozen import frozen
-from clgraph.errors import DeviceError
+from clgraph.errors import DeviceError, RunCancelledError
 
 _POLL_SECONDS = 5.0
 _IDLE_SECONDS = 60.0
@@ -19,6 +21,10 @@ _PR_SET_PDEATHSIG = 1
 _BYTES = 4 << 30
 _BYTES_A_CORE = 32 << 20
 """Of a child's data: drivers start a thread with its stack for each core."""
+
+
+_running: dict[int, Callable[[], None]] = {}
+"""What kills the child that a thread waits for, by the thread's number; taken out by whoever is first."""
 
 
 @frozen
@@ -54,6 +60,7 @@ def run(
 
     Raises:
         DeviceError: No Python interpreter is known to run it with.
+        RunCancelledError: :func:`end_all` ended it.
     """
     # Imported only where a child is needed, once on a machine.
     import signal
@@ -80,7 +87,8 @@ def run(
             )
         except OSError as error:
             return Outcome(why=f"it cannot be started: {error}")
-    hung = False
+    hung, here = False, threading.get_ident()
+    _running[here] = process.kill
     with process:
         watch = _Watch(process.pid)
         while True:
@@ -92,8 +100,11 @@ def run(
                     hung = True
                     process.kill()
             except BaseException:
+                _running.pop(here, None)
                 process.kill()
                 raise
+    if _running.pop(here, None) is None:
+        raise RunCancelledError("compiler work was given up, as the process that waits for it ends")
     if hung:
         return Outcome(why=f"it waited {_IDLE_SECONDS:.0f} s for nothing", log=log, died=True, hung=True)
     status = process.returncode
@@ -106,6 +117,13 @@ def run(
         return Outcome(json.loads(out.strip().rpartition("\n")[2]), log=log)
     except ValueError:
         return Outcome(why=f"it ended with status {status} and no result", log=log or out, died=True)
+
+
+def end_all() -> None:
+    """End the children that this process waits for; those waits raise ``RunCancelledError``."""
+    for thread in list(_running):
+        if (kill := _running.pop(thread, None)) is not None:
+            kill()
 
 
 def check_interpreter(what: str, *, by_module: bool = False) -> None:

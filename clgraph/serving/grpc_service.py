@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from time import monotonic
@@ -9,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from clgraph.errors import ClgraphError, UnsupportedError
+from clgraph.errors import ClgraphError, RunCancelledError, UnsupportedError
 from clgraph.graph.faults import faults
 from clgraph.serving.grpc_calls import read_call, write_answer
 from clgraph.serving.messages import MESSAGES, PACKAGE
@@ -56,13 +57,17 @@ class GrpcService:
 
     async def _told(self, name: str, method: Method, request: Any) -> Any:
         """Return what *method* answers, which is logged and counted, or raises."""
-        since, error = monotonic(), None
+        since = monotonic()
+        error: ClgraphError | None = None
         version, answer = "", None
         try:
             with faults(f"answering {name}"):
                 answer = await method(request)
         except ClgraphError as raised:
             error = raised
+            raise
+        except asyncio.CancelledError:
+            error = RunCancelledError("the client has gone")
             raise
         else:
             return answer

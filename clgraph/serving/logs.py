@@ -9,6 +9,8 @@ import json
 import logging
 import time
 
+from clgraph.errors import ClgraphError, InternalError
+
 _log = logging.getLogger("clgraph.serving")
 
 
@@ -38,9 +40,10 @@ def detail(what: str, **about: object) -> None:
 
 
 def fault(what: str, error: BaseException, **about: object) -> None:
-    """Log what has failed and why; the traceback too where details are shown."""
+    """Log what has failed and why; where details are shown, also the traceback of what nobody meant to raise."""
     _log.warning(_line(what, {**about, "error": type(error).__name__, "text": str(error)}))
-    _log.debug("traceback of the line above", exc_info=error)
+    if isinstance(error, InternalError) or not isinstance(error, ClgraphError):
+        _log.debug("traceback of the line above", exc_info=error)
 
 
 def _line(what: str, about: dict[str, object]) -> str:

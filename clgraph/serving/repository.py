@@ -57,7 +57,7 @@ class Repository:
         self._entries: Mapping[Key, Entry] = {}
         self._seen: dict[str, Any] = {}
         self._unloaded: dict[str, Any] = {}
-        self._loading, self._numbers = threading.Lock(), count()
+        self._loading, self._numbers, self._ending = threading.Lock(), count(), False
         self._pool = Pool(options.memory_limit, patience=options.timeout)
         self._pool.tell = _evicted
 
@@ -95,7 +95,7 @@ class Repository:
 
         Raises:
             UnknownModelError: There is none.
-            ModelError: None of its versions can be loaded; the message says why. What was served before still is.
+            NotReadyError: Its newest version cannot be loaded; the message says why. What was served before still is.
         """
         with self._loading:
             found = self._folder.scan().get(name)
@@ -105,7 +105,7 @@ class Repository:
             self._update(name, found, again=True)
             entries = self.entries(name)
         if entries[0].reason:
-            raise ModelError(f"{_what(name, str(entries[0].found.version))} was not loaded: {entries[0].reason}")
+            raise NotReadyError(f"{_what(name, str(entries[0].found.version))} was not loaded: {entries[0].reason}")
 
     def unload(self, name: str) -> None:
         """Serve a model no more, until it is loaded again or its files change; returns when its calls are over.
@@ -142,8 +142,13 @@ class Repository:
                 self._seen.pop(name, None)
                 self._unloaded.pop(name, None)
 
+    def end(self) -> None:
+        """Begin to load no further model; what is being loaded goes on."""
+        self._ending = True
+
     def close(self) -> None:
-        """Unload everything, when what runs is over."""
+        """Unload everything, when what runs and what is being loaded is over; nothing is loaded afterwards."""
+        self.end()
         with self._loading:
             self._drop(list(self._entries))
             self._pool.close()
@@ -164,6 +169,8 @@ class Repository:
         """Return whether the version is served, loaded anew where its files have changed."""
         key = (found.name, found.version)
         old = self._entries.get(key)
+        if self._ending:
+            return False
         if old is not None and old.found.stamp == found.stamp and not again and old.reason not in (UNLOADED, LOADING):
             return old.model is not None
         since = monotonic()

@@ -8,12 +8,14 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from time import monotonic
 from typing import Any
 
 import grpc.aio
 import uvicorn
 
 from clgraph.errors import OptionError
+from clgraph.runtime import child
 from clgraph.serving.grpc_service import GrpcService
 from clgraph.serving.logs import event
 from clgraph.serving.options import ServerOptions
@@ -60,10 +62,11 @@ class Server:
         started()
         watching = asyncio.create_task(service.watch())
         tasks = [watching, *([] if http is None else [asyncio.create_task(http.serve([listening]))])]
-        stop = asyncio.create_task(self._stop.wait())
+        stop, since = asyncio.create_task(self._stop.wait()), monotonic()
         try:
             await asyncio.wait((stop, *tasks[1:]), return_when=asyncio.FIRST_COMPLETED)
             event("stop", grace=self.options.grace)
+            since = monotonic()
             await service.drain()
         finally:
             watching.cancel()
@@ -75,8 +78,18 @@ class Server:
             for task in (*tasks, stop):
                 with suppress(asyncio.CancelledError):
                     await task
-            await asyncio.to_thread(self.repository.close)
+            await self._close(self.options.grace - (monotonic() - since))
             event("end")
+
+    async def _close(self, seconds: float) -> None:
+        """Unload everything; kernels that are still being compiled after *seconds* are given up."""
+        closing = asyncio.create_task(asyncio.to_thread(self.repository.close))
+        if not (await asyncio.wait((closing,), timeout=max(seconds, 0)))[0]:
+            event("give_up", loading=True, grace=self.options.grace)
+            child.end_all()
+        while not (await asyncio.wait((closing,), timeout=1))[0]:
+            child.end_all()  # of a library that came next
+        await closing
 
     def _http(self, service: Service) -> tuple[Any, socket.socket | None]:
         """Return the server of HTTP and the socket that it listens at."""

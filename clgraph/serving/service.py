@@ -122,6 +122,7 @@ class Service:
     async def drain(self) -> None:
         """Take no more calls, and wait until those that run are over, no longer than the grace."""
         self._ending, self.ready = True, False
+        self.repository.end()
         try:
             async with asyncio.timeout(self.options.grace):
                 await self._idle.wait()

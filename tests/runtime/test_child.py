@@ -3,13 +3,15 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from clgraph.errors import DeviceError
+from clgraph.errors import DeviceError, RunCancelledError
 from clgraph.runtime import child
+from tests.support.waiting import until
 
 MODULE = "clgraph_child_of_a_test"
 
@@ -86,6 +88,25 @@ def test_an_interrupt_ends_the_child_too(run, monkeypatch, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run("time.sleep(60)")
     assert started[0].poll() is not None
+
+
+def test_children_that_are_given_up_end_and_whoever_waits_is_told_so(run, tmp_path):
+    begun = tmp_path / "begun"
+    raised = []
+
+    def wait():
+        try:
+            run(f"open({str(begun)!r}, 'w').close()\ntime.sleep(60)")
+        except RunCancelledError as error:
+            raised.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    until(begun.exists)
+    child.end_all()
+    waiting.join(60)
+    assert "was given up" in str(raised[0])
+    assert run("print(1)").result == 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
-from clgraph.errors import ClosedError, InputError, ModelError, NotReadyError, QueueFullError, UnknownModelError
+from clgraph.errors import ClosedError, InputError, NotReadyError, QueueFullError, UnknownModelError
 from clgraph.graph.signature import Signature
 from clgraph.serving.repository import Repository
 from tests.serving.conftest import FakeModel, Fakes
@@ -113,7 +113,7 @@ def test_a_broken_new_version_leaves_the_old_one_serving(tmp_path: Path, reposit
     assert _index(repository) == {("a", 1): "READY", ("a", 2): "a/2/model.onnx is broken"}
     assert repository.get("a").version == 1
     _write(tmp_path, "a/1/model.onnx", "broken, too")
-    with pytest.raises(ModelError, match=r"version 2 of model 'a' was not loaded: a/2/model\.onnx is broken"):
+    with pytest.raises(NotReadyError, match=r"version 2 of model 'a' was not loaded: a/2/model\.onnx is broken"):
         repository.load("a")
     assert _index(repository)[("a", 1)] == "a/1/model.onnx is broken"
     assert _run(repository, "a") == [[1, 1]]
@@ -121,6 +121,23 @@ def test_a_broken_new_version_leaves_the_old_one_serving(tmp_path: Path, reposit
     repository.load("a")
     assert _index(repository) == {("a", 2): "READY"}
     assert fakes.made[0].closed
+
+
+def test_a_repository_that_ends_finishes_what_it_loads_and_begins_no_other(
+    tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        _write(tmp_path, f"{name}.onnx")
+    made = repository._made
+
+    def ended(*args: Any) -> Any:
+        repository.end()
+        return made(*args)
+
+    monkeypatch.setattr(repository, "_made", ended)
+    repository.refresh(settled=False)
+    waits = "it is being loaded"
+    assert _index(repository) == {("a", 1): "READY", ("b", 1): waits, ("c", 1): waits}
 
 
 def test_so_many_of_the_newest_versions_are_served_as_the_options_say(tmp_path: Path, repository: Repository) -> None:
