@@ -43,7 +43,8 @@ typedef struct {
 } tree_node;
 
 // Makes `at` the leaves that x reaches from there, lane i in the row i times pitch away, last at most.
-static inline __attribute__((always_inline)) void descend(__global const float* x, const int pitch, const int last, __global const tree_node* nodes, int* at) {
+static inline __attribute__((always_inline)) void descend(__global const float* x, const int pitch, const int last,
+                                                        __global const tree_node* nodes, int* at) {
   for (int moved = 1; moved;) {
     moved = 0;
     __attribute__((opencl_unroll_hint)) for (int i = 0; i < LANES; i++) {
@@ -59,8 +60,9 @@ static inline __attribute__((always_inline)) void descend(__global const float* 
 }
 
 // Adds the scores of a leaf to a row's sums.
-static inline __attribute__((always_inline)) void add(const tree_node leaf, __global const long* targets_of, __global const float* weights, const int aggregate,
-                double* sums, uchar* scored) {
+static inline __attribute__((always_inline)) void add(const tree_node leaf, __global const long* targets_of,
+                                                    __global const float* weights, const int aggregate,
+                                                    double* sums, uchar* scored) {
   const int begin = as_int(leaf.value);
   for (int k = begin; k < begin + leaf.next[1]; k++) {
     const int to = (int)targets_of[k];
