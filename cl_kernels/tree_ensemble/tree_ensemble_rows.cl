@@ -9,18 +9,20 @@
 // targets, weights  [scores] long, float: what each score is added to, and how much
 // labels  [rows] long: the place of the best class, where CLASSES
 // scores  [rows, targets] float
-// Grid: a work-item for each block of rows, n of them; it walks LANES trees at once, one row after the other.
+// Grid: a work-item for each block of rows, n of them; it walks LANES trees at once, one row after the other, and of fewer
+// trees LANES rows at once, one tree after the other.
 // table: rows, rows of a block, trees, features, targets, aggregate (0 mean, 1 sum, 2 least, 3 greatest), transform
 // (0 none, 1 softmax, 2 logistic, 3 softmax that leaves zeros), classes (0 a regressor; 1 the best score is taken; of two
 // classes one has scores: 2 the first, which are those of the second; 3 the second), whether all weights are positive,
 // bases, then each as the two words of a double.
 // A block times the targets is SUMS at most, without a base the scores of which no leaf has any are 0.
 //
-// LANES  trees that are walked at once, each a chain of loads (default 8)
+// LANES  trees or rows that are walked at once, each a chain of loads (default 8)
 // SUMS   doubles that a work-item adds up in (default 2048)
 //
 // Error: none in front of a transform: sums are those of doubles in the order of trees, and rounded once; behind it,
-// those of exp and of two divisions in doubles, and one rounding to float.
+// those of exp and of two divisions in doubles, and one rounding to float. A class is the best by its rounded score: votes
+// that are equal stay equal where the weights of leaves, 1/30 each, are not those of binary fractions.
 #include "tensor.clh"
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 
@@ -40,19 +42,35 @@ typedef struct {
   int feature, next[2];
 } tree_node;
 
-// Makes `at` the leaves that x reaches from there.
-static void descend(__global const float* x, __global const tree_node* nodes, int* at) {
+// Makes `at` the leaves that x reaches from there, lane i in the row i times pitch away, last at most.
+static inline __attribute__((always_inline)) void descend(__global const float* x, const int pitch, const int last,
+                                                        __global const tree_node* nodes, int* at) {
   for (int moved = 1; moved;) {
     moved = 0;
     __attribute__((opencl_unroll_hint)) for (int i = 0; i < LANES; i++) {
       __global const tree_node* node = nodes + at[i];
       const int feature = node->feature;
-      const float found = x[feature >> 4], value = node->value;
+      const float found = x[min(i, last) * pitch + (feature >> 4)], value = node->value;
       const int which = (found <= value) | (found >= value) << 1;
       const int next = node->next[feature >> which & 1];
       moved |= next ^ at[i];
       at[i] = next;
     }
+  }
+}
+
+// Adds the scores of a leaf to a row's sums.
+static inline __attribute__((always_inline)) void add(const tree_node leaf, __global const long* targets_of,
+                                                    __global const float* weights, const int aggregate,
+                                                    double* sums, uchar* scored) {
+  const int begin = as_int(leaf.value);
+  for (int k = begin; k < begin + leaf.next[1]; k++) {
+    const int to = (int)targets_of[k];
+    const double weight = weights[k], sum = sums[to];
+    scored[to] = 1;
+    if (aggregate == LEAST) sums[to] = weight < sum || isnan(weight) ? weight : sum;
+    else if (aggregate == GREATEST) sums[to] = weight > sum || isnan(weight) ? weight : sum;
+    else sums[to] = sum + weight;
   }
 }
 
@@ -84,9 +102,9 @@ static void transform(double* row, const int targets, const int function) {
 static int classify(double* row, const uchar* scored, const int targets, const int classes, const int positive,
                     const int based, int* function) {
   const double bound = positive ? 0.5 : 0.0;
-  if (classes == SECOND) return row[1] > bound;
+  if (classes == SECOND) return (float)row[1] > bound;
   if (classes == FIRST) {
-    const double score = row[0];
+    const double score = (float)row[0];
     row[0] = positive && *function != LOGISTIC ? 1 - score : -score;
     row[1] = score;
     if (*function != LOGISTIC) *function = NONE;
@@ -95,7 +113,7 @@ static int classify(double* row, const uchar* scored, const int targets, const i
   int best = 0;
   double most = -INFINITY;
   for (int k = 0; k < targets && !isnan(most); k++)
-    if ((based || scored[k]) && (row[k] > most || isnan(row[k]))) best = k, most = row[k];
+    if ((based || scored[k]) && ((float)row[k] > most || isnan(row[k]))) best = k, most = (float)row[k];
   return best;
 }
 
@@ -113,23 +131,23 @@ __kernel void tree_ensemble_rows(const int n, TENSOR(in0), TENSOR(in1), TENSOR(i
   const double start = aggregate == LEAST ? INFINITY : aggregate == GREATEST ? -INFINITY : 0.0;
   for (int i = 0; i < rows * targets; i++) sums[i] = start, scored[i] = 0;
 
-  for (int tree = 0; tree < trees; tree += LANES) {
+  for (int tree = 0; trees < LANES && tree < trees; tree++) {
+    for (int r = 0; r < rows; r += LANES) {
+      const int last = min(LANES - 1, rows - 1 - r);
+      int at[LANES];
+      for (int i = 0; i < LANES; i++) at[i] = roots[tree];
+      descend(x + (long)r * features, features, last, nodes, at);
+      for (int i = 0; i <= last; i++)
+        add(nodes[at[i]], targets_of, weights, aggregate, sums + (r + i) * targets, scored + (r + i) * targets);
+    }
+  }
+  for (int tree = 0; trees >= LANES && tree < trees; tree += LANES) {
     for (int r = 0; r < rows; r++) {
       int at[LANES];
       for (int i = 0; i < LANES; i++) at[i] = roots[min(tree + i, trees - 1)];
-      descend(x + (long)r * features, nodes, at);
-      for (int i = 0; i < min(LANES, trees - tree); i++) {
-        const tree_node leaf = nodes[at[i]];
-        const int begin = as_int(leaf.value);
-        for (int k = begin; k < begin + leaf.next[1]; k++) {
-          const int to = r * targets + (int)targets_of[k];
-          const double weight = weights[k], sum = sums[to];
-          scored[to] = 1;
-          if (aggregate == LEAST) sums[to] = weight < sum || isnan(weight) ? weight : sum;
-          else if (aggregate == GREATEST) sums[to] = weight > sum || isnan(weight) ? weight : sum;
-          else sums[to] = sum + weight;
-        }
-      }
+      descend(x + (long)r * features, 0, 0, nodes, at);
+      for (int i = 0; i < min(LANES, trees - tree); i++)
+        add(nodes[at[i]], targets_of, weights, aggregate, sums + r * targets, scored + r * targets);
     }
   }
 

@@ -84,6 +84,8 @@ class TreeClassifier(Primitive):
 
     Inputs as :class:`TreeEnsemble` has them, whose classes are targets.
 
+    A class is the best by its score as float32, in front of the transform.
+
     Attributes:
         scored: Of two classes, the one that leaves have scores for where it is the only one: what the first has is the
             score of the second, and the first is what is left; what the second has decides alone.
@@ -108,16 +110,22 @@ class TreeClassifier(Primitive):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         scores, scored = _scores(self, inputs)
         if self.scored == 0 and len(self.base) < 2:
-            score = scores[:, 0] + sum(self.base)
+            score = _rounded(scores[:, 0] + sum(self.base))
             best, scores = binary_scores(score, self.post_transform, positive=self.positive)
         elif self.scored == 1 and not self.base:
-            best = scores[:, 1] > (0.5 if self.positive else 0.0)
+            best = _rounded(scores[:, 1]) > (0.5 if self.positive else 0.0)
             scores = transformed(scores, self.post_transform)
         else:
             scores = scores + np.array(self.base or 0.0)
-            best = np.where(scored | bool(self.base), scores, -np.inf).argmax(1)
+            best = np.where(scored | bool(self.base), _rounded(scores), -np.inf).argmax(1)
             scores = transformed(scores, self.post_transform)
         return best.astype(np.int64), scores.astype(np.float32)
+
+
+def _rounded(scores: Array) -> Array:
+    """Return *scores* as float32 has them, in which votes of 1/30 that are equal stay equal."""
+    rounded: Array = scores.astype(np.float32).astype(np.float64)
+    return rounded
 
 
 def _rows(x: Layout, features: int) -> int:

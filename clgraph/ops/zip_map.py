@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,7 +36,7 @@ class ZipMap(OfHostValues, Remembering):
             raise ShapeError(f"scores {list(x.shape)} are not [rows, {len(self.labels)}], one a label")
         order, labels = _sorted(self)
         rows = np.atleast_2d(x).astype(np.float32).take(order, 1).tolist()
-        return (tuple([dict(zip(labels, row, strict=True)) for row in rows]),)
+        return (tuple(map(dict, map(zip, repeat(labels), rows))),)
 
 
 @remembered

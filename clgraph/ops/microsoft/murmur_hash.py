@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,27 +30,36 @@ class MurmurHash(OfHostValues):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         if x.dtype.kind in "OUS":
-            made = np.array([self._of_text(str(text).encode()) for text in x.flat], np.uint32)
+            made = self._of_texts([str(text).encode() for text in x.flat])
         else:
-            size = x.dtype.itemsize
-            words = np.ascontiguousarray(x).reshape(-1, 1).view(np.uint32)
-            made = np.full(len(words), self.seed & 0xFFFFFFFF, np.uint32)
-            for at in range(words.shape[1]):
-                made = _mixed(made, words[:, at])
-            made = _finished(made, size)
+            made = self._of_bytes(np.ascontiguousarray(x).reshape(-1, 1).view(np.uint8))
         return (made.reshape(x.shape).view(np.uint32 if self.positive else np.int32),)
 
     def result_types(self) -> tuple[str]:
         return ("tensor(uint32)" if self.positive else "tensor(int32)",)
 
-    def _of_text(self, data: bytes) -> Any:
-        whole, rest = np.frombuffer(data[: len(data) // 4 * 4], "<u4"), data[len(data) // 4 * 4 :]
-        state = np.array([self.seed & 0xFFFFFFFF], np.uint32)
-        for word in whole:
-            state = _mixed(state, word)
-        if rest:
-            state ^= _scrambled(np.array([int.from_bytes(rest, "little")], np.uint32))
-        return _finished(state, len(data))[0]
+    def _of_texts(self, texts: Sequence[bytes]) -> Array:
+        """Return the hashes of *texts*, those of one length at once."""
+        made = np.empty(len(texts), np.uint32)
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        for length in np.unique(lengths).tolist():
+            places = (lengths == length).nonzero()[0]
+            joined = b"".join([texts[place] for place in places])
+            made[places] = self._of_bytes(np.frombuffer(joined, np.uint8).reshape(len(places), length))
+        return made
+
+    def _of_bytes(self, rows: Array) -> Array:
+        """Return the hash of every row of bytes ``[rows][length]``."""
+        count, length = rows.shape
+        padded = np.zeros((count, -(-length // 4) * 4), np.uint8)
+        padded[:, :length] = rows
+        words = padded.view("<u4").reshape(count, -1)
+        state = np.full(count, self.seed & 0xFFFFFFFF, np.uint32)
+        for at in range(length // 4):
+            state = _mixed(state, words[:, at])
+        if length % 4:
+            state ^= _scrambled(words[:, -1])
+        return _finished(state, length)
 
 
 def _rotated(x: Array, count: int) -> Array:
@@ -62,7 +72,7 @@ def _scrambled(words: Array) -> Array:
 
 
 def _mixed(state: Array, words: Array) -> Array:
-    made: Array = _rotated(state ^ _scrambled(np.atleast_1d(words)), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    made: Array = _rotated(state ^ _scrambled(words), 13) * np.uint32(5) + np.uint32(0xE6546B64)
     return made
 
 

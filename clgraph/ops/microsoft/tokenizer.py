@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -45,7 +45,8 @@ class Tokenizer(OfHostValues):
         if x.ndim not in (1, 2):
             raise ShapeError(f"texts {list(x.shape)} are neither [C] nor [N, C]")
         tokens_of = self._cutter()
-        found = [[token for token in tokens_of(text) if len(token) >= self.fewest] for text in x.flat]
+        long_enough = None if self.fewest == 1 else lambda token: len(token) >= self.fewest
+        found = [list(filter(long_enough, tokens_of(text))) for text in x.flat]
         most = max(map(len, found), default=0)
         if self.mark and most:
             found, most = [[BEGIN, *tokens, END] for tokens in found], most + 2
@@ -54,11 +55,13 @@ class Tokenizer(OfHostValues):
             row[: len(tokens)] = tokens
         return (y.reshape(*x.shape, most),)
 
-    def _cutter(self) -> Callable[[str], Iterator[str]]:
+    def _cutter(self) -> Callable[[str], Iterable[str]]:
         """Return what yields the tokens of a text, and empty texts."""
         if self.separators == ("",) or (self.expression == "." and not self.separators):
             return iter
         patterns = [re.compile(translated(p)) for p in self.separators or (self.expression,)]
+        if len(patterns) == 1 and not patterns[0].groups and not has_ways(patterns[0].pattern):
+            return patterns[0].split if self.separators else patterns[0].findall
         return lambda text: _cut(text, patterns) if self.separators else _matches(text, patterns[0])
 
 

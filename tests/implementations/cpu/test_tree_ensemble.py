@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
+from onnx import helper
 
+import clgraph
 from clgraph.core.dtype import DType
 from clgraph.ops.tree_ensemble import TreeClassifier, TreeEnsemble
 from clgraph.ops.tree_nodes import LEAF, Leaves, Trees, packed
@@ -89,6 +92,7 @@ def run(
         (1, 9, 7, 2, {"scores": 3}),
         (70, 8, 15, 3, {"modes": 1, "missing": False}),
         (65, 3, 40, 1, {"deep": True}),
+        (77, 1, 9, 2, {"scores": 2}),
         (5, 17, 6, 700, {"scores": 4}),
         (3, 2, 3, 2048, {"scores": 2}),
     ],
@@ -123,6 +127,38 @@ def test_the_best_class_is_that_of_the_reference(
     if scored is not None:
         constants[-3] = np.full_like(constants[-3], scored)
     run(engine, TreeClassifier(targets, FEATURES, base, "NONE", scored, positive), 7, tuple(constants))
+
+
+@pytest.mark.parametrize("device_class", ["cpu"])
+@pytest.mark.parametrize("votes", [[0], [1], [0, 2]])
+def test_votes_that_are_equal_stay_equal(device_class: str, votes: list[int], device: str) -> None:
+    # 15 of 30 leaves of 1/30 each, rounded up: their sum in doubles is above a half, as float32 it is one half.
+    import onnxruntime
+
+    trees = list(range(30))
+    nodes = {
+        **{f"nodes_{n}": [0] * 30 for n in ("nodeids", "featureids", "truenodeids", "falsenodeids")},
+        "nodes_treeids": trees,
+        "nodes_modes": ["LEAF"] * 30,
+        "nodes_values": [0.0] * 30,
+        "class_treeids": trees[:15] * len(votes),
+        "class_nodeids": [0] * 15 * len(votes),
+        "class_ids": [place for place in votes for _ in range(15)],
+        "class_weights": [1 / 30] * 15 * len(votes),
+        "classlabels_int64s": list(range(max(2, votes[-1] + 1))),
+    }
+    kinds = {"y": onnx.TensorProto.INT64, "z": onnx.TensorProto.FLOAT}
+    node = helper.make_node("TreeEnsembleClassifier", ["x"], list(kinds), domain="ai.onnx.ml", **nodes)
+    x, *results = (helper.make_tensor_value_info(n, t, None) for n, t in {"x": onnx.TensorProto.FLOAT, **kinds}.items())
+    sets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(helper.make_graph([node], "g", [x], results), opset_imports=sets, ir_version=9)
+    feeds = {"x": np.zeros((3, 2), np.float32)}
+    wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    for target in ("host", device):
+        found = clgraph.compile(model, target, config={"device_class": device_class}).run(feeds)
+        assert found["y"].tolist() == [0, 0, 0] == wanted[0].tolist()
+        # Sums of 15 floats, of ONNX Runtime's each rounded by half an ulp of at most 2^-24.
+        np.testing.assert_allclose(found["z"], wanted[1], rtol=0, atol=15 * 2.0**-25)
 
 
 def test_what_the_kernel_does_not_know_is_not_packed() -> None:
