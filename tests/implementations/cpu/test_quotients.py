@@ -5,10 +5,12 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.implementations.cpu.activation import ActivationRows
+from clgraph.graph.node import Fused
+from clgraph.implementations.cpu.activation import ActivationFsv16, ActivationRows
 from clgraph.implementations.cpu.quantize import QuantizeElements
 from clgraph.implementations.cpu.static_quantize import StaticQuantizeRows
 from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantize import Quantize
 from clgraph.ops.static_quantize import StaticQuantize
 from tests.support.run_tiles import pose, run_tiles
@@ -59,6 +61,31 @@ def test_what_lies_at_a_half_is_rounded_as_its_quotient_is(engine):
                 p = StaticQuantize(float(scale), 100, DType.U8)
                 q = pose(engine.info, StaticQuantizeRows, p, [Layout.of(x)], arity=1)
                 np.testing.assert_array_equal(run_tiles(engine, StaticQuantizeRows, q, [x]), p.reference(x)[0])
+
+
+def rounded(x: np.ndarray, scale: float, low: float) -> np.ndarray:
+    """Return *x* on 8 bits of steps."""
+    return F(scale) * (np.clip(np.fmax(np.rint(x / F(scale)), F(low)), F(low), F(low + 255)) + F(0))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("function", ["add", "mul"])
+@pytest.mark.parametrize("operand", [(1, 20, 9, 64), (1, 20, 1, 1), (1, 1, 9, 64)], ids=str)
+@pytest.mark.parametrize("first", ["fake_quantize", "neg"])
+def test_what_is_computed_between_roundings_is_rounded_as_its_quotient_is(engine, first, operand, function):
+    rng = np.random.default_rng(8)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        for scale, behind in ((0.3, 0.0078431377), (0.0078431377, 1 / 3), (NEAR_MULTIPLES[0], 0.3), (0.3, FAR[0])):
+            x = np.resize(hard_to_round(F(scale), rng), (1, 20, 9, 64))
+            other = rounded(rng.standard_normal(operand).astype(F), 0.03, -128)
+            alone = Activation(first, *((float(F(scale)), -120.0) if first == "fake_quantize" else ()))
+            fused = [Fused(Eltwise(function), (1,)), Fused(Activation("fake_quantize", float(F(behind)), -90.0))]
+            layouts = [Layout.of(x), Layout.of(other)]
+            q = pose(engine.info, ActivationFsv16, alone, layouts, arity=1, fused=fused)
+            met = rounded(x, scale, -120) if first == "fake_quantize" else -x
+            want = rounded(met + other if function == "add" else met * other, behind, -90)
+            got = run_tiles(engine, ActivationFsv16, q, [x, other])
+            np.testing.assert_array_equal(got.view(np.int32), want.view(np.int32), f"{scale}, {behind}")
 
 
 @pytest.mark.opencl
