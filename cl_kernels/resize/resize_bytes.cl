@@ -4,7 +4,7 @@
 //
 // inp, in_n, in_c, in_y, in_height, in_width        the input, its pitches in bytes, its size
 // out, out_n, out_c, out_y, height, width           the result
-// middle, factor_y, divisor_y, offset_y, factor_x, divisor_x, offset_x, rule   as in resize_fsv16.cl
+// middle, origin, factor_y, divisor_y, offset_y, factor_x, divisor_x, offset_x, rule   as in resize_fsv16.cl
 // blocks, strips, strip_rows                        channel blocks, tickets of a block, rows of a ticket
 #include "resize_taps.clh"
 #include "tile.clh"
@@ -17,11 +17,11 @@ static void resize_bytes(__global const resize_bytes_desc* d, __global char** ba
   __global char* out = AT(char, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
   __global int* taps = (__global int*)scratch;
   for (int x = 0; x < width; x++) {
-    const float at = (d->offset_x + (x + d->middle) * d->factor_x / d->divisor_x) - d->middle;
+    const float at = (d->offset_x + (x + d->middle) * d->factor_x / d->divisor_x) - d->origin;
     taps[x] = resize_taps(at, 0, d->rule, d->in_width).x;
   }
   for (int y = strip * d->strip_rows; y < y1; y++) {
-    const float at = (d->offset_y + (y + d->middle) * d->factor_y / d->divisor_y) - d->middle;
+    const float at = (d->offset_y + (y + d->middle) * d->factor_y / d->divisor_y) - d->origin;
     __global const int4* row = (__global const int4*)(in + (long)resize_taps(at, 0, d->rule, d->in_height).x * d->in_y);
     __global int4* to = (__global int4*)(out + (long)y * d->out_y);
     for (int x = 0; x < width; x++) to[x] = row[taps[x]];

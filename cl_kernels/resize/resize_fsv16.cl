@@ -1,11 +1,11 @@
 // The pixels of a blocked tensor (b_fs_yx_fsv16) interpolated along rows and columns: nearest or linear.
 //
-// Output element i of an axis lies at (offset + (i + middle) * factor / divisor) - middle of the input, in float. A ticket is
+// Output element i of an axis lies at (offset + (i + middle) * factor / divisor) - origin of the input, in float. A ticket is
 // a strip of rows of one channel block of one image; it first writes the columns' taps to scratch.
 //
 // inp, in_n, in_c, in_y, in_height, in_width        the input from pixel (0, 0) on, its pitches in floats, its size
 // out, out_n, out_c, out_y, height, width, top, bottom, left, right   the output and its halo
-// middle, factor_y, divisor_y, offset_y, factor_x, divisor_x, offset_x   the map of coordinates
+// middle, origin, factor_y, divisor_y, offset_y, factor_x, divisor_x, offset_x   the map of coordinates
 // linear     1: between the two neighbours; 0: the nearest, by `rule`: 0 down, 1 up, 2 ties down, 3 ties up
 // blocks, lanes, strips, strip_rows   as in pool_fsv16.cl
 // staged     1: operations stand in front, and a row under a pixel is staged in scratch once for all that lie beside it
@@ -26,7 +26,7 @@ static void resize_fsv16(__global const resize_fsv16_desc* d, __global char** ba
   __global int2* taps = (__global int2*)scratch;
   __global float* parts = (__global float*)(taps + width);
   for (int x = 0; x < width; x++) {
-    const float at = (d->offset_x + (x + d->middle) * d->factor_x / d->divisor_x) - d->middle;
+    const float at = (d->offset_x + (x + d->middle) * d->factor_x / d->divisor_x) - d->origin;
     taps[x] = resize_taps(at, linear, d->rule, d->in_width) * 16;
     parts[x] = at - floor(at);
   }
@@ -35,7 +35,7 @@ static void resize_fsv16(__global const resize_fsv16_desc* d, __global char** ba
   const int lanes = block == d->blocks - 1 ? d->lanes : 16;
   int2 held = (int2)(-1);
   for (int y = strip * d->strip_rows; y < y1; y++) {
-    const float at = (d->offset_y + (y + d->middle) * d->factor_y / d->divisor_y) - d->middle;
+    const float at = (d->offset_y + (y + d->middle) * d->factor_y / d->divisor_y) - d->origin;
     const int2 rows = resize_taps(at, linear, d->rule, d->in_height);
     __global const float *upper = in + (long)rows.x * d->in_y, *lower = in + (long)rows.y * d->in_y;
     if (d->staged) {

@@ -1,6 +1,6 @@
 // The nearest elements along two neighbouring axes of a dense plain tensor [planes][height][width][unit], of any type.
 //
-// Output element i of an axis is the one at (offset + (i + middle) * factor / divisor) - middle, in float, as in
+// Output element i of an axis is the one at (offset + (i + middle) * factor / divisor) - origin, in float, as in
 // resize_fsv16.cl. A ticket is a run of rows of the result; one that shows the row of the input that the one before it
 // shows is copied from that. Exact.
 //
@@ -10,7 +10,7 @@
 // times                          2, 3, 4: every element of a row is there so many times; else they lie anywhere
 // row_times                      so many rows show each row of the input; 0: any do
 // rows, ticket_rows              of the result: in all, of a ticket
-// rule, middle, factor_y, divisor_y, offset_y, factor_x, divisor_x, offset_x   as in resize_fsv16.cl
+// rule, middle, origin, factor_y, divisor_y, offset_y, factor_x, divisor_x, offset_x   as in resize_fsv16.cl
 //
 // scratch: where each element of a row lies, or each pixel of `unit` elements that are copied as one; the row of the input
 // that each row of a plane shows.
@@ -77,7 +77,7 @@ static void resize_nearest(__global const resize_nearest_desc* d, __global char*
   __global int* places = (__global int*)scratch;
   const int looked_up = !d->times || wide < 16 * d->times;
   for (int x = 0; looked_up && x < d->width; x++) {
-    const float at = (d->offset_x + (x + d->middle) * d->factor_x / d->divisor_x) - d->middle;
+    const float at = (d->offset_x + (x + d->middle) * d->factor_x / d->divisor_x) - d->origin;
     const int place = resize_taps(at, 0, d->rule, d->in_width).x * each;
     for (int e = 0; e < each; e++) places[x * each + e] = place + e;
   }
@@ -86,7 +86,7 @@ static void resize_nearest(__global const resize_nearest_desc* d, __global char*
   int plane = first / d->height, y = first - plane * d->height;
   for (int i = 0; !d->row_times && i < min(d->height, last - first); i++) {
     const int of = y + i < d->height ? y + i : y + i - d->height;
-    const float at = (d->offset_y + (of + d->middle) * d->factor_y / d->divisor_y) - d->middle;
+    const float at = (d->offset_y + (of + d->middle) * d->factor_y / d->divisor_y) - d->origin;
     shown[of] = resize_taps(at, 0, d->rule, d->in_height).x;
   }
   // Of rows that are there as often each, the row of the input, and how often it is there still.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
@@ -93,3 +95,10 @@ def special(built: Built, witness: Built) -> str | None:
             return f"node {name!r}: {why}"
         seen.add(pair)
     return None
+
+
+def varying(built: Built, others: Sequence[Built]) -> set[int]:
+    """Return the sizes in *built* that *others* have otherwise, of all values that have as many axes there."""
+    pairs = [(shape, o.shapes[name]) for o in others for name, shape in built.shapes.items() if name in o.shapes]
+    axes = [zip(mine, its, strict=True) for mine, its in pairs if len(mine) == len(its)]
+    return {size for sizes in axes for size, other in sizes if size not in (0, other)}

@@ -59,8 +59,8 @@ def candidates(schema: Schema) -> Iterator[Candidate]:
 
     First all sizes are of one row, the largest first, or for small pictures a smaller one; then of two sizes or more
     one is of another row than the others, as where the height of a picture must be small; then all are of the last row.
-    Then elements of values are like sizes of inputs, as where pictures are resized to them; at last sizes are far
-    larger.
+    Then elements of values are like sizes of inputs, as where pictures are resized to them; then batches are of another
+    size, as where some axis of a model has the one before; at last sizes are far larger.
     """
     counted = any(given.count_of for given in schema.values)
     others = [name for name in schema.free if counted or name not in schema.leading]
@@ -74,16 +74,18 @@ def candidates(schema: Schema) -> Iterator[Candidate]:
         yield _candidate(schema, dict.fromkeys(others, row))
     for row in rows[:-2] if schema.free_elements else ():
         yield _candidate(schema, dict.fromkeys((*schema.free_elements, *others), row))
+    for first in range(1, len(LEADING)) if len(others) < len(schema.free) else ():
+        yield _candidate(schema, dict.fromkeys(others, 0), first=first)
     for times in GROWN if others else ():
         yield _candidate(schema, dict.fromkeys(others, 0), times)
 
 
-def _candidate(schema: Schema, rows: Mapping[str, int], times: int = 1) -> Candidate:
-    near = [_sizes(schema, rows, turn, times) for turn in (1, 2)]
+def _candidate(schema: Schema, rows: Mapping[str, int], times: int = 1, first: int = 0) -> Candidate:
+    near = [_sizes(schema, rows, first + turn, times) for turn in (1, 2)]
     shifted = [{name: row + by for name, row in rows.items()} for by in (1, -1)]
     shifted = [other for other in shifted if all(0 <= row < len(OTHERS) for row in other.values())]
-    far = [_sizes(schema, other, 3, times) for other in shifted]
-    sizes = _chosen(schema, rows, 0, times)
+    far = [_sizes(schema, other, first + 3, times) for other in shifted]
+    sizes = _chosen(schema, rows, first, times)
     larger = [(factor, _of(schema, {name: factor * size for name, size in sizes.items()})) for factor in FACTORS]
     small = _of(schema, {name: SMALL[i % len(SMALL)] for i, name in enumerate(sizes)})
     return Candidate(_of(schema, sizes), (*far, *near), tuple(larger), small, times)

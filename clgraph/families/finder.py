@@ -9,7 +9,7 @@ from typing import Any
 
 from clgraph.core.layout import Shape
 from clgraph.errors import BindingError
-from clgraph.families.built import Built
+from clgraph.families.built import Built, varying
 from clgraph.families.cone import Cone
 from clgraph.families.dependence import Dependence
 from clgraph.families.rules import Guards, Rule, alike, constants_of, held_in, regrouped, splits
@@ -203,14 +203,17 @@ class _Finder:
     def _vanished(self, folded: str) -> bool:
         """Whether *folded* was an operand, and no final node in its readers' place reads what it may have become.
 
-        A constant that is left may be as large as the representative's sizes say.
+        A constant that is left may be as large as the representative's sizes say. Weights that were packed under
+        another name are told from it by their sizes, of which none may be a multiple of one that varies.
         """
         readers = [node for node in self._built.nodes.values() if folded in node.inputs]
         origins = {name for node in readers for name in node.origin}
         read = [v for node in self._program if not origins.isdisjoint(node.origin) for v in node.inputs]
         left = [v for v in read if v.constant is not None and v.layout.count > 1 and self._sizes.name_of(v) is None]
-        fixed = self._sizes.fixed_shapes()
-        return all(n.primitive.elementwise for n in readers) and all(fixed.get(v.name) == v.layout.shape for v in left)
+        fixed, varied = self._sizes.fixed_shapes(), varying(self._built, self._others)
+        return all(n.primitive.elementwise for n in readers) and all(
+            fixed.get(v.name) == v.layout.shape or all(n % m for n in v.layout.shape for m in varied) for v in left
+        )
 
     def _folded(self) -> tuple[set[str], list[tuple[str, str]]]:
         """Return the constants that sizes decide and that some node has otherwise, and pairs that have to be equal."""

@@ -34,6 +34,15 @@ def test_a_representative_that_no_device_holds_gives_way_to_a_smaller_one(device
     assert model.program.notes[NOTE].startswith("bound")
 
 
+def test_an_axis_as_long_as_the_first_batch_that_is_tried_leaves_a_family(device: str) -> None:
+    source = open_model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, ("n", 13)), "w": (FLOAT, (13, 17))}
+    )
+    model = clgraph.compile(source, device)
+    model.run({"x": np.ones((5, 13), np.float32), "w": np.ones((13, 17), np.float32)})
+    assert model.program.notes[NOTE].startswith("bound")
+
+
 def test_what_is_asked_for_is_built_only_where_there_is_no_family(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[object] = []
     original = Topology.build

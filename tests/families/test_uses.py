@@ -10,12 +10,14 @@ import pytest
 from onnx import helper
 
 import clgraph
-from clgraph.families.built import Built
+from clgraph.compilation.sources import read_source
+from clgraph.families.built import Built, varying
 from clgraph.families.candidates import LEADING
 from clgraph.families.uses import ConstantUses
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from tests.support.graphs import FLOAT, INT, graph, model
+from tests.support.members import compare
 from tests.support.programs import Net
 
 WEIGHTS = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
@@ -172,3 +174,57 @@ def test_a_use_of_values_whose_makers_became_one_goes_by_all_their_names() -> No
     assert uses.folded(names) == names
     uses.found(kept, nodes["x0"])
     assert uses.folded(names) == set()
+
+
+def summed_states(inner: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
+    """Return a loop of three steps over ``x``, whose state is ``[batch][256]`` of zeros at first, as Keras exports it.
+
+    The *inner* nodes make ``z`` of ``ws`` and ``rs``, the products of a step's input and of the state.
+    """
+    random, node = np.random.default_rng(0), helper.make_node
+    body = [
+        node("Gather", ["x", "i"], ["xi"], axis=1),
+        node("MatMul", ["xi", "w"], ["ws"]),
+        node("MatMul", ["s", "r"], ["rs"]),
+        *inner,
+        node("Sigmoid", ["z"], ["s1"]),
+        node("Identity", ["go"], ["go1"]),
+    ]
+    given = [("i", INT, []), ("go", onnx.TensorProto.BOOL, []), ("s", FLOAT, ["n", 256])]
+    loop = graph(body, given, [("go1", onnx.TensorProto.BOOL, []), ("s1", FLOAT, ["n", 256])])
+    nodes = [
+        node("Shape", ["x"], ["n"], end=1),
+        node("Concat", ["n", "width"], ["shape"], axis=0),
+        node("Expand", ["zero", "shape"], ["s0"]),
+        node("Loop", ["steps", "on", "s0"], ["y"], body=loop, name="loop"),
+    ]
+    numbers = {"width": np.array([256]), "zero": np.float32(0), "steps": np.array(3), "on": np.array(True)}
+    weights = {k: random.standard_normal((n, 256)).astype(np.float32) / 16 for k, n in (("w", 8), ("r", 256))}
+    inputs = [("x", FLOAT, ["n", 3, 8])]
+    return model(graph(nodes, inputs, [("y", FLOAT, ["n", 256])], **numbers, **weights))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("split", [False, True])
+def test_products_of_a_first_state_of_zeros_leave_a_family(split: bool, device: str) -> None:
+    inner = [helper.make_node("Add", ["ws", "rs"], ["z"])]
+    if split:
+        inner = [
+            helper.make_node("Split", ["rs"], ["r0", "r1"], axis=1),
+            helper.make_node("Split", ["ws"], ["w0", "w1"], axis=1),
+            helper.make_node("Add", ["w1", "r0"], ["z0"]),
+            helper.make_node("Mul", ["r1", "w0"], ["z1"]),
+            helper.make_node("Concat", ["z0", "z1"], ["z"], axis=1),
+        ]
+    random = np.random.default_rng(1)
+    members = [{"x": random.standard_normal((n, 3, 8)).astype(np.float32)} for n in (90, 26, 150)]
+    found = compare("states", read_source(summed_states(inner), None, None), members, device)
+    assert not found.wrong
+    assert not found.whole
+    assert found.identical == found.bound == len(members)
+
+
+def test_sizes_vary_that_are_others_for_other_inputs() -> None:
+    topology = read_source(summed_states([helper.make_node("Add", ["ws", "rs"], ["z"])]), None, None)
+    built, *others = (Built.of(topology.build({"x": (n, 3, 8)})) for n in (13, 17))
+    assert varying(built, others) == {13}

@@ -32,7 +32,7 @@ def x(rng):
 
 @pytest.mark.parametrize("scales", [SCALES, DOWN])
 @pytest.mark.parametrize("opset", [11, 13, 19])
-@pytest.mark.parametrize("rule", COORDINATES)
+@pytest.mark.parametrize("rule", [*COORDINATES, "tf_half_pixel_for_nn"])
 @pytest.mark.parametrize("nearest", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
 def test_nearest_agrees_with_onnxruntime(nearest, rule, opset, scales, x):
     roi = None if opset >= 13 else np.array([], np.float32)
@@ -268,3 +268,16 @@ def test_the_nearest_along_axes_apart_are_left_to_others():
     apart = Resize("nearest", shape=(4, 3, 4), scales=(2.0, 1.0, 2.0))
     q = pose(DeviceInfo(), ResizeNearest, apart, [Layout(DType.U8, (2, 3, 2))], arity=1)
     assert "two neighbours" in str(ResizeNearest.refusal(q))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("nearest", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+@pytest.mark.parametrize("size", [(2, 13, 45, 3), (2, 20, 45, 3), (2, 33, 30, 3), (2, 20, 30, 5)])
+def test_tensorflow_nearest_pixels_of_channels_last_are_rows_of_a_tile(size, nearest, engine):
+    shape = (2, 20, 30, 3)
+    scales = tuple(n / d for n, d in zip(size, shape, strict=True))
+    p = Resize("nearest", "tf_half_pixel_for_nn", nearest, shape=size, scales=scales)
+    odd = lambda rng, of: rng.choice([np.nan, -np.inf, -0.0, 1.0], of)  # noqa: E731
+    found = check_op(engine, p, shape, draw={0: odd}, families=("normal",))
+    if engine.device.info.kind == "cpu":
+        assert found["resize.nearest"] == 0

@@ -13,15 +13,26 @@ from clgraph.selector.descriptor import Float, Int, fields
 from clgraph.selector.query import Query
 
 RULES = {"floor": 0, "ceil": 1, "round_prefer_floor": 2, "round_prefer_ceil": 3}
-COORDINATES = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric")
+_MIDDLES = {
+    "half_pixel": (0.5, 0.5),
+    "pytorch_half_pixel": (0.5, 0.5),
+    "half_pixel_symmetric": (0.5, 0.5),
+    "align_corners": (0.0, 0.0),
+    "asymmetric": (0.0, 0.0),
+    "tf_half_pixel_for_nn": (0.5, 0.0),
+}
+"""Where elements of the result, and of the input, have their middles."""
+
+COORDINATES = tuple(_MIDDLES)
 
 
 @fields
 class ResizeMap:
-    """The map of rows and that of columns, the middle of an element, and what is nearest."""
+    """The map of rows and that of columns, the middles of elements of the result and the input, and what is nearest."""
 
     rule: Int
     middle: Float
+    origin: Float
     factor_y: Float
     divisor_y: Float
     offset_y: Float
@@ -32,7 +43,7 @@ class ResizeMap:
 
 @frozen
 class _AxisMap:
-    """Where output element i lies: ``(offset + (i + middle) * factor / divisor) - middle``, in float32 steps."""
+    """Where output element i lies: ``(offset + (i + middle) * factor / divisor) - origin``, in float32 steps."""
 
     factor: float = 1.0
     divisor: float = 1.0
@@ -42,18 +53,22 @@ class _AxisMap:
 def resize_map(q: Query[Resize], rows: int | None, columns: int) -> dict[str, Any]:
     """Return the fields of :class:`ResizeMap` for the axes *rows*, if there is one, and *columns*."""
     p, x = q.primitive, q.inputs[0].shape
-    found: dict[str, Any] = {"rule": RULES[p.nearest], "middle": 0.5 if "half_pixel" in p.coordinates else 0.0}
+    middle, origin = _MIDDLES[p.coordinates]
+    stays = _AxisMap(offset=origin - middle)
+    found: dict[str, Any] = {"rule": RULES[p.nearest], "middle": middle, "origin": origin}
     for name, axis in (("y", rows), ("x", columns)):
-        along = _AxisMap() if axis is None else _axis_map(p, axis, x[axis])
+        along = stays if axis is None or _stays(p, axis, x[axis]) else _axis_map(p, axis, x[axis])
         found |= {f"factor_{name}": along.factor, f"divisor_{name}": along.divisor, f"offset_{name}": along.offset}
     return found
+
+
+def _stays(p: Resize, axis: int, size: int) -> bool:
+    return p.scales[axis] == 1 and (p.shape or ())[axis] == size
 
 
 def _axis_map(p: Resize, axis: int, size: int) -> _AxisMap:
     """Return the map along *axis*, of *size* input elements."""
     out, scale = (p.shape or ())[axis], p.scales[axis]
-    if scale == 1 and size == out:
-        return _AxisMap()
     if p.coordinates == "align_corners":
         return _AxisMap(float(size - 1), float(out - 1)) if out > 1 else _AxisMap(0.0)
     if p.coordinates == "pytorch_half_pixel" and out == 1:
