@@ -46,22 +46,23 @@ class KernelCall:
     def __init__(self, code: Code, entry: str, args: Sequence[Memory | np.generic]) -> None:
         """Take where PoCL loads the kernel's code from, its name and its arguments."""
         self._code, self._entry = code, entry
-        self._held: list[Any] = [ctypes.c_uint64(0) for _ in args]
-        self._pointers = (ctypes.c_void_p * len(args))(*map(ctypes.addressof, self._held))
-        self._context = ctypes.create_string_buffer(_CONTEXT.pack(1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1))
+        # Not ctypes' arrays: each length is a class of its own, which only the collector removes.
+        self._held = np.zeros(len(args), np.uint64)
+        self._pointers = _address(self._held) + np.arange(len(args), dtype=np.uint64) * np.uint64(8)
+        self._context = np.frombuffer(_CONTEXT.pack(1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1), np.uint8).copy()
         self.is_possible = True
         for number, arg in enumerate(args):
             if isinstance(arg, Memory):
                 self.set(number, arg)
             else:
-                data = arg.tobytes()
-                ctypes.memmove(ctypes.addressof(self._held[number]), data, len(data))
+                data = np.frombuffer(arg.tobytes(), np.uint8)
+                self._held.view(np.uint8)[8 * number : 8 * number + len(data)] = data
 
     def set(self, number: int, memory: Memory) -> None:
         """Bind an argument to *memory*, which the caller keeps alive."""
         address = memory.address
         self.is_possible = self.is_possible and address is not None
-        self._held[number].value = address or 0
+        self._held[number] = address or 0
 
     def step(self, enqueue: Callable[[], Any], finish: Callable[[], None]) -> Callable[[], None]:
         """Return the step that calls the kernel behind all that its queue was given before.
@@ -76,11 +77,10 @@ class KernelCall:
         """
         function: Any = None
         asked = False
-        here = (ctypes.cast(self._pointers, ctypes.c_void_p), ctypes.cast(self._context, ctypes.c_void_p))
+        here = [ctypes.c_void_p(int(_address(array))) for array in (self._pointers, self._context)]
         arguments = (*here, *[ctypes.c_size_t(0)] * 3)
-        environment = ctypes.create_string_buffer(_ENVIRONMENT)
-        word = ctypes.c_uint32.from_buffer(environment, _ENVIRONMENT - 4)
-        ask, where = ctypes.PyDLL(None).fegetenv, ctypes.byref(environment)
+        environment = np.zeros(_ENVIRONMENT // 4, np.uint32)
+        ask, where = ctypes.PyDLL(None).fegetenv, ctypes.c_void_p(int(_address(environment)))
         ask.restype = None
 
         def call(_held: Any = self) -> None:
@@ -88,7 +88,7 @@ class KernelCall:
             finish()
             if function is not None and self.is_possible:
                 ask(where)
-                if word.value & ~_STATUS == _USUAL:
+                if environment.item(_ENVIRONMENT // 4 - 1) & ~_STATUS == _USUAL:
                     function(*arguments)
                     return
             enqueue()
@@ -110,3 +110,7 @@ class KernelCall:
             return function
         _log.info("PoCL has not loaded %s from %s: it is enqueued", self._entry, code)
         return None
+
+
+def _address(array: np.ndarray[Any, Any]) -> np.uint64:
+    return np.uint64(array.__array_interface__["data"][0])

@@ -16,11 +16,11 @@ pytestmark = [
 
 
 def test_the_command_line_shares_out_and_estimates(clgraph_command: Callable[..., Any], model: Path) -> None:
-    options = ("--device", f"{FIRST},{SECOND}", "--placement-budget", f"{FIRST}=26 KiB")
+    options = ("--device", f"{FIRST},{SECOND}", "--placement-budget", f"{FIRST}=12 KiB")
     status, out, _ = clgraph_command("explain", model, *options)
     assert status == 0
     assert f"{FIRST} takes" in out
-    assert "of 26.0 KiB" in out
+    assert "of 12.0 KiB" in out
     status, out, _ = clgraph_command("estimate", model, *options)
     assert status == 0
     assert FIRST in out

@@ -93,7 +93,7 @@ def test_a_buffer_whose_address_is_not_known_makes_calls_impossible():
     known, unknown = Memory(None, 64, address=64), Memory(None, 64)
     call = KernelCall(Path("x.so"), "x", [known, np.int64(-2)])
     assert call.is_possible
-    held = [ctypes.c_int64.from_address(pointer).value for pointer in call._pointers]
+    held = [ctypes.c_int64.from_address(int(pointer)).value for pointer in call._pointers]
     assert held == [64, -2]
     call.set(0, unknown)
     assert not call.is_possible
