@@ -30,8 +30,8 @@ def test_tables_are_as_wide_as_the_host_computes_with(operator):
 @pytest.mark.parametrize("degree", [-1.0, 1.0, 2.0, 3.0, 5.0])
 def test_powers_of_products_are_numpys_also_of_zeros(degree):
     x, y = np.array([[0.0, -0.0], [-2.0, 0.5]]), np.array([[-1.0, 0.0], [3.0, 1.0]])
-    for coefficient in (0.0, 0.5):
-        got = KernelFunction("POLY", 2.0, coefficient, degree).of(x, y)
+    for gamma, coefficient in ((2.0, 0.0), (-2.0, 0.0), (2.0, 0.5)):
         with np.errstate(divide="ignore"):
-            wanted = (2.0 * (x @ y.T) + coefficient) ** degree
+            got = KernelFunction("POLY", gamma, coefficient, degree).of(x, y)
+            wanted = (gamma * (x @ y.T) + coefficient) ** degree
         np.testing.assert_allclose(got, wanted, rtol=4 * 2.0**-52)
