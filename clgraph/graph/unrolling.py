@@ -32,7 +32,7 @@ def unroll(topology: Topology) -> Topology:
         return topology
     constants, layers = dict(topology.constants), list[Layer]()
     same: dict[str, str] = {}
-    deciding = set(topology.deciding)
+    deciding, unrolled = set(topology.deciding), False
     for layer in topology.layers:
         layer = replace(layer, inputs=tuple(same.get(name, name) for name in layer.inputs))
         body = None
@@ -42,9 +42,10 @@ def unroll(topology: Topology) -> Topology:
         if body is None:
             layers.append(layer)
         else:
+            unrolled = True
             deciding |= used & topology.overridable.keys()
             same.update(_splice(layer, body, layers, constants))
-    if len(layers) == len(topology.layers):
+    if not unrolled:
         return topology
     outputs = [(name, same.get(value, value)) for name, value in topology.outputs]
     return replace(

@@ -71,9 +71,31 @@ class Scan(ControlFlow):
             return None
         lengths = {known.size(self.carried + i, axis) for i, axis in enumerate(self.input_axes)}
         count = lengths.pop() if len(lengths) == 1 else None
-        if not count or count * len(self.body.layers) > UNROLLED_LAYERS:
+        if not count:
             return None
-        return self._loop().written_out(count)
+        if (at_once := self._at_once(known)) is not None:
+            return at_once
+        return None if count * len(self.body.layers) > UNROLLED_LAYERS else self._loop().written_out(count)
+
+    def _at_once(self, known: InvariantInputs) -> Topology | None:
+        """Return the layers that compute all slices at once; ``None`` of bodies other than those of distances."""
+        from clgraph.ops.pairwise import pairwise_of
+
+        turned = (*self.input_axes, *self.output_axes, *self.input_reverse, *self.output_reverse)
+        names, outputs = list(self.body.inputs), [value for _, value in self.body.outputs]
+        if any(turned) or len(self.input_axes) != 1 or outputs[:-1] != names[:1] or self.carried != 1:
+            return None
+        around = {slot: name for slot, name in enumerate(names) if slot > self.carried}
+        axes = {around[slot]: array for slot, array in known.values(around).items()}
+        every = pairwise_of(self.body, names[0], names[1], {**self.body.constants, **axes})
+        if every is None:
+            return None
+        made = Topology(op_types=self.body.op_types)
+        for name in names:
+            made.input(name, None, None)
+        made.output(outputs[0])
+        made.output("all", made.add("all", every, *names[:2], origin=self.body.layers[-1].origin))
+        return made
 
     def _loop(self) -> LoopBody:
         from clgraph.ops.scan_trips import scan_body

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from operator import mul
 from typing import ClassVar
 
 import numpy as np
@@ -74,7 +75,7 @@ class SupportVectorClassifier(Primitive):
         return (Layout(DType.I64, (rows,)), Layout(DType.F32, (rows, self.scores)))
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        x, vectors, weights = (a.astype(np.float64) for a in inputs)
+        x, vectors, weights = (a.astype(np.float64, copy=False) for a in inputs)
         if not self.vectors_per_class:
             scores = KernelFunction(self.function, *self.parameters).of(x, weights) + self.rho[0]
             best = scores.argmax(1)
@@ -110,8 +111,7 @@ class SupportVectorClassifier(Primitive):
 
     def _probabilities(self, pairs: Array) -> Array:
         """Return the probability of each class ``[rows, classes]`` from the scores of each pair."""
-        count = pairs.shape[1]
-        factor, addend = np.array(self.probabilities[:count]), np.array(self.probabilities[count:])
+        factor, addend = _halves(self.probabilities)
         first = np.minimum(np.maximum(1 - logistic(pairs * factor + addend), _LEAST), 1 - _LEAST)
         against = np.zeros((len(pairs), self.classes, self.classes))
         i, j = _pairs_of(self.classes)
@@ -123,6 +123,13 @@ class SupportVectorClassifier(Primitive):
 def _pairs_of(classes: int) -> tuple[Array, Array]:
     """Return the first and the second class of each pair, in the order of scores."""
     return np.triu_indices(classes, 1)
+
+
+@cache
+def _halves(numbers: tuple[float, ...]) -> tuple[Array, Array]:
+    """Return the first and the second half of *numbers*."""
+    first, second = np.array(numbers).reshape(2, -1)
+    return first, second
 
 
 @cache
@@ -176,23 +183,24 @@ def coupled(against: Array) -> Array:
 
 def _coupled_row(against: Sequence[Sequence[float]]) -> list[float]:
     """Return what :func:`coupled` does of one row, number by number."""
-    count = len(against)
-    classes = range(count)
-    q = [[-against[j][i] * against[i][j] for j in classes] for i in classes]
-    for t in classes:
-        q[t][t] = sum(against[j][t] ** 2 for j in classes)
+    count, columns = len(against), list(zip(*against, strict=True))
+    q = [[-b * a for a, b in zip(row, column, strict=True)] for row, column in zip(against, columns, strict=True)]
+    for t, column in enumerate(columns):
+        q[t][t] = sum([a**2 for a in column])
     p = [1 / count] * count
     for _ in range(max(100, count)):
-        qp = [sum(a * b for a, b in zip(row, p, strict=True)) for row in q]
-        total = sum(a * b for a, b in zip(p, qp, strict=True))
-        if max(abs(a - total) for a in qp) < 0.005 / count:
+        qp = [sum(map(mul, row, p)) for row in q]
+        total = sum(map(mul, p, qp))
+        if max([abs(a - total) for a in qp]) < 0.005 / count:
             break
         for t, row in enumerate(q):
-            step = (total - qp[t]) / row[t]
+            own = row[t]
+            step = (total - qp[t]) / own
             p[t] += step
-            total = (total + step * (step * row[t] + 2 * qp[t])) / (1 + step) ** 2
-            qp = [(a + step * b) / (1 + step) for a, b in zip(qp, row, strict=True)]
-            p = [a / (1 + step) for a in p]
+            scale = 1 + step
+            total = (total + step * (step * own + 2 * qp[t])) / scale**2
+            qp = [(a + step * b) / scale for a, b in zip(qp, row)]  # noqa: B905  # of the same length
+            p = [a / scale for a in p]
     return p
 
 
@@ -222,5 +230,7 @@ def import_svm_classifier(node: OnnxNode) -> Sequence[str]:
         raise ModelError(f"{count} support vectors of {classes} classes have {weights.size} coefficients")
     if 2 < len(per_class) <= _MOST_WHOLE:
         matrix = _of_pairs(matrix, per_class)
-    best, scores = node.emit(of, node.inputs[0], node.literal(vectors), node.literal(matrix), outputs=2)
+    # As the host computes with them, so that no run converts them.
+    wide = (node.literal(array.astype(np.float64)) for array in (vectors, matrix))
+    best, scores = node.emit(of, node.inputs[0], *wide, outputs=2)
     return (label_of(node, labels, best), scores)

@@ -40,7 +40,7 @@ class SupportVectorRegressor(Primitive):
         return (Layout(DType.F32, (checked_rows(inputs[0], inputs[1].shape[1] or inputs[2].shape[0]), 1)),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        x, vectors, weights = (a.astype(np.float64) for a in inputs)
+        x, vectors, weights = (a.astype(np.float64, copy=False) for a in inputs)
         kernel = KernelFunction(self.function, *self.parameters)
         (y,) = in_blocks(x, vectors, lambda rows: ((kernel.of(rows, vectors) if vectors.size else rows) @ weights,))
         y = y + self.rho
@@ -62,4 +62,5 @@ def import_svm_regressor(node: OnnxNode) -> Sequence[str]:
     # Of the one number of a row no post_transform makes anything, as in ONNX Runtime.
     post_transform_of(node)
     of = SupportVectorRegressor(function, parameters, float(rho[0]), bool(node.attribute("one_class", 0)))
-    return node.emit(of, node.inputs[0], node.literal(vectors), node.literal(weights))
+    # As the host computes with them, so that no run converts them.
+    return node.emit(of, node.inputs[0], *(node.literal(array.astype(np.float64)) for array in (vectors, weights)))

@@ -43,12 +43,16 @@ class KernelFunction:
         if self.function == "LINEAR":
             return np.asarray(product)
         product *= self.gamma
-        product += self.coefficient
+        if self.coefficient or self.degree < 0:  # of which alone 0.0 and -0.0 have other powers
+            product += self.coefficient
         if self.function == "SIGMOID":
             return np.asarray(np.tanh(product, out=product))
         if self.degree not in _PRODUCTS:
             return np.asarray(product**self.degree)
-        return np.asarray(product * product if self.degree == 2 else product * product * product)
+        power = product * product
+        if self.degree > 2:
+            power *= product
+        return np.asarray(power)
 
 
 def in_blocks(x: Array, vectors: Array, of: Callable[[Array], Sequence[Array]]) -> tuple[Array, ...]:

@@ -11,6 +11,7 @@ from clgraph.graph.node import Node
 from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.formats.add_required_reorders import convert_result, serve
+from clgraph.passes.placement.beside_host import stays
 from clgraph.passes.placement.insert_transfers import carry_again, uncarried
 from clgraph.passes.placement.partition import Places, cheapest, line_of, moves_data, places_of
 from clgraph.passes.selection import select, stands, unserved
@@ -97,6 +98,8 @@ def _refusal(context: Context, node: Node) -> str | None:
 def _claimed(context: Context, node: Node) -> Places | None:
     """Return where a node of the host goes that a device takes by now; ``None`` for one that stays."""
     if context.device(node).kind != "host" or len(context.devices) == 1 or moves_data(node) or node.in_place:
+        return None
+    if stays(node):
         return None
     found = places_of(context, node, {})
     if not found.able or node.placement in found.able:

@@ -20,6 +20,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.ops.transfer import Transfer, transfer_seconds
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.factor_graph import Factor, minimise
+from clgraph.passes.placement.beside_host import offer_host
 from clgraph.passes.selection import proposals, unserved
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import query_of
@@ -48,6 +49,7 @@ class Partition(Pass):
     def run(self, program: Program, context: Context) -> int:
         places = {node: places_of(context, node) for node in program}
         if context.budgets is None:
+            offer_host(context, {node: found.able for node, found in places.items()})
             chosen = cheapest(program, context, places)
         else:
             # Imported where devices have budgets.

@@ -1,0 +1,37 @@
+"""Support vector machines: what is done once when a model is read, and kernels of products that are zeros."""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from clgraph.core.dtype import DType
+from clgraph.frontend.onnx_loader import load_onnx
+from clgraph.ops.support_vectors import KernelFunction
+
+FLOAT = 1
+
+
+@pytest.mark.parametrize("operator", ["SVMClassifier", "SVMRegressor"])
+def test_tables_are_as_wide_as_the_host_computes_with(operator):
+    """A run would convert them else, which takes longer than a few rows do."""
+    common = {"support_vectors": [1.0, 2.0, 3.0, 4.0], "kernel_type": "RBF", "kernel_params": [0.5, 0.0, 3.0]}
+    own = {"n_supports": 2} if operator == "SVMRegressor" else {"vectors_per_class": [1, 1], "classlabels_ints": [3, 4]}
+    outputs = ["y"] if operator == "SVMRegressor" else ["label", "y"]
+    given = {**common, **own, "coefficients": [0.5, -0.5], "rho": [0.25]}
+    node = helper.make_node(operator, ["x"], outputs, domain="ai.onnx.ml", **given)
+    x = helper.make_tensor_value_info("x", FLOAT, ["n", 2])
+    y = helper.make_tensor_value_info("y", FLOAT, None)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    topology = load_onnx(helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=opsets))
+    (layer,) = (layer for layer in topology.layers if layer.primitive.kind.startswith("support_vector"))
+    assert {topology.constants[name].dtype for name in layer.inputs[1:]} == {DType.F64.numpy}
+
+
+@pytest.mark.parametrize("degree", [-1.0, 1.0, 2.0, 3.0, 5.0])
+def test_powers_of_products_are_numpys_also_of_zeros(degree):
+    x, y = np.array([[0.0, -0.0], [-2.0, 0.5]]), np.array([[-1.0, 0.0], [3.0, 1.0]])
+    for gamma, coefficient in ((2.0, 0.0), (-2.0, 0.0), (2.0, 0.5)):
+        with np.errstate(divide="ignore"):
+            got = KernelFunction("POLY", gamma, coefficient, degree).of(x, y)
+            wanted = (gamma * (x @ y.T) + coefficient) ** degree
+        np.testing.assert_allclose(got, wanted, rtol=4 * 2.0**-52)
