@@ -11,22 +11,10 @@
 // scratch: four runs of 8 bytes an element: doubles of x, exponents, powers, and the results of as many lines.
 #include "element_types.clh"
 #include "double_runs.clh"
+#include "greatest_double.clh"
 
 #ifdef cl_khr_fp64
 #define POWERS 64
-
-NOINLINE static double greatest_of_doubles(__global const double* x, const int n) {
-  double8 best = -INFINITY;
-  double all = -INFINITY;
-  int i = 0;
-  for (; i + 8 <= n; i += 8) {
-    const double8 v = vload8(0, x + i);
-    best = v > best ? v : best;
-  }
-  for (int l = 0; l < 8; l++) all = double_above(best[l], all);
-  for (; i < n; i++) all = double_above(x[i], all);
-  return all;
-}
 
 NOINLINE static void exponents_below(__global const double* restrict x, const double top, __global int* restrict y,
                                      const int n) {
@@ -71,7 +59,7 @@ static void reduce_exponentials(__global const reduce_exponentials_desc* d, __gl
       else
         for (int k = 0; k < count; k += RUN) {
           const int n = min(RUN, count - k);
-          top = double_above(greatest_of_doubles(as_doubles(d->type, x + (long)k * d->itemsize, room, n), n), top);
+          top = double_above(greatest_double(as_doubles(d->type, x + (long)k * d->itemsize, room, n), n), top);
         }
       for (int k = 0; k < count; k += RUN) {
         const int n = min(RUN, count - k);

@@ -13,6 +13,7 @@
 // of the sum's logarithm and 1 u of the result. NaN or +infinity makes its line NaN.
 #include "element_types.clh"
 #include "double_runs.clh"
+#include "greatest_double.clh"
 
 #ifdef cl_khr_fp64
 #define COLUMNS 128
@@ -20,19 +21,6 @@
 
 #define EACH(e) \
   for (int i = 0; i < n; i++) e;
-
-NOINLINE static double greatest_double(__global const double* x, const int n) {
-  double16 best = -INFINITY;
-  double all = -INFINITY;
-  int i = 0;
-  for (; i + 16 <= n; i += 16) {
-    const double16 v = vload16(0, x + i);
-    best = v > best ? v : best;
-  }
-  for (int l = 0; l < 16; l++) all = double_above(best[l], all);
-  for (; i < n; i++) all = x[i] > all ? x[i] : all;
-  return all;
-}
 
 NOINLINE static double sum_of_doubles(__global const double* x, const int n) {
   double16 lanes = 0.0;

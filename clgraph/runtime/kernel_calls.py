@@ -37,11 +37,7 @@ Code = Path | Callable[[str], Path | None]
 
 
 class KernelCall:
-    """A kernel with its arguments, for launches of one work-group of one work-item.
-
-    Attributes:
-        is_possible: Whether the address of each buffer is known.
-    """
+    """A kernel with its arguments, for launches of one work-group of one work-item."""
 
     def __init__(self, code: Code, entry: str, args: Sequence[Memory | np.generic]) -> None:
         """Take where PoCL loads the kernel's code from, its name and its arguments."""
@@ -50,7 +46,7 @@ class KernelCall:
         self._held = np.zeros(len(args), np.uint64)
         self._pointers = _address(self._held) + np.arange(len(args), dtype=np.uint64) * np.uint64(8)
         self._context = np.frombuffer(_CONTEXT.pack(1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1), np.uint8).copy()
-        self.is_possible = True
+        self._unknown = set[int]()
         for number, arg in enumerate(args):
             if isinstance(arg, Memory):
                 self.set(number, arg)
@@ -61,8 +57,13 @@ class KernelCall:
     def set(self, number: int, memory: Memory) -> None:
         """Bind an argument to *memory*, which the caller keeps alive."""
         address = memory.address
-        self.is_possible = self.is_possible and address is not None
+        (self._unknown.add if address is None else self._unknown.discard)(number)
         self._held[number] = address or 0
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the address of each buffer is known."""
+        return not self._unknown
 
     def step(self, enqueue: Callable[[], Any], finish: Callable[[], None]) -> Callable[[], None]:
         """Return the step that calls the kernel behind all that its queue was given before.
@@ -86,7 +87,7 @@ class KernelCall:
         def call(_held: Any = self) -> None:
             nonlocal function, asked
             finish()
-            if function is not None and self.is_possible:
+            if function is not None and not self._unknown:
                 ask(where)
                 if environment.item(_ENVIRONMENT // 4 - 1) & ~_STATUS == _USUAL:
                     function(*arguments)

@@ -125,31 +125,23 @@ def test_a_cpu_device_has_a_vector_width_that_kernels_are_written_for(engine):
 
 
 @pytest.mark.opencl
-def test_streams_are_fetched_ahead_where_the_canary_has_measured_that_it_helps(engine, monkeypatch):
+@pytest.mark.parametrize(
+    ("feature", "measured", "too_low", "high"),
+    [("fetch_ahead", "fetching", (0.75, 1.02), 1.1), ("operand_loads", "loaded_products", (0.5, 14 / 15), 0.99)],
+)
+def test_a_feature_is_there_where_the_canary_has_measured_that_it_helps(
+    feature, measured, too_low, high, engine, monkeypatch
+):
     handle = engine.device.handle
     decided = handles.decision(engine.info.name, handle)
 
     def declared(rates):
         monkeypatch.setattr(handles, "decision", lambda name, handle: replace(decided, rates=rates))
-        return "fetch_ahead" in device._describe(handle, engine.info.name).info.features
+        return feature in device._describe(handle, engine.info.name).info.features
 
     rates = Rates(1e11, ((1, 1e10),))
-    found = [declared(replace(rates, fetching=times)) for times in (0.75, 1.02, 1.1)]
-    assert [*found, declared(rates), declared(None)] == [False, False, True, False, False]
-
-
-@pytest.mark.opencl
-def test_products_load_operands_for_nothing_where_the_canary_has_measured_that(engine, monkeypatch):
-    handle = engine.device.handle
-    decided = handles.decision(engine.info.name, handle)
-
-    def declared(rates):
-        monkeypatch.setattr(handles, "decision", lambda name, handle: replace(decided, rates=rates))
-        return "operand_loads" in device._describe(handle, engine.info.name).info.features
-
-    rates = Rates(1e11, ((1, 1e10),))
-    found = [declared(replace(rates, loaded_products=share)) for share in (0.5, 14 / 15, 0.99)]
-    assert [*found, declared(rates), declared(None)] == [False, False, True, False, False]
+    assert declared(replace(rates, **{measured: high}))
+    assert not any(map(declared, (*(replace(rates, **{measured: rate}) for rate in too_low), rates, None)))
 
 
 def test_a_cpu_treated_as_a_gpu_offers_nothing_that_tiles_and_executors_ask_for():

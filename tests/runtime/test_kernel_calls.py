@@ -97,6 +97,8 @@ def test_a_buffer_whose_address_is_not_known_makes_calls_impossible():
     assert held == [64, -2]
     call.set(0, unknown)
     assert not call.is_possible
+    call.set(0, known)
+    assert call.is_possible
 
 
 @pytest.mark.opencl
