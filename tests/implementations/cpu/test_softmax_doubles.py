@@ -21,6 +21,7 @@ PROBLEMS = [
 ]
 ODD = {
     **FAMILIES,
+    "the last above all": lambda _, shape: np.append(np.zeros(np.prod(shape) - 1), 1000.0).reshape(shape),
     "rising": lambda rng, shape: np.sort(rng.uniform(-700, 700, shape)),
     "some are left out": lambda rng, shape: np.where(rng.random(shape) < 0.3, -np.inf, rng.standard_normal(shape)),
     "odd": lambda rng, shape: np.where(rng.random(shape) < 0.01, rng.choice([np.nan, np.inf], shape), 1.0),
