@@ -13,6 +13,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ModelError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
+from clgraph.ops.linear_models import LinearRegressor
 from clgraph.ops.post_transform import post_transform_of
 from clgraph.ops.support_vectors import KernelFunction, checked_rows, floats, in_blocks, kernel_of, table
 
@@ -62,5 +63,10 @@ def import_svm_regressor(node: OnnxNode) -> Sequence[str]:
     # Of the one number of a row no post_transform makes anything, as in ONNX Runtime.
     post_transform_of(node)
     of = SupportVectorRegressor(function, parameters, float(rho[0]), bool(node.attribute("one_class", 0)))
+    if not of.one_class and (function == "LINEAR" or not count):
+        # Sums of products with vectors are products with the sum of them.
+        summed = weights.astype(np.float64) @ vectors.astype(np.float64) if count else weights
+        given = node.literal(summed.astype(np.float32).reshape(1, -1)), node.literal(rho)
+        return node.emit(LinearRegressor(), node.inputs[0], *given)
     # As the host computes with them, so that no run converts them.
     return node.emit(of, node.inputs[0], *(node.literal(array.astype(np.float64)) for array in (vectors, weights)))

@@ -7,6 +7,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.core.mapped import MappedFile
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
@@ -130,3 +131,17 @@ def test_the_calling_thread_helps_where_a_run_is_a_few_launches_that_it_waits_fo
     monkeypatch.setattr(BoundKernel, "on", recorded)
     monkeypatch.setattr(Engine, "on_callers_queue", True)
     assert helped(_program(engine, ScaleTile, whole)) == [False] * 3
+
+
+@pytest.mark.parametrize(("count", "files"), [(4096, 0), (16384, 1)])
+def test_small_constants_that_the_host_computes_with_are_copied_out_of_their_file(engine, tmp_path, count, files):
+    program = _program(engine, ScaleTile, count=count)
+    (k,) = program.constants
+    assert k.constant is not None
+    (tmp_path / "constants").write_bytes(k.constant.tobytes())
+    wanted, k.constant = k.constant, np.frombuffer(MappedFile(tmp_path / "constants"), np.float32)
+    network = Network(program, {engine.info.name: engine})
+    assert len(network.bound._files) == files
+    np.testing.assert_array_equal(k.constant, wanted)
+    x = RNG.standard_normal(count).astype(np.float32)
+    np.testing.assert_array_equal(network.run({"x": x})["y"], _want(x))
