@@ -110,7 +110,7 @@ def ordered_steps(found: Sequence[Command], stream: Stream | None, *, helps: boo
     """Return the steps of *found*: on a queue that runs in order just that, on another each after those it needs.
 
     Args:
-        helps: The thread that submits them waits for them then: it works where there is but one launch.
+        helps: The thread that submits them waits for them then: it works where there are so few launches.
     """
     events: list[Any] = [None] * len(found)
     steps: list[Enqueue] = []

@@ -104,7 +104,7 @@ def test_a_profile_names_the_subgraph_of_every_command_and_has_its_time(engine) 
     assert list(profile.by_subgraph().values()) == [c.seconds for c in profile.commands]
 
 
-def test_the_calling_thread_helps_where_a_run_is_a_few_launches_that_it_waits_for(engine, monkeypatch) -> None:
+def test_the_calling_thread_helps_where_a_run_is_a_launch_that_it_waits_for(engine, monkeypatch) -> None:
     asked: list[bool] = []
     on = BoundKernel.on
 
@@ -119,16 +119,14 @@ def test_the_calling_thread_helps_where_a_run_is_a_few_launches_that_it_waits_fo
 
     monkeypatch.setattr(BoundKernel, "on", recorded)
     whole = frozenset[str]()
+    assert helped(_program(engine, ScaleTile, whole)) == [False] * 3
+    monkeypatch.setattr(commands, "HELPED_LAUNCHES", 3)
     assert helped(_program(engine, ScaleTile, whole)) == [True] * 3
     assert helped(_program(engine, ScaleTile)) == [False] * 2
     assert not any(helped(_program(engine, ScaleLaunch, whole)))
     sliced = _program(engine, ScaleTile, whole)
     sliced.batch_slices = 2
     assert not any(helped(sliced))
-    monkeypatch.setattr(commands, "HELPED_LAUNCHES", 2)
-    assert helped(_program(engine, ScaleTile, whole)) == [False] * 3
-    monkeypatch.undo()
-    monkeypatch.setattr(BoundKernel, "on", recorded)
     monkeypatch.setattr(Engine, "on_callers_queue", True)
     assert helped(_program(engine, ScaleTile, whole)) == [False] * 3
 
