@@ -1,6 +1,6 @@
 // The sum of windows x [N][C][height][width of a window][windows down][windows along] at their places in y [N][C][height][width].
 //
-// A ticket is a run of rows of y. Where windows are one apart, sixteen sums of a row stay in registers. Else a row is zeros, then
+// A ticket is a run of rows of y. Where windows are one apart, rows are summed together. Else a row is zeros, then
 // the windows' rows that reach it are added; two that make the whole row where windows are two apart are written at once. In
 // the order of a window's elements.
 //
@@ -11,7 +11,10 @@
 // down, along          windows of an image;  ticket_rows: rows of a ticket
 //
 // Error: one rounding a sum, as many as a window has elements.
+// TOGETHER (4096): floats of the rows that are summed together, in the first cache.
 #include "post_tile.clh"
+
+#define TOGETHER 4096
 
 #define BESIDE(a, b) \
   (float16)((a).s0, (b).s0, (a).s1, (b).s1, (a).s2, (b).s2, (a).s3, (b).s3, (a).s4, (b).s4, (a).s5, (b).s5, (a).s6, (b).s6, \
@@ -32,39 +35,26 @@ NOINLINE static void add_pairs(__global const float* restrict even, __global con
   }
 }
 
-// A row of y at `row` where windows are one apart; x: those of its plane, all of which lie from `begin` to `end`.
-NOINLINE static void sum_row(__global const col2im_rows_desc* d, __global const float* x, __global const float* begin,
-                             __global const float* end, __global float* row, const int y) {
-  const int width = d->width, along = d->along, stride = d->stride_y, taps = d->kernel_x, pad = d->pad_left, apart = d->dilation_x;
+// `count` rows of an image from y on at `rows` where windows are one apart along them; x: those of its plane. The rows of a
+// window's element are added one after the other, as they lie in memory.
+NOINLINE static void sum_rows(__global const col2im_rows_desc* d, __global const float* x, __global float* rows, const int y,
+                              const int count) {
+  const int width = d->width, along = d->along, stride = d->stride_y;
   const long windows = (long)d->down * along;
-  for (int first = 0; first < width; first += 16) {
-    const int place = width < 16 ? 0 : min(first, width - 16);
-    float16 sum = 0.0f;
-    for (int ky = 0; ky < d->kernel_y; ky++) {
-      const int reach = y + d->pad_top - ky * d->dilation_y, at = stride == 1 ? reach : reach / stride;
-      if (reach < 0 || at * stride != reach || at >= d->down) continue;
-      for (int kx = 0; kx < taps; kx++) {
-        const int window = place + pad - kx * apart;
-        if (window <= -16 || window >= along) continue;
-        __global const float* from = x + (ky * taps + kx) * windows + (long)at * along + window;
-        if (window >= 0 && window + 16 <= along) {
-          sum += LOAD_LOOSE(from);
-          continue;
-        }
-        const int16 lane = window + (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        float16 part;
-        if (from >= begin && from + 16 <= end) {
-          part = LOAD_LOOSE(from);
-        } else {
-          float some[16];
-          for (int l = 0; l < 16; l++) some[l] = window + l >= 0 && window + l < along ? from[l] : 0.0f;
-          part = vload16(0, some);
-        }
-        sum += lane >= 0 && lane < along ? part : (float16)(0.0f);
+  for (int i = 0; i < count * width; i++) rows[i] = 0.0f;
+  for (int ky = 0; ky < d->kernel_y; ky++)
+    for (int kx = 0; kx < d->kernel_x; kx++, x += windows) {
+      const int left = kx * d->dilation_x - d->pad_left, first = max(0, -left), n = min(along, width - left) - first;
+      for (int i = 0; i < count; i++) {
+        const int reach = y + i + d->pad_top - ky * d->dilation_y, at = stride == 1 ? reach : reach / stride;
+        if (reach < 0 || at * stride != reach || at >= d->down) continue;
+        __global const float* from = x + (long)at * along + first;
+        __global float* to = rows + i * width + left + first;
+        int k = 0;
+        for (; k + 16 <= n; k += 16) STORE_LOOSE(to + k, LOAD_LOOSE(to + k) + LOAD_LOOSE(from + k));
+        for (; k < n; k++) to[k] += from[k];
       }
     }
-    store_lanes(row + place, sum, min(width, 16));
-  }
 }
 
 // Windows further apart than one.
@@ -89,8 +79,9 @@ static void col2im_rows(__global const col2im_rows_desc* d, __global char** bank
     __global const float* x = AT(const float, banks, d->inp) + (long)plane * d->kernel_y * d->kernel_x * windows;
     __global float* row = AT(float, banks, d->out) + (long)r * width;
     if (stride == 1) {
-      __global const float* begin = AT(const float, banks, d->inp);
-      sum_row(d, x, begin, begin + d->rows / d->in_rows * (d->kernel_y * d->kernel_x * windows), row, y);
+      const int count = min(min(last - r, d->in_rows - y), max(1, TOGETHER / width));
+      sum_rows(d, x, row, y, count);
+      r += count - 1;
       continue;
     }
     int empty = 1;
@@ -120,3 +111,4 @@ static void col2im_rows(__global const col2im_rows_desc* d, __global char** bank
   }
 }
 #undef BESIDE
+#undef TOGETHER

@@ -1,5 +1,6 @@
 // Running sums of a dense plain tensor along an axis with others behind it: [images][count][inner]. A ticket is a run of
-// vectors of 16 neighbours along `inner`, each with its own sum; four of them together walk through memory.
+// vectors of 16 neighbours along `inner`, each with its own sum. WIDE and more of them are added line by line to the line of
+// results before; of fewer, four together walk through memory.
 //
 // inp, out     floats; images `count` * `inner` apart
 // images, count, inner   sizes
@@ -8,7 +9,14 @@
 // reverse      1: from the last k down
 //
 // Error: y[k] adds at most `count` terms one by one: count * 2^-24 * the sum of their |x|.
+// WIDE (16), WIDEST (256): vectors whose lines are read one after the other as fast as memory gives them; that leave room in
+// the first cache.
 #include "rows.clh"
+
+#ifndef WIDE
+  #define WIDE 16
+#endif
+#define WIDEST 256
 
 static void cumulative_sum_planes(__global const cumulative_sum_planes_desc* d, __global char** banks,
                                   __global char* scratch, const int ticket, __global const post_step* post,
@@ -21,7 +29,19 @@ static void cumulative_sum_planes(__global const cumulative_sum_planes_desc* d, 
     const long begin = ((long)n * count + (d->reverse ? count - 1 : 0)) * inner + v * 16;
     __global const float* in = AT(const float, banks, d->inp) + begin;
     __global float* out = AT(float, banks, d->out) + begin;
-    if (i + 4 <= last && v * 16 + 64 <= inner) {
+    const int abreast = min(min(last - i, d->vectors - v), WIDEST);
+    if (abreast >= WIDE && !exclusive) {
+      const int length = min(abreast * 16, inner - v * 16), whole = length & ~15;
+      for (int k = 0; k < count; k++, in += step, out += step) {
+        __global const float* before = out - step;
+        for (int j = 0; j < whole; j += 16) STORE_LOOSE(out + j, (k ? LOAD_LOOSE(before + j) : 0.0f) + LOAD_LOOSE(in + j));
+        if (whole < length) {
+          const float16 sum = k ? load_lanes(before + whole, 1, length - whole) : 0.0f;
+          store_lanes(out + whole, sum + load_lanes(in + whole, 1, length - whole), length - whole);
+        }
+      }
+      i += abreast;
+    } else if (i + 4 <= last && v * 16 + 64 <= inner) {
       float16 a = 0.0f, b = 0.0f, c = 0.0f, e = 0.0f;
       for (int k = 0; k < count; k++, in += step, out += step) {
         const float16 p = a + LOAD_LOOSE(in), q = b + LOAD_LOOSE(in + 16);

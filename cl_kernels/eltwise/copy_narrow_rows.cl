@@ -19,6 +19,7 @@ static void copy_narrow_rows(__global const copy_narrow_rows_desc* d, __global c
   for (int p = ticket * d->ticket_pieces; p < last; p++) {
     const int line = p * d->each, lines = min(d->each, d->lines - line);
     __global const float* from = AT(const float, banks, d->inp) + (long)line * width;
-    post_narrow(post, posts, banks, from, AT(float, banks, d->out) + (long)line * width, scratch, 0, 0, line, lines, rows, width);
+    post_narrow(post, posts, banks, from, AT(float, banks, d->out) + (long)line * width, scratch, 0, 0, line, lines, rows, width,
+                p > ticket * d->ticket_pieces);
   }
 }

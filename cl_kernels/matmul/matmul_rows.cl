@@ -21,8 +21,9 @@
 //                              and 16 columns; -1: none
 // ahead                        floats that a product of one row fetches ahead of its walk through b; 0: none
 // fetched                      packed b that comes from memory: floats of the next group fetched with each k; 0: none
-// narrow                       1: b is packed, rows of the result are columns < 16 floats, one behind the other, and the list is
-//                              applied to NARROW_ROWS at once;  scratch has room for it (narrow_rows.clh)
+// narrow                       not 0: b is packed or dots, rows of the result are columns < 16 floats, one behind the other, and the list is
+//                              applied to NARROW_ROWS at once;  scratch has room for it (narrow_rows.clh) and, so many bytes behind its begin, for a
+//                              block of rows
 // dots                         1: b is few columns, of which one lies in one piece or is copied to scratch to do so, as rows of
 //                              a do;  0: it is not
 //
@@ -133,6 +134,7 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
   const int outer = n / d->inner, inner = n % d->inner;
   __global const float* a = AT(const float, banks, d->a) + outer * d->a_outer + inner * d->a_batch;
   __global float* c = AT(float, banks, d->c) + (long)n * d->c_batch;
+  const int steps = d->narrow ? 0 : posts;
   if (d->dots) {
     __global const float* b = AT(const float, banks, d->b) + outer * d->b_outer + inner * d->b_batch;
     __global float* to = c + (long)first_row * d->c_row;
@@ -146,11 +148,9 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
       for (int j = 0; j < d->columns; j++)
         matmul_dots(a + (long)(first_row + y) * d->a_row, d->a_row, b + j * column, to + (long)y * d->c_row + j, d->c_row,
                     min(DOT_ROWS, count - y), depth);
-    post_group(post, posts, banks, to, d->c_row, outer, inner, first_row, count, 0, d->columns);
-    return;
+    post_group(post, steps, banks, to, d->c_row, outer, inner, first_row, count, 0, d->columns);
   }
-  const int steps = d->narrow ? 0 : posts;
-  for (int g = tier * d->ticket_groups; g < last_group; g++) {
+  for (int g = tier * d->ticket_groups; !d->dots && g < last_group; g++) {
     const int columns = min(64, d->columns - g * 64);
     __global const float* b =
         AT(const float, banks, d->b) + outer * d->b_outer + inner * d->b_batch + (long)g * d->b_group;
@@ -189,6 +189,17 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
       const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest;
       const int count = block ? block : (left + pieces - 1) / pieces, id = block ? block_id : d->first_id + count - 1;
       __global float* to = c + (long)y * d->c_row + g * 64;
+      if (block && d->narrow) {
+        __global float* tile = (__global float*)(scratch + d->narrow);
+        micro_matmul(id, a + (long)y * d->a_row, d->a_row, d->a_step, b, b_row, tile, step, step, d->depth, 0, b, 0);
+        // What a vector has behind its columns is overwritten by the rows that follow, but for the last ones.
+        for (int i = 0; i < block; i++, to += columns) {
+          if ((last_row - y - i) * columns >= 16) STORE_LOOSE(to, LOAD_LOOSE(tile + i * step));
+          else store_lanes(to, LOAD_LOOSE(tile + i * step), columns);
+        }
+        y += block;
+        continue;
+      }
       for (int j = 0; j < columns; j += step, next += (long)d->fetched * d->depth)
         micro_matmul(id, a + (long)y * d->a_row, d->a_row, d->a_step, b + j, b_row, to + j, d->c_row,
                      columns - j, d->depth, 0, d->ahead ? b + j + d->ahead : next, d->ahead ? b_row : d->fetched);
@@ -198,7 +209,8 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
   }
   for (int y = first_row; d->narrow && y < last_row; y += NARROW_ROWS) {
     __global float* to = c + (long)y * d->c_row;
-    post_narrow(post, posts, banks, to, to, scratch, outer, inner, y, min(NARROW_ROWS, last_row - y), d->rows, d->columns);
+    post_narrow(post, posts, banks, to, to, scratch, outer, inner, y, min(NARROW_ROWS, last_row - y), d->rows, d->columns,
+                y > first_row);
   }
 }
 #undef FEW_ROWS

@@ -17,10 +17,11 @@
 #include "interleave.clh"
 #include "resize_taps.clh"
 
-// y[i] = x[places[i]], which is x[i / times] for times of 2 to 4. Elements that are there twice are the halves of wider ones.
+// y[i] = x[places[i]], which is x[i / times] for times of 2 to 4. Elements that are there twice are the halves of wider ones;
+// of them rows of at least 16 are written again `twin` elements further.
 #define NEAREST(T, W) \
   NOINLINE static void nearest_##T(__global const T* restrict x, __global T* restrict y, __global const int* restrict places, \
-                                  const int times, const int n) { \
+                                  const int times, const int n, const int twin) { \
     int i = 0; \
     /* The last vector overlaps the one before. */ \
     const int alike = times && n / times >= 16 ? n / times : 0; \
@@ -46,16 +47,18 @@
     } \
     for (; i < n; i++) y[i] = x[places[i]]; \
   }
-#define TWICE(T, W) out[0] = v.s0011223344556677, out[1] = v.s8899aabbccddeeff;
-NEAREST(uchar, ushort)
-#undef TWICE
 #define TWICE(T, W) \
   const W##16 wide = convert_##W##16(v); \
-  *(__global loose_##W*)out = wide | wide << 8 * (int)sizeof(T);
+  const W##16 both = wide | wide << 8 * (int)sizeof(T); \
+  *(__global loose_##W*)out = both; \
+  *(__global loose_##W*)((__global T*)out + twin) = both;
+NEAREST(uchar, ushort)
 NEAREST(ushort, uint)
 NEAREST(uint, ulong)
 #undef TWICE
-#define TWICE(T, W) out[0] = v.s0011223344556677, out[1] = v.s8899aabbccddeeff;
+#define TWICE(T, W) \
+  __global loose_##T* also = (__global loose_##T*)((__global T*)out + twin); \
+  out[0] = also[0] = v.s0011223344556677, out[1] = also[1] = v.s8899aabbccddeeff;
 NEAREST(ulong, ulong)
 #undef TWICE
 
@@ -91,26 +94,30 @@ static void resize_nearest(__global const resize_nearest_desc* d, __global char*
   }
   // Of rows that are there as often each, the row of the input, and how often it is there still.
   const int row_times = d->row_times;
-  int in_y = row_times ? y / row_times : 0, left = row_times - (y - in_y * row_times), held = -1;
+  int in_y = row_times ? y / row_times : 0, left = row_times - (y - in_y * row_times), held = -1, written = 0;
   for (int r = first; r < last; r++) {
-    const int row = plane * d->in_height + (row_times ? in_y : shown[y]);
+    const int row = plane * d->in_height + (row_times ? in_y : shown[y]), twins = d->times == 2 && wide >= 32 && left > 1;
+    const int twin = twins && r + 1 < last ? wide : 0;
     if (--left == 0) in_y++, left = row_times;
     if (++y == d->height) y = in_y = 0, plane++;
     __global const char* from = AT(const char, banks, d->inp) + (long)row * d->in_width * unit * itemsize;
     __global char* to = AT(char, banks, d->out) + (long)r * bytes;
-    if (row == held)
+    if (r < written)
+      continue;
+    else if (row == held)
       copied_run(to - bytes, to, bytes);
     else if (d->whole)
       for (int x = 0; x < d->width; x++)
         copied_run(from + places[x] * unit * itemsize, to + x * unit * itemsize, unit * itemsize);
     else if (itemsize == 4)
-      nearest_uint((__global const uint*)from, (__global uint*)to, places, d->times, wide);
+      nearest_uint((__global const uint*)from, (__global uint*)to, places, d->times, wide, twin);
     else if (itemsize == 2)
-      nearest_ushort((__global const ushort*)from, (__global ushort*)to, places, d->times, wide);
+      nearest_ushort((__global const ushort*)from, (__global ushort*)to, places, d->times, wide, twin);
     else if (itemsize == 1)
-      nearest_uchar((__global const uchar*)from, (__global uchar*)to, places, d->times, wide);
+      nearest_uchar((__global const uchar*)from, (__global uchar*)to, places, d->times, wide, twin);
     else
-      nearest_ulong((__global const ulong*)from, (__global ulong*)to, places, d->times, wide);
+      nearest_ulong((__global const ulong*)from, (__global ulong*)to, places, d->times, wide, twin);
     held = row;
+    written = r + 1 + (twin && !d->whole);
   }
 }

@@ -24,6 +24,9 @@ typedef struct {
   REAL first, second;
 } neighbours;
 
+// Whether a sample is a zero, whatever the pixels are: 0 times an infinite one is none.
+#define IS_OUTSIDE(k) (k.first == 0 && k.second == 0)
+
 static neighbours neighbours_of(const REAL place, const int size) {
   const REAL at = fmax(place, (REAL)0);
   const int low = min((int)fmin(at, (REAL)size), size - 1), high = min(low + 1, size - 1);
@@ -65,6 +68,10 @@ __kernel void roi_align_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), 
     const neighbours rows = neighbours_of(begin[0] + (i + 0.5f) * step[0], rest[0]);
     for (int j = 0; j < samples[1]; j++) {
       const neighbours columns = neighbours_of(begin[1] + (j + 0.5f) * step[1], rest[1]);
+      if (IS_OUTSIDE(rows) || IS_OUTSIDE(columns)) {
+        for (int c = 0; largest && c < channels; c++) made[c] = fmax(made[c], (REAL)0);
+        continue;
+      }
       const int low = rows.low * x[3], high = rows.high * x[3], left = columns.low * x[4], right = columns.high * x[4];
       const REAL a = rows.first * columns.first, b = rows.first * columns.second;
       const REAL d = rows.second * columns.first, e = rows.second * columns.second;

@@ -18,6 +18,9 @@ typedef struct {
   float first, second;
 } neighbours;
 
+// Whether a sample is a zero, whatever the pixels are: 0 times an infinite one is none.
+#define IS_OUTSIDE(k) (k.first == 0 && k.second == 0)
+
 // A side of a region: where its bins begin, how long a sample is, how many a bin has; the neighbours of the first LISTED.
 typedef struct {
   float begin, step;
@@ -77,6 +80,10 @@ __kernel void roi_align_rows(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2),
         float16 sum = (float16)(largest ? -INFINITY : 0.0f);
         for (int s = 0; s < down.samples; s++) {
           const neighbours k = sample_of(&down, i * down.samples + s);
+          if (IS_OUTSIDE(k)) {
+            if (largest) sum = sum > 0.0f ? sum : (float16)(0.0f);
+            continue;
+          }
           __global const float *upper = x + k.low * width + begin, *lower = x + k.high * width + begin;
           float16 a, b;
           if (width >= 16)
@@ -99,6 +106,10 @@ __kernel void roi_align_rows(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2),
         float sum = largest ? -INFINITY : 0.0f;
         for (int s = 0; s < across.samples; s++) {
           const neighbours k = sample_of(&across, j * across.samples + s);
+          if (IS_OUTSIDE(k)) {
+            sum = largest ? fmax(sum, 0.0f) : sum;
+            continue;
+          }
           const float a = mixed[k.low - left], b = mixed[k.high - left];
           sum = largest ? fmax(sum, fmax(k.first * a, k.second * b)) : fma(k.first, a, fma(k.second, b, sum));
         }

@@ -86,6 +86,7 @@ class Primitive:
         computes_unbound: Whether ``reference`` computes and checks the same on all inputs before ``bind``.
         slow_reference: Whether ``reference`` takes many array operations, however few the elements: where a device can
             compute it, the host does not for the sake of shapes that change.
+        warns: Whether NumPy may warn of what ``reference`` computes: of overflow, say.
     """
 
     kind: ClassVar[str]
@@ -98,6 +99,7 @@ class Primitive:
     keeps_types: ClassVar[bool] = False
     holds_sizes: ClassVar[bool] = True
     reference_checks: ClassVar[bool] = False
+    warns: ClassVar[bool] = True
     computes_unbound: ClassVar[bool] = False
     slow_reference: ClassVar[bool] = False
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from clgraph.runtime.memory import Memory
     from clgraph.runtime.programs import KeptBinary
 
+HELPED_LAUNCHES = 1
+"""Launches of a run up to which the calling thread works on each. Of more all have to meet in between, which takes 28
+us where launches are short, and waits for a worker whose core others take. Most programs are one launch."""
+
 INTERRUPTED = 2**31 - 1
 """In the error word: the host wants the workers to leave. No table has as many steps."""
 

@@ -24,6 +24,7 @@ class Compress(DataDependent):
     axis: int | None = None
 
     kind: ClassVar[str] = "compress"
+    warns: ClassVar[bool] = False
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, condition = inputs

@@ -23,6 +23,7 @@ class NonMaxSuppression(DataDependent):
     """
 
     kind: ClassVar[str] = "non_max_suppression"
+    warns: ClassVar[bool] = False
 
     def outline(self, ranks: Sequence[int | None]) -> tuple[DType, tuple[int | None, ...]] | None:
         return DType.I64, (None, 3)

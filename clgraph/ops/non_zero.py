@@ -22,6 +22,7 @@ class NonZero(DataDependent):
     """
 
     kind: ClassVar[str] = "non_zero"
+    warns: ClassVar[bool] = False
 
     def outline(self, ranks: Sequence[int | None]) -> tuple[DType, tuple[int | None, ...]] | None:
         return None if ranks[0] is None else (DType.I64, (max(1, ranks[0]), None))

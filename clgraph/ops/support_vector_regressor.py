@@ -1,4 +1,7 @@
-"""Support vector machines that compute a number: ai.onnx.ml's SVMRegressor, on the host."""
+"""Support vector machines that compute a number: ai.onnx.ml's SVMRegressor.
+
+Kernels of distances are computed by the host, in doubles: in float32 the difference of large squares is left.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,15 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ModelError
+from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.matmul import MatMul
 from clgraph.ops.post_transform import post_transform_of
-from clgraph.ops.support_vectors import KernelFunction, checked_rows, floats, in_blocks, kernel_of, table
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.support_vectors import WHOLE_POWERS, KernelFunction, checked_rows, floats, in_blocks, kernel_of, table
 
 
 @primitive
@@ -49,6 +57,40 @@ class SupportVectorRegressor(Primitive):
         return (y[:, np.newaxis].astype(np.float32),)
 
 
+@primitive
+@frozen
+class SupportVectorProducts(Composite):
+    """``y = f(x @ v.T + c) @ w.T + rho``, float32 ``[rows, 1]``, with numbers c; ``y = x @ w.T + rho`` without vectors.
+
+    Inputs: x ``[rows, features]``, w ``[1, vectors]``, rho ``[1]``, v ``[vectors, features]``, c ``[vectors]``; of
+    products that nothing is done with x, w ``[1, features]``, rho.
+
+    Attributes:
+        function: ``SIGMOID`` for tanh, ``POLY`` for a power, ``LINEAR`` for products.
+    """
+
+    function: str
+    degree: float = 0.0
+
+    kind: ClassVar[str] = "support_vector_products"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        x, weights, rho, *vectors = c.inputs
+        checked_rows(c.layout(x), c.layout(vectors[0] if vectors else weights).shape[1])
+        y, product = c.add(Reorder(DType.F32), x), MatMul(transpose_b=True, matrices=True)
+        if vectors:
+            y = c.add(product, y, *vectors)
+        if self.function == "SIGMOID":
+            y = c.add(Activation("tanh"), y)
+        elif self.function == "POLY" and self.degree in WHOLE_POWERS:
+            base = y
+            for _ in range(int(self.degree) - 1):
+                y = c.add(Eltwise("mul"), y, base)
+        elif self.function == "POLY":
+            y = c.add(Eltwise("pow"), y, c.constant(np.array(self.degree, np.float32)))
+        return (c.add(product, y, weights, rho),)
+
+
 @onnx("SVMRegressor", since=(1,), domain="ai.onnx.ml")
 def import_svm_regressor(node: OnnxNode) -> Sequence[str]:
     count, weights = node.attribute("n_supports", 0), floats(node, "coefficients")
@@ -62,5 +104,20 @@ def import_svm_regressor(node: OnnxNode) -> Sequence[str]:
     # Of the one number of a row no post_transform makes anything, as in ONNX Runtime.
     post_transform_of(node)
     of = SupportVectorRegressor(function, parameters, float(rho[0]), bool(node.attribute("one_class", 0)))
+    if not of.one_class and (function != "RBF" or not count):
+        return _emit_products(node, KernelFunction(function, *parameters), vectors, weights, rho)
     # As the host computes with them, so that no run converts them.
     return node.emit(of, node.inputs[0], *(node.literal(array.astype(np.float64)) for array in (vectors, weights)))
+
+
+def _emit_products(node: OnnxNode, kernel: KernelFunction, vectors: Array, weights: Array, rho: Array) -> Sequence[str]:
+    exact = vectors.astype(np.float64)
+    if kernel.function == "LINEAR" or not len(vectors):
+        # Sums of products with vectors are products with the sum of them.
+        summed = weights.astype(np.float64) @ exact if len(vectors) else weights
+        one = node.literal(summed.astype(np.float32).reshape(1, -1))
+        return node.emit(SupportVectorProducts("LINEAR"), node.inputs[0], one, node.literal(rho))
+    scaled, added = (kernel.gamma * exact).astype(np.float32), np.full(len(vectors), kernel.coefficient, np.float32)
+    given = weights.reshape(1, -1), rho, scaled, added
+    of = SupportVectorProducts(kernel.function, kernel.degree)
+    return node.emit(of, node.inputs[0], *map(node.literal, given))

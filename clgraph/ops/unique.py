@@ -32,6 +32,7 @@ class Unique(DataDependent):
     wanted: int = 4
 
     kind: ClassVar[str] = "unique"
+    warns: ClassVar[bool] = False
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,), keys = inputs, None

@@ -86,6 +86,7 @@ def test_maxima_are_found_where_they_stand(engine, dtype, by_column):
         ((2, 3, 7, 45), Pooling("max", (2, 2), (2, 2), (1, 1), ((0, 0), (0, 0)))),
         ((1, 2, 9, 8), Pooling("max", (3, 2), (2, 3), (1, 2), ((1, 1), (0, 1)), ceil_mode=True)),
         ((2, 1, 21), Pooling("max", (4,), (1,), (2,), ((3, 0),))),
+        ((1, 2, 5, 71), Pooling("max", (3, 3), (2, 2), (1, 2), ((1, 1), (2, 1)))),
     ):
         found = check_op(
             engine, MaxPoolIndices(p, by_column), shape, dtype=dtype, draw={0: _ties(dtype)}, families=("normal",)

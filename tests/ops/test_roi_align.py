@@ -52,6 +52,35 @@ def test_regions_far_larger_than_the_image_take_no_memory_and_those_that_are_non
     np.testing.assert_allclose(found, wanted, rtol=0, atol=2 * 8 * 2.0**-24 * 2e4 * np.abs(x).max())
 
 
+@pytest.mark.opencl
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_samples_outside_an_image_are_zeros_beside_infinite_pixels(mode, kind, device, rng):
+    x = rng.uniform(-2, -1, (1, 3, 5, 20)).astype(np.float32)
+    x[0, 0, 0, 7], x[0, 1, 2, 0] = np.inf, -np.inf
+    if mode == "avg":  # a maximum leaves out 0 times infinity, which the last pixel is there
+        x[0, 2, 4, 19] = np.inf
+    # Above, below, left and right of it, so far that half the samples are outside.
+    regions = np.float32([[6.1, -3, 9, 0], [16, 4, 19, 9], [-4, 1.1, 1, 3.5], [18.5, 3, 24, 4.5], [6.1, -1.6, 9, -1.2]])
+    model, feeds = one_node(
+        "RoiAlign",
+        [x, regions, np.zeros(5, np.int64)],
+        opset=16,
+        mode=mode,
+        output_height=3,
+        output_width=2,
+        sampling_ratio=2,
+    )
+    with clgraph.compile(model, device=device, config={"device_class": kind}) as compiled:
+        found = compiled.run(feeds)["y0"]
+    (wanted,) = onnxruntime_outputs(model, feeds)
+    # As in test_roi_align_is_within_its_bound; pixels are below 2 in size.
+    bound = (2 * 8 * (24 + 9) + 4 + 8) * 2.0**-24 * 2
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=bound)
+    assert not found[4].any()
+
+
 def test_max_roi_pool_agrees_with_onnxruntime(rng):
     x = rng.standard_normal((2, 3, 9, 8)).astype(np.float32)
     regions = np.concatenate([IMAGES[:, None], np.abs(REGIONS).round()], axis=1).astype(np.float32)[[0, 3]]

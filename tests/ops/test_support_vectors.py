@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from onnx import helper
 
+import clgraph
 from clgraph.core.dtype import DType
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.ops.support_vectors import KernelFunction
+from tests.support.onnx_case import onnxruntime_outputs
 
 FLOAT = 1
 
@@ -25,6 +27,40 @@ def test_tables_are_as_wide_as_the_host_computes_with(operator):
     topology = load_onnx(helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=opsets))
     (layer,) = (layer for layer in topology.layers if layer.primitive.kind.startswith("support_vector"))
     assert {topology.constants[name].dtype for name in layer.inputs[1:]} == {DType.F64.numpy}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("one_class", [0, 1])
+@pytest.mark.parametrize(
+    ("count", "function", "degree"),
+    [(0, "LINEAR", 0.0), (5, "LINEAR", 0.0), (5, "SIGMOID", 0.0), *((5, "POLY", d) for d in (1.0, 2.0, 3.0, 4.0))],
+)
+def test_a_regressor_of_products_is_computed_by_the_device(count, function, degree, one_class, device, rng):
+    gamma, coefficient, features = 0.3, 0.5, 3
+    table = {"support_vectors": rng.standard_normal(count * features), "coefficients": rng.standard_normal(count or 3)}
+    numbers = {name: np.float32(array).tolist() for name, array in table.items() if len(array)}
+    numbers |= {"rho": [0.25], "n_supports": count, "kernel_type": function}
+    numbers["kernel_params"] = [gamma, coefficient, degree]
+    node = helper.make_node("SVMRegressor", ["x"], ["y"], domain="ai.onnx.ml", one_class=one_class, **numbers)
+    declared = [helper.make_tensor_value_info(name, FLOAT, ["n", size]) for name, size in (("x", 3), ("y", 1))]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    graph = helper.make_graph([node], "g", declared[:1], declared[1:])
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    kinds = {layer.primitive.kind for layer in load_onnx(model).layers}
+    assert kinds == {"support_vector_regressor" if one_class else "support_vector_products"}
+    x = rng.standard_normal((9, features)).astype(np.float32)
+    (wanted,) = onnxruntime_outputs(model, {"x": x})
+    with clgraph.compile(model, device=device) as compiled:
+        found = compiled.run({"x": x})["y"]
+    v = np.float32(table["support_vectors"]).reshape(count, features) if count else np.eye(3, dtype=np.float32)
+    size = np.abs(x) @ np.abs(v).T
+    if function != "LINEAR":
+        size = gamma * size + coefficient
+    power = degree if function == "POLY" else 1.0
+    # Roundings of a product, then of the function (16 of a power by exp2 and log2), then of the sum; in both of them.
+    roundings = 2 * (power * (features + 3) + 16 + max(count, 1) + 2)
+    largest = size**power @ np.abs(np.float32(table["coefficients"])) + 0.25
+    assert (np.abs(found - wanted)[:, 0] <= roundings * 2.0**-24 * largest).all()
 
 
 @pytest.mark.parametrize("degree", [-1.0, 1.0, 2.0, 3.0, 5.0])

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.columns import ByColumns, ColumnFields, Columns
+from clgraph.implementations.cpu.cost import TicketRanges
 from clgraph.implementations.cpu.cumulate_elements import ANY_NUMBERS, CumulatedElements
 from clgraph.ops.cumulative_sum import CumulativeSum
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
+
+WIDEST_VECTORS = 256
+"""Of a line that leaves room in the first cache, as in ``cumulative_sum_planes.cl``."""
 
 
 @descriptor("cumulative_sum_planes", library="rare", any_alignment=True)
@@ -46,6 +50,13 @@ class CumulativeSumPlanes(ByColumns[CumulativeSum]):
     @classmethod
     def vector_seconds(cls, q: Query[CumulativeSum]) -> float:
         return q.device.costs.unit("copy.vector")
+
+    @classmethod
+    def _work(cls, q: Query[CumulativeSum]) -> tuple[int, float, TicketRanges]:
+        vectors, each, tickets = super()._work(q)
+        # In tickets as wide as this memory is read line by line.
+        wide = min(WIDEST_VECTORS, -(-cls.columns(q).vectors // q.device.workers))
+        return vectors, each, tickets if tickets.each >= wide else TicketRanges(-(-vectors // wide), wide)
 
     @classmethod
     def plan(cls, q: Query[CumulativeSum]) -> Plan:

@@ -31,6 +31,9 @@ from clgraph.selector.query import Query
 AHEAD = 2048
 """Floats that a product with one row fetches ahead: about what memory delivers in its latency."""
 
+BLOCK_BYTES = 4 * 12 * LANES
+"""Of a block of 12 rows of less than a vector, or 6 of two."""
+
 CACHED = 1 << 19
 """Bytes of a right side that the second-level cache may still hold from the run before."""
 
@@ -113,7 +116,7 @@ class MatMulRows(Implementation[MatMul]):
         b, t, widest = q.inputs[1], matmul_tickets(q, p, row_parts(q, p)), widest_instance(q.device)
         packed, dots = bool(b.format.blocks), is_dots(q, p)
         post = matmul_posts(q, p)
-        narrow = packed and bool(post) and p.columns == p.rows.pitches[2] < LANES and is_elementwise(post)
+        narrow = (packed or dots) and bool(post) and p.columns == p.rows.pitches[2] < LANES and is_elementwise(post)
         b_batch, b_outer = _packed_pitches(b, p) if packed else (p.batch.pitches[1], p.outer.pitches[1])
         desc = MatMulRowsDesc(
             a=Ref("in0", 4 * q.inputs[0].origin),
@@ -148,14 +151,19 @@ class MatMulRows(Implementation[MatMul]):
             narrow_id=widest.narrow_id,
             ahead=AHEAD if packed and p.rows.size == 1 else 0,
             fetched=_fetched(t.rows.each, p, widest) if packed and b.nbytes > CACHED else 0,
-            narrow=int(narrow),
+            narrow=_aside(p) if narrow else 0,
             dots=int(dots),
         )
         staged = not packed and (p.columns % GROUP or p.b_column != 1)
         scratch = columns_copied(p) * 4 if dots else -(-p.depth // LANES) * LANES * GROUP * 4 if staged else 0
-        scratch = narrow_scratch(p.columns) if narrow else scratch
+        scratch = max(scratch, _aside(p) + BLOCK_BYTES) if narrow else scratch
         tickets = t.parts.count * t.rows.count * t.groups.count * p.matrices
         return Plan((Tile("matmul_rows", desc, tickets, scratch=scratch, post=post),))
+
+
+def _aside(p: StridedProduct) -> int:
+    """Return the bytes in front of a block of narrow rows in scratch."""
+    return -(-narrow_scratch(p.columns) // 64) * 64
 
 
 def _packed_pitches(b: Layout, p: StridedProduct) -> tuple[int, int]:

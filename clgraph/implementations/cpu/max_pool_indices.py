@@ -61,7 +61,7 @@ class MaxPoolIndicesRows(Implementation[MaxPoolIndices]):
             by_column=int(q.primitive.by_column),
             **pooled_rows(q.primitive.pooling, q.inputs[0], y, tickets.each),
         )
-        return Plan((Tile("max_pool_indices_rows", desc, tickets.count, scratch=4 * y.shape[-1]),))
+        return Plan((Tile("max_pool_indices_rows", desc, tickets.count, scratch=4 * -(-y.shape[-1] // LANES) * LANES),))
 
 
 def _row_seconds(q: Query[MaxPoolIndices]) -> float:

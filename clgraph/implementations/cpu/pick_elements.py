@@ -22,6 +22,9 @@ PIECE = 2048
 ROW = 2.0
 """What finding a row and its place takes, in rows of ``copy_rows``."""
 
+ROW_OF_MANY = 0.1
+"""The same, of rows that have one place each, whose places are found together."""
+
 PLACE = 2.0
 """What finding an element's place and moving it take, in elements of ``copy_rows`` that are not neighbours."""
 
@@ -115,7 +118,8 @@ def _piece_seconds(q: Query[Any], nest: Nest) -> float:
     each = 2 * q.outputs[0].dtype.itemsize * unit("move.byte")
     if nest.width.pitches[1]:
         each += PLACE * unit("move.element")
-    return ROW * unit("move.row") + count * each
+    together = nest.width.pitches == (1, 0) and nest.row_pieces == 1 and nest.axes[-2].size > 1
+    return (ROW_OF_MANY if together else ROW) * unit("move.row") + count * each
 
 
 def _tickets(q: Query[Any], nest: Nest) -> TicketRanges:

@@ -12,7 +12,16 @@ from tests.support.run_tiles import check_tiles
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize(
-    ("shape", "axis"), [((3, 5), 0), ((2, 9, 16), 1), ((2, 19, 3, 37), 1), ((3, 40, 200), 1), ((3, 7, 55), 1)]
+    ("shape", "axis"),
+    [
+        ((3, 5), 0),
+        ((2, 9, 16), 1),
+        ((2, 19, 3, 37), 1),
+        ((3, 40, 200), 1),
+        ((3, 7, 55), 1),
+        ((2, 5, 600), 1),
+        ((4, 4500), 0),
+    ],
 )
 def test_running_sums_agree_with_float64(engine, shape, axis, exclusive, reverse):
     rng = np.random.default_rng(sum(shape))

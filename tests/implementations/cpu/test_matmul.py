@@ -199,6 +199,14 @@ def test_many_rows_by_few_columns_agree_with_float64(engine, columns, constant):
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("columns", [1, 3, 11, 15])
+@pytest.mark.parametrize(("bias", "words"), [((), ""), ((), "row"), ((203, 1), ""), ((203,), "row"), ((2, 1), "")])
+def test_operands_of_narrow_rows_are_those_of_each_run_of_rows(engine, columns, bias, words):
+    added = {(): (columns,), (203, 1): (203, 1), (203,): (203, columns), (2, 1): (2, 1, 1)}[bias]
+    check_product(engine, (2, 203, 24), (24, columns), bias=added, constant=True, words=words, seed=columns)
+
+
+@pytest.mark.opencl
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("columns", [1, 3, 4, 67, 68])
 def test_short_rows_by_few_columns_agree_with_float64(engine, columns, constant):

@@ -23,6 +23,9 @@ CASES = (
     (GatherND(), (3, 3, 2100), (2, 5, 2), 4),
     (GatherND(2), (2, 3, 5, 6), (2, 3, 4, 2), 5),
     (GatherND(), (3, 4, 5, 2, 3, 4), (700, 6), 2),
+    (GatherND(1), (3, 9, 8), (3, 700, 1), 11),
+    (GatherND(1), (7, 9, 4), (7, 1), 9),
+    (Gather(1), (2, 6, 16), (5,), 6),
 )
 """Primitive, shapes of x and of the indices, which are drawn from -n to n - 1: some are outside of their axis."""
 

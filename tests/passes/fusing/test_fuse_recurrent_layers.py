@@ -160,10 +160,16 @@ def test_layers_that_differ_stay_apart(above) -> None:
 
 
 def test_what_would_take_longer_stays_apart_with_the_estimates_as_the_reason() -> None:
-    for program, workers in ((two().program("x1"), 1), (two(60, 16).program("x1"), 2)):
+    for program, workers in ((two().program("x1"), 1), (two(60, 32).program("x1"), 2)):
         run(program, FuseRecurrentLayers(), context=Context({"null": DeviceInfo(workers=workers)}))
         assert "recurrent_stack" not in kinds(program)
         assert notes(program).startswith("steps0, steps1: not one node: it would take ")
+
+
+def test_a_batch_whose_launches_apart_cost_the_difference_is_one_node() -> None:
+    program = two(60, 8).program("x1")
+    run(program, FuseRecurrentLayers(), context=Context({"null": DeviceInfo(workers=2)}))
+    assert "recurrent_stack" in kinds(program)
 
 
 def test_a_forced_kernel_and_other_devices_keep_layers_apart() -> None:
