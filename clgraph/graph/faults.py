@@ -92,10 +92,12 @@ def innermost(error: BaseException, fits: Callable[[object], TypeGuard[T]]) -> T
     """Return what *fits* of the local variables where *error* was raised, or of the nearest caller that has any.
 
     Loops name what they are at, so that nobody need say it beforehand. Of several, it is the one called ``node``, else
-    the first.
+    the first. The variables of a module that was being imported say nothing: what it imports itself is among them.
     """
     for frame in reversed(_frames(error)):
         variables = frame.f_locals
+        if variables is frame.f_globals:
+            continue
         for variable in (variables.get("node"), *variables.values()):
             if fits(variable):
                 return variable

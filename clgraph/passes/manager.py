@@ -103,7 +103,7 @@ def _way_out(p: Pass, error: Exception) -> str:
 
 def _is_special(found: object) -> TypeGuard[type[Implementation[Any]]]:
     """Whether *found* is an implementation that there are others beside."""
-    if not isinstance(found, type) or not issubclass(found, Implementation) or found.general:
+    if not isinstance(found, type) or not issubclass(found, Implementation):
         return False
     # What implementations share is a class without a name.
-    return getattr(found, "name", "") in IMPLEMENTATIONS
+    return getattr(found, "name", "") in IMPLEMENTATIONS and not found.general

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from clgraph.passes.observers import Dump
 from clgraph.passes.patterns import decompose
 from clgraph.passes.patterns.decompose import Decompose
 from clgraph.selector.choose import Choice
+from clgraph.selector.implementation import Implementation
 from tests.support.models import image, small_model
 from tests.support.planted import own_classes
 
@@ -83,6 +85,26 @@ def test_what_a_pass_raises_is_one_error_that_names_pass_and_node(monkeypatch, e
     assert "please report" in text
     assert caught.value.__cause__ is error
     assert text.endswith("--disable-pass decompose, or config={'disable_passes': ['decompose']}, gets round it.")
+
+
+def test_a_module_that_a_pass_cannot_import_is_not_about_the_kernels_it_has_imported(
+    monkeypatch, tmp_path: Path
+) -> None:
+    text = "from clgraph.implementations.cpu.softmax import *\nraise IndexError('no')\n"
+    (tmp_path / "broken_kernels.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(Decompose, "run", lambda *_: importlib.import_module("broken_kernels"))
+    with pytest.raises(InternalError, match=r"pass 'decompose' failed: IndexError: no.*--disable-pass decompose"):
+        clgraph.compile(small_model(), device="null")
+
+
+def test_what_kernels_share_is_none_that_can_be_denied(monkeypatch) -> None:
+    def run(self: Any, program: Any, context: Any, of: Any = Implementation) -> int:
+        raise IndexError("no")
+
+    monkeypatch.setattr(Decompose, "run", run)
+    with pytest.raises(InternalError, match=r"pass 'decompose' failed: IndexError: no.*--disable-pass decompose"):
+        clgraph.compile(small_model(), device="null")
 
 
 def test_the_way_round_a_pass_that_breaks_is_one(monkeypatch) -> None:
