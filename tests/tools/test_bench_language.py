@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,6 +67,29 @@ def test_a_folder_is_written_once_and_again_for_other_sizes(tmp_path: Path, monk
     monkeypatch.setitem(LANGUAGE, "tiny", replace(d, bits=8))
     folder_of("tiny", tmp_path)
     assert (folder / "model.onnx.data").stat().st_size > written.st_size
+
+
+def test_a_process_whose_memory_is_measured_finds_none_of_the_models_files_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("model.onnx", "model.onnx.data", "tokenizer.json"):
+        (tmp_path / name).write_bytes(b"0")
+    monkeypatch.setattr(language, "folder_of", lambda name: tmp_path)
+    done: list[str] = []
+
+    def told(what: str) -> Callable[..., None]:
+        return lambda file, *_: done.append(f"{what} {Path(f'/proc/self/fd/{file}').readlink().name}")
+
+    def started(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        done.append("start")
+        return subprocess.CompletedProcess(command, 0, "12.5\n", "")
+
+    monkeypatch.setattr(os, "fsync", told("write"))
+    monkeypatch.setattr(os, "posix_fadvise", told("forget"))
+    monkeypatch.setattr(subprocess, "run", started)
+    assert language._memory("clgraph", "tiny", Options("pocl:0", 1)) == 12.5
+    files = ("model.onnx", "model.onnx.data")
+    assert done == [*(f"{what} {name}" for name in files for what in ("write", "forget")), "start"]
 
 
 @pytest.mark.opencl
