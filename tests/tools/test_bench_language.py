@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -90,6 +91,14 @@ def test_a_process_whose_memory_is_measured_finds_none_of_the_models_files_in_me
     assert language._memory("clgraph", "tiny", Options("pocl:0", 1)) == 12.5
     files = ("model.onnx", "model.onnx.data")
     assert done == [*(f"{what} {name}" for name in files for what in ("write", "forget")), "start"]
+
+
+def test_threads_read_as_fast_as_in_their_best_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bandwidth, "_CPU_BYTES", 1 << 10)
+    monkeypatch.setattr(bandwidth, "_PASSES", 3)
+    clock = iter([0.0, 4.0, 5.0, 6.0, 7.0, 10.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    assert bandwidth.read_bandwidth("host", 2) == 2 << 10
 
 
 @pytest.mark.opencl
