@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,6 +68,37 @@ def test_a_folder_is_written_once_and_again_for_other_sizes(tmp_path: Path, monk
     monkeypatch.setitem(LANGUAGE, "tiny", replace(d, bits=8))
     folder_of("tiny", tmp_path)
     assert (folder / "model.onnx.data").stat().st_size > written.st_size
+
+
+def test_a_process_whose_memory_is_measured_finds_none_of_the_models_files_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("model.onnx", "model.onnx.data", "tokenizer.json"):
+        (tmp_path / name).write_bytes(b"0")
+    monkeypatch.setattr(language, "folder_of", lambda name: tmp_path)
+    done: list[str] = []
+
+    def told(what: str) -> Callable[..., None]:
+        return lambda file, *_: done.append(f"{what} {Path(f'/proc/self/fd/{file}').readlink().name}")
+
+    def started(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        done.append("start")
+        return subprocess.CompletedProcess(command, 0, "12.5\n", "")
+
+    monkeypatch.setattr(os, "fsync", told("write"))
+    monkeypatch.setattr(os, "posix_fadvise", told("forget"))
+    monkeypatch.setattr(subprocess, "run", started)
+    assert language._memory("clgraph", "tiny", Options("pocl:0", 1)) == 12.5
+    files = ("model.onnx", "model.onnx.data")
+    assert done == [*(f"{what} {name}" for name in files for what in ("write", "forget")), "start"]
+
+
+def test_threads_read_as_fast_as_in_their_best_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bandwidth, "_CPU_BYTES", 1 << 10)
+    monkeypatch.setattr(bandwidth, "_PASSES", 3)
+    clock = iter([0.0, 4.0, 5.0, 6.0, 7.0, 10.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    assert bandwidth.read_bandwidth("host", 2) == 2 << 10
 
 
 @pytest.mark.opencl

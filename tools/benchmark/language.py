@@ -38,7 +38,8 @@ class LanguageFigures:
         token: The median of each round's tokens.
         prompts: By the prompt's length, the time to the first token.
         equal: How many of the tokens are clgraph's, of ``TOKENS``, before the first that is not.
-        memory: MiB that a process of its own takes more at most than before it opens the model.
+        memory: MiB that a process of its own takes more at most than before it opens the model, whose files the system
+            has not got in memory.
     """
 
     name: str
@@ -117,6 +118,7 @@ def _alike(ours: Sequence[int], theirs: Sequence[int]) -> int:
 
 def _memory(runtime: str, name: str, options: Options) -> float:
     """Return the MiB that *runtime* takes in a process of its own."""
+    _leave_memory(folder_of(name))
     given = json.dumps([runtime, name, options.device, options.threads])
     command = [sys.executable, "-m", "tools.benchmark.language", given]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=_ROOT)
@@ -124,6 +126,17 @@ def _memory(runtime: str, name: str, options: Options) -> float:
         lines = done.stderr.strip().splitlines()
         raise ClgraphError(f"{runtime} does not run {name}: {lines[-1] if lines else f'status {done.returncode}'}")
     return float(done.stdout.splitlines()[-1])
+
+
+def _leave_memory(folder: Path) -> None:
+    """Let the system forget the content of the model's files, which a process that maps them would be given more of.
+
+    What was written a while ago lies in large pages: for a row of embeddings a process is given 2 MiB of them.
+    """
+    for path in sorted(folder.glob("model.onnx*")) if hasattr(os, "posix_fadvise") else ():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _take_memory(runtime: str, name: str, device: str, threads: int) -> None:
