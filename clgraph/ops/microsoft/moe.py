@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -241,4 +242,7 @@ def import_qmoe(node: OnnxNode) -> Sequence[str]:
                 reads[f"b{layer}"] = node.inputs[at + 2]
     if given(node, 14):
         reads["shares"] = node.inputs[14]
-    return node.emit(_mixture(node, tuple(reads), packed), *node.inputs[:2], *reads.values())
+    mixture = _mixture(node, tuple(reads), packed)
+    if "shares" not in reads:  # ONNX Runtime's CPU asks for normalize_routing_weights of shares that it is given alone
+        mixture = replace(mixture, normal=True)
+    return node.emit(mixture, *node.inputs[:2], *reads.values())

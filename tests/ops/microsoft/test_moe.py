@@ -26,7 +26,7 @@ def packed(rng, bits, block, rows, columns):
     return weights, scales if block else scales[..., 0], zeros if block else None
 
 
-def quantised(rng, bits, block, *, biased, with_zeros, shares, rows=3, lean=0.0):
+def quantised(rng, bits, block, *, biased, with_zeros, shares, rows=3, lean=0.0, normal=1):
     """Return inputs and attributes; the more the router's numbers *lean*, the more rows choose the last experts."""
     first = packed(rng, bits, block, 2 * INNER, WIDTH)
     second = packed(rng, bits, block, WIDTH, INNER)
@@ -38,7 +38,7 @@ def quantised(rng, bits, block, *, biased, with_zeros, shares, rows=3, lean=0.0)
     inputs += [None, rng.uniform(0, 1, router.shape).astype(F16)] if shares else []
     attributes = {"activation_type": "swiglu", "swiglu_fusion": 1, "k": 2, "expert_weight_bits": bits}
     attributes |= {
-        "normalize_routing_weights": 1,
+        "normalize_routing_weights": normal,
         "activation_alpha": 1.7,
         "activation_beta": 1.0,
         "weights_prepacked": 0,
@@ -55,6 +55,9 @@ def quantised(rng, bits, block, *, biased, with_zeros, shares, rows=3, lean=0.0)
         # Many rows stand in runs of one expert each.
         (4, 32, {"biased": True, "with_zeros": True, "shares": False, "rows": 70}),
         (4, 0, {"biased": False, "with_zeros": False, "shares": True, "rows": 70, "lean": 9.0}),
+        # Shares add up to 1 unless they are given.
+        (4, 32, {"biased": False, "with_zeros": False, "shares": False, "normal": 0}),
+        (4, 32, {"biased": False, "with_zeros": False, "shares": True, "normal": 0}),
     ],
 )
 def test_quantised_experts_are_onnxruntimes(bits, block, more, rng):
