@@ -36,7 +36,7 @@ from clgraph.ops.top_k import TopK
 _FEW = 64
 """Choices of an expert that are computed one by one in less time than in runs, some to an expert."""
 
-_ACTIVATIONS = {
+ACTIVATIONS = {
     "relu": Activation("relu"),
     "gelu": Activation("gelu_tanh"),
     "silu": Activation("swish", 1.0),
@@ -61,6 +61,8 @@ class MixtureOfExperts(Composite):
         normal: Whether the shares of the best add up to 1.
         fusion: Of swiglu: 1 for gate and value in turns in fc1, 2 for one behind the other, 0 for the value in fc3.
         alpha, beta, limit: Of :class:`SwiGLU`.
+        chosen: The router's numbers are the places of the best ``[rows, k]``, and shares are theirs.
+        columns: fc1 and fc3 are ``[experts, K, N]``, fc2 ``[experts, N, K]``.
         packed: The form of each fc whose weights are records ``[experts, *records]``: its name, and the columns, depth,
             bits, block and zero points of its products.
     """
@@ -74,6 +76,8 @@ class MixtureOfExperts(Composite):
     limit: float | None = None
     reads: tuple[str, ...] = ("fc1", "fc2")
     packed: tuple[Form, ...] = ()
+    chosen: bool = False
+    columns: bool = False
 
     kind: ClassVar[str] = "mixture_of_experts"
     holds_sizes: ClassVar[bool] = False
@@ -85,6 +89,7 @@ class MixtureOfExperts(Composite):
         x, router, *others = c.inputs
         w = dict(zip(self.reads, others, strict=True))
         shape, experts, rows = c.layout(x).shape, c.layout(router).shape[-1], c.layout(router).shape[0]
+        experts = c.layout(w["fc1"]).shape[0] if self.chosen else experts
         x = c.add(Reshape((rows, shape[-1]), zero_is_zero=True), x)
         if not 0 < self.k <= experts or c.layout(w["fc1"]).shape[0] != experts:
             raise ShapeError(f"{self.k} of {experts} experts cannot be chosen, nor have weights {c.layout(w['fc1'])}")
@@ -99,6 +104,8 @@ class MixtureOfExperts(Composite):
 
     def _chosen(self, c: Composition, router: str, shares: str | None) -> tuple[str, str]:
         """Return shares and places ``[rows, k]`` of the best experts."""
+        if self.chosen and shares is not None:
+            return shares, router
         best, places = c.add_all(TopK(-1, k=self.k), router)
         if shares is not None:
             best = c.add(GatherElements(1), shares, places)
@@ -142,7 +149,7 @@ class MixtureOfExperts(Composite):
         if self.activation == "swiglu":
             y = c.add(SwiGLU(self.alpha, self.beta, self.limit), *self._halves(c, x, y, w, numbers))
         else:
-            y = c.add(_ACTIVATIONS[self.activation], y)
+            y = c.add(ACTIVATIONS[self.activation], y)
             if "fc3" in w:
                 y = c.add(Eltwise("mul"), y, self._layer(c, x, "3", w, numbers))
         return self._layer(c, y, "2", w, numbers)
@@ -151,7 +158,7 @@ class MixtureOfExperts(Composite):
         name, bias = f"fc{layer}", w.get(f"b{layer}")
         form = next((p for p in self.packed if p[0] == name), None)
         if numbers:
-            y = c.add(ExpertMatMul(transpose_b=True), x, w[name], numbers)
+            y = c.add(ExpertMatMul(transpose_b=not self.columns), x, w[name], numbers)
             return y if bias is None else c.add(Eltwise("add"), y, c.add(Gather(0), bias, numbers))
         if form is None:
             y = c.add(MatMul(transpose_b=True), x, w[name])
@@ -195,8 +202,8 @@ def _of(c: Composition, w: dict[str, str], places: str) -> dict[str, str]:
 
 def _mixture(node: OnnxNode, reads: Sequence[str], packed: Sequence[Form] = ()) -> MixtureOfExperts:
     activation, fusion = node.attribute("activation_type", "relu"), node.attribute("swiglu_fusion", 0)
-    if activation not in (*_ACTIVATIONS, "swiglu"):
-        known = ", ".join((*_ACTIVATIONS, "swiglu"))
+    if activation not in (*ACTIVATIONS, "swiglu"):
+        known = ", ".join((*ACTIVATIONS, "swiglu"))
         raise node.unsupported(f"activation_type is one of {known}, not {activation!r}")
     if activation == "swiglu" and (fusion not in (0, 1, 2) or (fusion == 0) != ("fc3" in reads)):
         raise node.unsupported(f"swiglu_fusion={fusion} with{'' if 'fc3' in reads else 'out'} fc3 is not a swiglu")
