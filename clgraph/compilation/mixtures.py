@@ -26,6 +26,7 @@ from clgraph.graph.topology import Topology
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.fill import Fill
+from clgraph.ops.gather import Gather
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.moe import ACTIVATIONS, MixtureOfExperts
 from clgraph.ops.reshape import Reshape
@@ -54,12 +55,15 @@ class _Mixture:
     Attributes:
         layouts, known: Of values of an example; integers of it that shapes decide.
         places: The router's choices ``[rows, k]``.
+        numbers: Which of the *count* experts that it knows these are; a trace may not have met the others.
     """
 
     topology: Topology
     layouts: Mapping[str, Layout]
     known: Mapping[str, Array]
     places: str
+    numbers: Sequence[int]
+    count: int
     choices: Sequence[RowChoice]
 
     @property
@@ -142,8 +146,8 @@ class _Mixture:
             raise KeyError(name)
         return random.standard_normal(layout.shape).astype(layout.dtype.numpy)
 
-    def layers(self, form: _Form, total: str) -> list[Layer]:
-        """Return the layers that make *total* of all rows."""
+    def layers(self, form: _Form, total: str, constants: dict[str, Array]) -> list[Layer]:
+        """Return the layers that make *total* of all rows, and enter the constants that they read."""
         (sink,), made = self.choices[0].sinks, list[Layer]()
 
         def add(what: str, p: Primitive, *inputs: str) -> str:
@@ -158,7 +162,15 @@ class _Mixture:
         depth = self.topology.constants[self.weights(self.choices[0])[0]].shape[not form.primitive.columns]
         rows = add("rows", Reshape((-1, depth)), self.given[form.rows])
         shares = add("shares", Reshape((-1, self.size[1])), self.given[form.shares])
-        y = add("mixture", form.primitive, rows, self.places, shares, *weights)
+        places = self.places
+        if len(self.numbers) < self.count:
+            at, is_there = (f"{sink.name}/{what}" for what in ("at", "is_there"))
+            constants[at] = np.searchsorted(self.numbers, np.arange(self.count))
+            dtype = self.layouts[self.given[form.shares]].dtype.numpy
+            constants[is_there] = np.isin(np.arange(self.count), self.numbers).astype(dtype)
+            shares = add("own_shares", Eltwise("mul"), shares, add("there", Gather(0), is_there, places))
+            places = add("places", Gather(0), at, places)
+        y = add("mixture", form.primitive, rows, places, shares, *weights)
         if _adds(sink):
             add("sum", Eltwise("add"), sink.inputs[0], y)
         made.append(replace(made.pop(), outputs=(total,)))
@@ -242,15 +254,22 @@ def with_mixtures(topology: Topology, choices: Sequence[RowChoice], program: Pro
     known = {v.name: v.constant for v in values if v.constant is not None and not v.layout.dtype.floating}
     makers = {n: x for x in topology.layers for n in x.outputs}
     found = [(chosen_expert(topology.constants, makers, choice.finder), choice) for choice in choices]
+    constants = dict(topology.constants)
     made, aliases, same = dict[str, list[Layer]](), dict[str, str](), dict[object, _Form]()
     for places, group in groupby(found, key=lambda x: x[0].places if x[0] else ""):
         own = list(group)
         scores = makers[places].inputs[0] if places else ""
         count = layouts[scores].shape[-1] if scores in layouts else 0
-        if [x.number for x, _ in own if x] != list(range(count)) or any(len(x.sinks) != 1 for _, x in own):
+        numbers = [x.number for x, _ in own if x]
+        if (
+            len(numbers) < len(own)
+            or not {*numbers} <= {*range(count)}
+            or numbers != sorted({*numbers})
+            or any(len(x.sinks) != 1 for _, x in own)
+        ):
             return None
         forms = {choice.form({**topology.constants, **known}) for _, choice in own}
-        mixture = _Mixture(topology, layouts, known, places, [choice for _, choice in own])
+        mixture = _Mixture(topology, layouts, known, places, numbers, count, [choice for _, choice in own])
         sums = _sums(topology, [choice.sinks[0] for _, choice in own], makers)
         if len(forms) != 1 or len(own) < 2 or sums is None or len(layouts[places].shape) != 2:
             return None
@@ -259,9 +278,9 @@ def with_mixtures(topology: Topology, choices: Sequence[RowChoice], program: Pro
         if form is None:
             return None
         same[key] = form
-        made[own[0][1].sinks[0].name] = mixture.layers(form, sums.total)
+        made[own[0][1].sinks[0].name] = mixture.layers(form, sums.total, constants)
         aliases |= sums.aliases
-    return _rewritten(topology, choices, made, aliases)
+    return _rewritten(replace(topology, constants=constants), choices, made, aliases)
 
 
 def _rewritten(

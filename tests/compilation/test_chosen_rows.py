@@ -64,11 +64,13 @@ def test_a_sum_of_some_experts_that_is_read_keeps_them_apart(spelling: str) -> N
     assert worst_error(clgraph.compile(model).run(feeds), expected(model, feeds)) <= ROUNDED
 
 
-def test_the_rows_of_experts_that_no_mask_finds_are_no_mixtures() -> None:
-    source = load_onnx(mixture("compared", fewer=1))
-    made = with_all_rows(source)
-    assert made is not source
-    assert not any(isinstance(x.primitive, MixtureOfExperts) for x in made.layers)
+@pytest.mark.opencl
+@pytest.mark.parametrize("missing", [(4,), (0, 2)])
+def test_experts_that_a_trace_has_not_met_add_nothing(missing: tuple[int, ...]) -> None:
+    model = mixture("compared", missing=missing)
+    assert any(isinstance(x.primitive, MixtureOfExperts) for x in with_all_rows(load_onnx(model)).layers)
+    feeds = {"x": rows(9)}
+    assert worst_error(clgraph.compile(model).run(feeds), expected(model, feeds)) <= ROUNDED
 
 
 @pytest.mark.parametrize("spelling", ["traced", "compared"])

@@ -13,12 +13,12 @@ from tests.support.graph_writer import GraphWriter
 K, WIDTH, EXPERTS = 16, 24, 5
 
 
-def mixture(spelling: str, best: int = 2, extra: str = "", fewer: int = 0) -> onnx.ModelProto:
+def mixture(spelling: str, best: int = 2, extra: str = "", missing: tuple[int, ...] = ()) -> onnx.ModelProto:
     """Return a mixture of the *best* of some experts, in the spelling of the traced exporter or torch.export's.
 
     Args:
         spelling: ``traced`` or ``exported``, with codes of all experts; ``compared``: places are compared with one.
-        fewer: How many experts have no layers, as those that a trace has not met.
+        missing: Experts without layers, as those that a trace has not met.
         extra: What is different: the mask has ``rows`` first; how many rows an expert has is a result (``count``);
             rows are summed with those before them (``vector``); ``places`` may be the same; rows are multiplied by the
             exponential of their shares (``power``), as no mixture does; sums begin with a product with 0 (``scaled``).
@@ -42,7 +42,7 @@ def mixture(spelling: str, best: int = 2, extra: str = "", fewer: int = 0) -> on
     fill = onnx.numpy_helper.from_array(zero)
     total = g.add("Mul", x, g.number(0.0)) if extra == "scaled" else g.add("ConstantOfShape", size, value=fill)
     outputs = []
-    for expert in range(EXPERTS - fewer):
+    for expert in (i for i in range(EXPERTS) if i not in missing):
         number = g.constant(np.array(expert, np.int64))
         if spelling == "compared":
             equal = g.add("Equal", places, number)

@@ -26,7 +26,7 @@ _COUNTS = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197,
 _FEW = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 """The same for models whose masks are constants that have no more rows."""
 
-_APART = frozenset({"cached_attention", "reshape", "transpose", "reorder", "expand", "where", "identity"})
+_APART = frozenset({"cached_attention", "reshape", "transpose", "reorder", "expand", "repeat", "where", "identity"})
 """Kinds that keep tokens apart whatever their attributes are; elementwise ones do so too."""
 
 _ALONG_AXES = frozenset(
