@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clgraph.compilation.row_choices import NUMBERS, RowChoice, row_choices
+from clgraph.compilation.mixtures import with_mixtures
+from clgraph.compilation.row_choices import NUMBERS, RowChoice, are_small, row_choices
 from clgraph.core.layout import Layout
 from clgraph.errors import ClgraphError
 from clgraph.graph.interpret import compute
@@ -38,6 +39,10 @@ def with_all_rows(topology: Topology) -> Topology:
     if not choices or any(name in topology.constants for name in NUMBERS):
         return topology
     if (program := _example(_rewritten(topology, choices, {}), choices)) is None:
+        return topology
+    if (made := with_mixtures(topology, choices, program)) is not None:
+        return made
+    if not are_small(choices, topology.constants):
         return topology
     same: dict[object, tuple[int, ...] | None] = {}
     copies: dict[str, str] = {}

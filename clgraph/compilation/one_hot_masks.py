@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
 
@@ -48,6 +49,36 @@ def place_axis(constants: Mapping[str, Array], makers: Mapping[str, Layer], find
                 return None
             del axes[primitive.axis]
     return axes.index(_PLACE) if sorted(axes) == [_ROW, _PLACE] else None
+
+
+@frozen
+class ChosenExpert:
+    """Whose rows a mask finds: the number of an expert, and the *places* of a TopK that have it."""
+
+    places: str
+    number: int
+
+
+def chosen_expert(constants: Mapping[str, Array], makers: Mapping[str, Layer], finder: Layer) -> ChosenExpert | None:
+    """Return which expert's rows *finder* finds, for which :func:`place_axis` knows an axis; ``None`` if unknown."""
+    number, layer = None, makers.get(finder.inputs[0])
+    while layer is not None and layer.primitive.kind in ("reorder", "gather", "transpose"):
+        if layer.primitive.kind == "gather":
+            number = int(constants[layer.inputs[1]])
+        layer = makers.get(layer.inputs[0])
+    if layer is None:
+        return None
+    name, numbers = layer.inputs[0], None
+    if layer.primitive.kind == "eltwise":
+        name, numbers = next(
+            ((a, constants[b]) for a, b in (layer.inputs, layer.inputs[::-1]) if b in constants), ("", None)
+        )
+        if numbers is None:
+            return None
+        number = int(numbers.ravel()[number or 0])
+    while (made := makers.get(name)) is not None and made.primitive.kind in ("reorder", "unsqueeze"):
+        name = made.inputs[0]
+    return None if number is None or number < 0 or made is None else ChosenExpert(name, number)
 
 
 def _is_one_expert(constants: Mapping[str, Array], makers: Mapping[str, Layer], layer: Layer) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -118,8 +118,12 @@ def row_choices(topology: Topology) -> list[RowChoice]:
                 owners.update(dict.fromkeys(layer.outputs, choice))
     if any(value in owners for _, value in topology.outputs):
         return []
-    few = all(_nbytes(choice, topology.constants) <= _MOST_BYTES for choice in found)
-    return found if few and all(choice.sinks for choice in found) else []
+    return found if all(choice.sinks for choice in found) else []
+
+
+def are_small(choices: Sequence[RowChoice], constants: Mapping[str, Array]) -> bool:
+    """Whether it pays that each expert of *choices* computes all rows."""
+    return all(_nbytes(choice, constants) <= _MOST_BYTES for choice in choices)
 
 
 def _nbytes(choice: RowChoice, constants: Mapping[str, Array]) -> int:

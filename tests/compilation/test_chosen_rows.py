@@ -12,71 +12,9 @@ from clgraph.compilation.chosen_rows import with_all_rows
 from clgraph.compilation.sources import read_source
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.model.stages.model import StagedModel
-from tests.support.graph_writer import GraphWriter
+from clgraph.ops.microsoft.moe import MixtureOfExperts
+from tests.support.mixtures import EXPERTS, WIDTH, K, mixture
 from tests.support.oracle import expected, worst_error
-
-K, WIDTH, EXPERTS = 16, 24, 5
-
-
-def mixture(spelling: str, best: int = 2, extra: str = "") -> onnx.ModelProto:
-    """Return a mixture of the *best* of some experts, in the spelling of the traced exporter or torch.export's.
-
-    Args:
-        spelling: ``traced`` or ``exported``, with codes of all experts; ``compared``: places are compared with one.
-        extra: What is different: the mask has ``rows`` first; how many rows an expert has is a result (``count``);
-            rows are summed with those before them (``vector``); ``places`` may be the same.
-    """
-    g = GraphWriter("mixture", opset=18)
-    x = g.input("x", ("rows", K))
-    scores = g.add("MatMul", x, g.constant(weights(g, K, EXPERTS)))
-    shares, places = g.split("TopK", g.add("Softmax", scores, axis=1), g.integers(best), results=2)
-    if extra == "places":
-        places = g.add("Cast", shares, to=onnx.TensorProto.INT64)
-    order = [2, 0, 1] if extra == "rows" else [2, 1, 0]
-    turned = places
-    if spelling == "traced":
-        codes = g.add("OneHot", places, g.integers(EXPERTS), g.constant(np.array([0, 1], np.int64)), axis=-1)
-        turned = g.add("Transpose", codes, perm=order)
-    elif spelling == "exported":
-        wide = g.add("Unsqueeze", places, g.integers(-1))
-        equal = g.add("Equal", wide, g.constant(np.arange(EXPERTS, dtype=np.int64)))
-        turned = g.add("Transpose", g.add("Cast", equal, to=onnx.TensorProto.INT64), perm=order)
-    total = g.add("Mul", x, g.number(0.0))
-    outputs = []
-    for expert in range(EXPERTS):
-        number = g.constant(np.array(expert, np.int64))
-        if spelling == "compared":
-            equal = g.add("Equal", places, number)
-            mask = equal if extra == "rows" else g.add("Transpose", equal, perm=[1, 0])
-        else:
-            mask = g.add("Gather", turned, number)
-        found = g.add("NonZero", g.add("Cast", mask, to=onnx.TensorProto.BOOL))
-        pair = g.split("Split", g.add("Transpose", found, perm=[1, 0]), axis=1, num_outputs=2, results=2)
-        place, row = (g.add("Squeeze", part, g.integers(1)) for part in pair)
-        if extra == "rows":
-            place, row = row, place
-        own = g.add("Gather", x, row)
-        hidden = g.add("MatMul", own, g.constant(weights(g, K, WIDTH)))
-        hidden = g.add("Mul", hidden, g.add("Sigmoid", hidden))
-        made = g.add("MatMul", hidden, g.constant(weights(g, WIDTH, K)))
-        if extra == "vector":
-            made = g.add("Add", made, g.add("CumSum", made, g.constant(np.array(0, np.int64))))
-        at = g.add("Concat", g.add("Unsqueeze", row, g.integers(1)), g.add("Unsqueeze", place, g.integers(1)), axis=1)
-        made = g.add("Mul", made, g.add("Unsqueeze", g.add("GatherND", shares, at), g.integers(1)))
-        column = g.add("Unsqueeze", row, g.integers(1))
-        if spelling != "exported":
-            wide = g.add("Expand", column, g.add("Shape", made))
-            none = g.add("Mul", x, g.number(0.0))
-            total = g.add("Add", total, g.add("ScatterElements", none, wide, made, axis=0))
-        else:
-            total = g.add("ScatterND", total, column, made, reduction="add")
-        if extra == "count":
-            outputs.append(g.add("Cast", g.add("Shape", row), to=onnx.TensorProto.FLOAT))
-    return g.model(total, *outputs)
-
-
-def weights(g: GraphWriter, *shape: int) -> NDArray[np.float32]:
-    return g.random.normal(0, shape[0] ** -0.5, shape).astype(np.float32)
 
 
 def rows(count: int) -> NDArray[np.float32]:
@@ -88,7 +26,7 @@ ROUNDED = 4 * (K + WIDTH + K) * 2.0**-24
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("extra", ["", "rows"])
+@pytest.mark.parametrize("extra", ["", "rows", "power", "scaled"])
 @pytest.mark.parametrize("spelling", ["traced", "exported", "compared"])
 def test_experts_of_chosen_rows_are_one_program(spelling: str, extra: str) -> None:
     model = mixture(spelling, extra=extra)
@@ -99,9 +37,40 @@ def test_experts_of_chosen_rows_are_one_program(spelling: str, extra: str) -> No
         assert worst_error(compiled.run(feeds), expected(model, feeds)) <= ROUNDED
 
 
-def test_the_rows_of_an_expert_are_those_that_are_fed() -> None:
-    gathers = [x for x in read_source(mixture("traced"), None, None).layers if x.primitive.kind == "gather"]
-    assert len(gathers) == EXPERTS  # of the masks
+@pytest.mark.parametrize("extra", ["", "rows"])
+@pytest.mark.parametrize("spelling", ["traced", "exported", "compared"])
+def test_experts_are_a_mixture_that_computes_their_rows(spelling: str, extra: str) -> None:
+    layers = with_all_rows(load_onnx(mixture(spelling, extra=extra))).layers
+    (found,) = (x for x in layers if isinstance(x.primitive, MixtureOfExperts))
+    assert found.primitive.activation == "silu"
+    assert not any(x.primitive.kind in ("matmul", "non_zero") for x in layers[layers.index(found) :])
+
+
+def test_what_is_no_mixture_computes_all_rows_of_each_expert() -> None:
+    """The rows are those that are fed: of the gathers those of masks are left."""
+    for extra in ("power", "scaled"):
+        layers = read_source(mixture("traced", extra=extra), None, None).layers
+        assert not any(isinstance(x.primitive, MixtureOfExperts) for x in layers)
+        assert sum(x.primitive.kind == "gather" for x in layers) == EXPERTS
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("spelling", ["traced", "exported"])
+def test_a_sum_of_some_experts_that_is_read_keeps_them_apart(spelling: str) -> None:
+    model = mixture(spelling)
+    some = [x.output[0] for x in model.graph.node if x.op_type == ("Add" if spelling == "traced" else "ScatterND")][1]
+    model.graph.output.append(onnx.helper.make_tensor_value_info(some, onnx.TensorProto.FLOAT, None))
+    feeds = {"x": rows(7)}
+    assert worst_error(clgraph.compile(model).run(feeds), expected(model, feeds)) <= ROUNDED
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("missing", [(4,), (0, 2)])
+def test_experts_that_a_trace_has_not_met_add_nothing(missing: tuple[int, ...]) -> None:
+    model = mixture("compared", missing=missing)
+    assert any(isinstance(x.primitive, MixtureOfExperts) for x in with_all_rows(load_onnx(model)).layers)
+    feeds = {"x": rows(9)}
+    assert worst_error(clgraph.compile(model).run(feeds), expected(model, feeds)) <= ROUNDED
 
 
 @pytest.mark.parametrize("spelling", ["traced", "compared"])
@@ -113,7 +82,7 @@ def test_rows_stay_chosen_where_something_depends_on_which(extra: str, spelling:
 
 def test_large_experts_compute_the_rows_that_have_chosen_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an expert's constants but its weights, a few numbers, none takes more than 64 bytes."""
-    source = load_onnx(mixture("exported"))
+    source = load_onnx(mixture("exported", extra="power"))
     monkeypatch.setattr("clgraph.compilation.row_choices._MOST_BYTES", 8 * K * WIDTH + 256)
     assert with_all_rows(source) is not source
     monkeypatch.setattr("clgraph.compilation.row_choices._MOST_BYTES", 8 * K * WIDTH - 1)

@@ -18,6 +18,7 @@ from clgraph.graph.topology import Topology
 from clgraph.model.state.biases import declared
 from clgraph.model.state.cut_topology import LENGTHS, PLACES, STATE, CutTopology
 from clgraph.model.state.last import LAST, Places, TokenAxis
+from clgraph.ops.microsoft.moe import MixtureOfExperts
 
 _COUNTS = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199, 211, 223, 227, 229, 233)
 """Numbers of tokens to tell axes by: primes, of which one divides no size of a model's weights."""
@@ -25,10 +26,13 @@ _COUNTS = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197,
 _FEW = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 """The same for models whose masks are constants that have no more rows."""
 
-_APART = frozenset({"cached_attention", "reshape", "transpose", "reorder", "expand", "where", "identity"})
+_APART = frozenset({"cached_attention", "reshape", "transpose", "reorder", "expand", "repeat", "where", "identity"})
 """Kinds that keep tokens apart whatever their attributes are; elementwise ones do so too."""
 
-_ALONG_AXES = frozenset({"reduce", "softmax", "slice", "concat", "split", "gather", "layer_normalization", "rotation"})
+_ALONG_AXES = frozenset(
+    {"reduce", "softmax", "slice", "concat", "split", "gather", "layer_normalization", "rotation"}
+    | {"top_k", "arg", "cumulative_sum", "gather_elements", "scatter_elements"}
+)
 """Kinds that keep them apart where none of their axes is the tokens' one."""
 
 
@@ -71,7 +75,11 @@ def tokens_of(parts: CutTopology) -> Tokens:
     results = {
         name: next((i for i, n in enumerate(value.layout.shape) if n == count), None) for name, value in program.outputs
     }
-    apart = all(_keeps_apart(node, count) for node in program) and None not in results.values()
+    mixtures = tuple(f"{x.name}/" for x in parts.device.layers if isinstance(x.primitive, MixtureOfExperts))
+    apart = (
+        all(node.name.startswith(mixtures) or _keeps_apart(node, count) for node in program)
+        and None not in results.values()
+    )
     return Tokens(results, places_of(program, count), apart, past > 0)
 
 

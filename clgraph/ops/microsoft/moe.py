@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +17,8 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.fill import Fill
+from clgraph.ops.expert_matmul import ExpertMatMul
+from clgraph.ops.expert_order import ExpertOrder
 from clgraph.ops.gather import Gather
 from clgraph.ops.gather_elements import GatherElements
 from clgraph.ops.matmul import MatMul
@@ -26,17 +28,15 @@ from clgraph.ops.microsoft.expert_weights import Form, expert_weights
 from clgraph.ops.microsoft.gates import SwiGLU
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reshape import Reshape
-from clgraph.ops.scatter_elements import ScatterElements
 from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.split import Split
 from clgraph.ops.top_k import TopK
-from clgraph.ops.transpose import Transpose
 
 _FEW = 64
 """Choices of an expert that are computed one by one in less time than in runs, some to an expert."""
 
-_ACTIVATIONS = {
+ACTIVATIONS = {
     "relu": Activation("relu"),
     "gelu": Activation("gelu_tanh"),
     "silu": Activation("swish", 1.0),
@@ -53,14 +53,16 @@ class MixtureOfExperts(Composite):
     shares; then as *reads* says: fc1 ``[experts, N, K]`` and fc2 ``[experts, K, N]``, biases b1 and b2, fc3 and b3 like
     fc1's, and shares ``[rows, experts]`` in place of the router's.
 
-    Few rows take copies of the weights of their experts; many are multiplied by every expert, by a share of 0 where it
-    is not one of theirs, or, where weights are packed, stand in runs of one expert each, which take copies.
+    Rows stand in the order of the experts that they have chosen. Where weights are packed, few rows take copies of
+    their experts'; many stand in runs of one expert each, which take copies.
 
     Attributes:
         activation: Behind the first layer: one of a gate and a value, ``swiglu``, has *fusion*.
         normal: Whether the shares of the best add up to 1.
         fusion: Of swiglu: 1 for gate and value in turns in fc1, 2 for one behind the other, 0 for the value in fc3.
         alpha, beta, limit: Of :class:`SwiGLU`.
+        chosen: The router's numbers are the places of the best ``[rows, k]``, and shares are theirs.
+        columns: fc1 and fc3 are ``[experts, K, N]``, fc2 ``[experts, N, K]``.
         packed: The form of each fc whose weights are records ``[experts, *records]``: its name, and the columns, depth,
             bits, block and zero points of its products.
     """
@@ -74,34 +76,36 @@ class MixtureOfExperts(Composite):
     limit: float | None = None
     reads: tuple[str, ...] = ("fc1", "fc2")
     packed: tuple[Form, ...] = ()
+    chosen: bool = False
+    columns: bool = False
 
     kind: ClassVar[str] = "mixture_of_experts"
+    holds_sizes: ClassVar[bool] = False
+
+    def value_slots(self) -> tuple[int, ...]:
+        return ()
 
     def compose(self, c: Composition) -> Sequence[str]:
         x, router, *others = c.inputs
         w = dict(zip(self.reads, others, strict=True))
         shape, experts, rows = c.layout(x).shape, c.layout(router).shape[-1], c.layout(router).shape[0]
+        experts = c.layout(w["fc1"]).shape[0] if self.chosen else experts
         x = c.add(Reshape((rows, shape[-1]), zero_is_zero=True), x)
         if not 0 < self.k <= experts or c.layout(w["fc1"]).shape[0] != experts:
             raise ShapeError(f"{self.k} of {experts} experts cannot be chosen, nor have weights {c.layout(w['fc1'])}")
         shares, places = self._chosen(c, router, w.pop("shares", None))
-        if self._takes_each(rows * self.k, experts):
-            y = self._of_chosen(c, x, w, shares, places)
-        elif self.packed:
-            y = self._of_runs(c, x, w, shares, places, experts)
-        else:
-            y = self._of_all(c, x, w, shares, places, experts)
-        return (c.add(Reshape(shape, zero_is_zero=True), y),)
-
-    def _takes_each(self, pairs: int, experts: int) -> bool:
-        """Whether each of *pairs* takes a copy of its expert: the weights of few bits of few, which are read once."""
         if not self.packed:
-            return pairs < experts
-        _, runs = sizes_of(pairs, experts)
-        return pairs <= runs or pairs <= min(3 * runs, _FEW)
+            y = self._in_order(c, x, w, shares, places)
+        elif _takes_each(rows * self.k, experts):
+            y = self._of_chosen(c, x, w, shares, places)
+        else:
+            y = self._of_runs(c, x, w, shares, places, experts)
+        return (c.add(Reshape(shape, zero_is_zero=True), y),)
 
     def _chosen(self, c: Composition, router: str, shares: str | None) -> tuple[str, str]:
         """Return shares and places ``[rows, k]`` of the best experts."""
+        if self.chosen and shares is not None:
+            return shares, router
         best, places = c.add_all(TopK(-1, k=self.k), router)
         if shares is not None:
             best = c.add(GatherElements(1), shares, places)
@@ -117,11 +121,7 @@ class MixtureOfExperts(Composite):
         rows, k = c.layout(places).shape
         flat = c.add(Reshape((rows * k,), zero_is_zero=True), places)
         each = c.add(Gather(0), x, c.constant(np.repeat(np.arange(rows), k)))
-        if self.packed:
-            y = self._one_by_one(c, each, w, flat, 1)
-        else:
-            y = self._experts(c, c.add(Reshape((rows * k, 1, -1)), each), _of(c, w, flat))
-        return _shared(c, y, shares)
+        return _shared(c, self._one_by_one(c, each, w, flat, 1), shares)
 
     def _of_runs(self, c: Composition, x: str, w: dict[str, str], shares: str, places: str, experts: int) -> str:
         runs = rows_by_expert(c, places, experts)
@@ -129,13 +129,10 @@ class MixtureOfExperts(Composite):
         y = c.add(Reshape((runs.runs * runs.size, -1)), y)
         return _shared(c, c.add(Gather(0), y, runs.places), shares)
 
-    def _of_all(self, c: Composition, x: str, w: dict[str, str], shares: str, places: str, experts: int) -> str:
-        rows, dtype = c.layout(x).shape[0], c.layout(shares).dtype
-        none = c.add(Fill(0.0, dtype, (rows, experts)))
-        whole = c.add(Transpose((1, 0)), c.add(ScatterElements(1), none, places, shares))
-        y = self._experts(c, c.add(Reshape((1, rows, -1)), x), w)
-        y = c.add(Eltwise("mul"), y, c.add(Reshape((experts, rows, 1), zero_is_zero=True), whole))
-        return c.add(Reduce("sum", (0,)), y)
+    def _in_order(self, c: Composition, x: str, w: dict[str, str], shares: str, places: str) -> str:
+        numbers, row, _, stands = c.add_all(ExpertOrder(), places)
+        y = self._experts(c, c.add(Gather(0), x, row), w, numbers)
+        return _shared(c, c.add(Gather(0), y, c.add(Reshape((-1,)), stands)), shares)
 
     def _one_by_one(self, c: Composition, x: str, w: dict[str, str], places: str, size: int) -> str:
         """Return what the expert at each of *places* makes of its *size* rows of x."""
@@ -146,20 +143,23 @@ class MixtureOfExperts(Composite):
             made.append(self._experts(c, c.add(Reshape((1, size, -1)), row), own))
         return c.add(Concat(0), *made) if len(made) > 1 else made[0]
 
-    def _experts(self, c: Composition, x: str, w: dict[str, str]) -> str:
-        """Return what each expert makes of x ``[experts or 1, rows, K]``."""
-        y = self._layer(c, x, "1", w)
+    def _experts(self, c: Composition, x: str, w: dict[str, str], numbers: str = "") -> str:
+        """Return what an expert makes of x ``[1, rows, K]``, or that of each row's number of x ``[rows, K]``."""
+        y = self._layer(c, x, "1", w, numbers)
         if self.activation == "swiglu":
-            y = c.add(SwiGLU(self.alpha, self.beta, self.limit), *self._halves(c, x, y, w))
+            y = c.add(SwiGLU(self.alpha, self.beta, self.limit), *self._halves(c, x, y, w, numbers))
         else:
-            y = c.add(_ACTIVATIONS[self.activation], y)
+            y = c.add(ACTIVATIONS[self.activation], y)
             if "fc3" in w:
-                y = c.add(Eltwise("mul"), y, self._layer(c, x, "3", w))
-        return self._layer(c, y, "2", w)
+                y = c.add(Eltwise("mul"), y, self._layer(c, x, "3", w, numbers))
+        return self._layer(c, y, "2", w, numbers)
 
-    def _layer(self, c: Composition, x: str, number: str, w: dict[str, str]) -> str:
-        name, bias = f"fc{number}", w.get(f"b{number}")
+    def _layer(self, c: Composition, x: str, layer: str, w: dict[str, str], numbers: str) -> str:
+        name, bias = f"fc{layer}", w.get(f"b{layer}")
         form = next((p for p in self.packed if p[0] == name), None)
+        if numbers:
+            y = c.add(ExpertMatMul(transpose_b=not self.columns), x, w[name], numbers)
+            return y if bias is None else c.add(Eltwise("add"), y, c.add(Gather(0), bias, numbers))
         if form is None:
             y = c.add(MatMul(transpose_b=True), x, w[name])
         else:
@@ -171,14 +171,20 @@ class MixtureOfExperts(Composite):
         experts, width = c.layout(bias).shape
         return c.add(Eltwise("add"), y, c.add(Reshape((experts, 1, width), zero_is_zero=True), bias))
 
-    def _halves(self, c: Composition, x: str, y: str, w: dict[str, str]) -> Sequence[str]:
+    def _halves(self, c: Composition, x: str, y: str, w: dict[str, str], numbers: str) -> Sequence[str]:
         """Return gate and value of a swiglu."""
         if self.fusion == 0:
-            return y, self._layer(c, x, "3", w)
+            return y, self._layer(c, x, "3", w, numbers)
         if self.fusion == 2:
             return c.add_all(Split(-1, parts=2), y)
         size = c.layout(y).shape[-1]
         return [c.add(Slice((i,), (size,), axes=(-1,), steps=(2,)), y) for i in (0, 1)]
+
+
+def _takes_each(pairs: int, experts: int) -> bool:
+    """Whether each of *pairs* takes a copy of its expert: the weights of few bits of few, which are read once."""
+    _, runs = sizes_of(pairs, experts)
+    return pairs <= runs or pairs <= min(3 * runs, _FEW)
 
 
 def _shared(c: Composition, y: str, shares: str) -> str:
@@ -196,8 +202,8 @@ def _of(c: Composition, w: dict[str, str], places: str) -> dict[str, str]:
 
 def _mixture(node: OnnxNode, reads: Sequence[str], packed: Sequence[Form] = ()) -> MixtureOfExperts:
     activation, fusion = node.attribute("activation_type", "relu"), node.attribute("swiglu_fusion", 0)
-    if activation not in (*_ACTIVATIONS, "swiglu"):
-        known = ", ".join((*_ACTIVATIONS, "swiglu"))
+    if activation not in (*ACTIVATIONS, "swiglu"):
+        known = ", ".join((*ACTIVATIONS, "swiglu"))
         raise node.unsupported(f"activation_type is one of {known}, not {activation!r}")
     if activation == "swiglu" and (fusion not in (0, 1, 2) or (fusion == 0) != ("fc3" in reads)):
         raise node.unsupported(f"swiglu_fusion={fusion} with{'' if 'fc3' in reads else 'out'} fc3 is not a swiglu")
@@ -243,4 +249,7 @@ def import_qmoe(node: OnnxNode) -> Sequence[str]:
                 reads[f"b{layer}"] = node.inputs[at + 2]
     if given(node, 14):
         reads["shares"] = node.inputs[14]
-    return node.emit(_mixture(node, tuple(reads), packed), *node.inputs[:2], *reads.values())
+    mixture = _mixture(node, tuple(reads), packed)
+    if "shares" not in reads:  # ONNX Runtime's CPU asks for normalize_routing_weights of shares that it is given alone
+        mixture = replace(mixture, normal=True)
+    return node.emit(mixture, *node.inputs[:2], *reads.values())

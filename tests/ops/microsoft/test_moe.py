@@ -8,6 +8,8 @@ import pytest
 import clgraph
 from clgraph.errors import UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
+from clgraph.model.stages.model import StagedModel
+from tests.support.graph_writer import GraphWriter
 from tests.support.onnx_case import one_node, onnxruntime_outputs, reference_outputs
 
 F16 = np.float16
@@ -24,7 +26,7 @@ def packed(rng, bits, block, rows, columns):
     return weights, scales if block else scales[..., 0], zeros if block else None
 
 
-def quantised(rng, bits, block, *, biased, with_zeros, shares, rows=3, lean=0.0):
+def quantised(rng, bits, block, *, biased, with_zeros, shares, rows=3, lean=0.0, normal=1):
     """Return inputs and attributes; the more the router's numbers *lean*, the more rows choose the last experts."""
     first = packed(rng, bits, block, 2 * INNER, WIDTH)
     second = packed(rng, bits, block, WIDTH, INNER)
@@ -36,7 +38,7 @@ def quantised(rng, bits, block, *, biased, with_zeros, shares, rows=3, lean=0.0)
     inputs += [None, rng.uniform(0, 1, router.shape).astype(F16)] if shares else []
     attributes = {"activation_type": "swiglu", "swiglu_fusion": 1, "k": 2, "expert_weight_bits": bits}
     attributes |= {
-        "normalize_routing_weights": 1,
+        "normalize_routing_weights": normal,
         "activation_alpha": 1.7,
         "activation_beta": 1.0,
         "weights_prepacked": 0,
@@ -53,6 +55,9 @@ def quantised(rng, bits, block, *, biased, with_zeros, shares, rows=3, lean=0.0)
         # Many rows stand in runs of one expert each.
         (4, 32, {"biased": True, "with_zeros": True, "shares": False, "rows": 70}),
         (4, 0, {"biased": False, "with_zeros": False, "shares": True, "rows": 70, "lean": 9.0}),
+        # Shares add up to 1 unless they are given.
+        (4, 32, {"biased": False, "with_zeros": False, "shares": False, "normal": 0}),
+        (4, 32, {"biased": False, "with_zeros": False, "shares": True, "normal": 0}),
     ],
 )
 def test_quantised_experts_are_onnxruntimes(bits, block, more, rng):
@@ -105,6 +110,43 @@ def test_weights_of_few_bits_stay_packed_where_records_have_their_blocks(rng):
         model, _ = one_node("QMoE", inputs[:8], **MICROSOFT, constant=constant, **attributes)
         weights = [a for a in load_onnx(model).constants.values() if a.ndim > 2]
         assert {a.dtype for a in weights} == {np.dtype(kind)}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("quantised_weights", [False, True])
+def test_any_number_of_rows_is_one_program(device, rng, quantised_weights):
+    """What the router chooses is no size: a first run of floats and records is compiled as any other model's."""
+    g = GraphWriter("experts", opset=17)
+    x = g.input("x", ("rows", WIDTH))
+    scores = g.add("MatMul", x, g.weight(WIDTH, EXPERTS, fan_in=WIDTH, gain=1.0))
+    if quantised_weights:
+        (w1, s1, _), (w2, s2, _) = packed(rng, 4, 32, INNER, WIDTH), packed(rng, 4, 32, WIDTH, INNER)
+        reads = [g.constant(a) for a in (w1, s1.astype(np.float32))] + [""]
+        reads += [g.constant(a) for a in (w2, s2.astype(np.float32))]
+        y = g.add(
+            "QMoE",
+            x,
+            scores,
+            *reads,
+            k=2,
+            activation_type="silu",
+            expert_weight_bits=4,
+            block_size=32,
+            domain="com.microsoft",
+        )
+    else:
+        shapes = ((EXPERTS, INNER, WIDTH), (EXPERTS, INNER), (EXPERTS, WIDTH, INNER), (EXPERTS, WIDTH))
+        reads = [g.constant(rng.standard_normal(s).astype(np.float32)) for s in shapes]
+        y = g.add("MoE", x, scores, *reads, k=2, activation_type="silu", domain="com.microsoft")
+    model = g.model(y)
+    model.opset_import.add(domain="com.microsoft", version=1)
+    compiled = clgraph.compile(model, device)
+    assert not isinstance(compiled, StagedModel)
+    for rows in (1, 2, 9, 40):
+        feeds = {"x": rng.standard_normal((rows, WIDTH)).astype(np.float32)}
+        (own,), (theirs,) = compiled.run(feeds).values(), onnxruntime_outputs(model, feeds)
+        # As below: up to 96 terms in each sum, whose magnitudes together are below four times the largest result.
+        np.testing.assert_allclose(own, theirs, 0, 512 * 2.0**-24 * np.abs(theirs).max())
 
 
 @pytest.mark.opencl

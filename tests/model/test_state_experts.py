@@ -1,0 +1,35 @@
+"""Decoders with mixtures of experts: caches are state, and a prompt of another length compiles nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clgraph
+from tests.support.decoders import greedy_tokens, onnxruntime_run
+from tests.support.mixtures import decoder_with_experts
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("spelling", ["traced", "exported", "compared"])
+def test_prompts_of_any_length_are_chunks_of_three_programs(spelling):
+    d, made = decoder_with_experts(spelling)
+    model, theirs = clgraph.compile(made), onnxruntime_run(made)
+    for count in (20, 33, 150, 7):
+        prompt = [int(x) for x in np.random.default_rng(count).integers(0, 300, count)]
+        ours = greedy_tokens(lambda feeds: list(model.run(feeds).values()), d, prompt, 4)
+        assert ours == greedy_tokens(theirs, d, prompt, 4)
+    assert len(model._model_state.programs.made) == 3
+    assert not model.compiled
+
+
+@pytest.mark.opencl
+def test_the_last_token_alone_is_what_it_is_among_all():
+    d, made = decoder_with_experts("exported")
+    model = clgraph.compile(made)
+    ids = np.random.default_rng(1).integers(0, 300, (1, 21))
+    feeds = {"input_ids": ids, "position_ids": np.arange(21)[None]}
+    last, all_of = (model.session().run(feeds, last=last)["logits"] for last in (True, False))
+    assert last.shape == (1, 1, d.vocabulary)
+    # Sums in another order, behind one another: of width, experts and vocabulary, each of at most 24 products.
+    np.testing.assert_allclose(last[0, 0], all_of[0, -1], 0, 128 * 2.0**-24 * np.abs(all_of).max())

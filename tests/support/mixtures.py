@@ -1,0 +1,101 @@
+"""Mixtures of experts as PyTorch's exporters write them, alone and behind a decoder's layers."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from tests.support.decoder_weights import Decoder
+from tests.support.decoders import decoder_model
+from tests.support.graph_writer import GraphWriter
+
+K, WIDTH, EXPERTS = 16, 24, 5
+
+
+def mixture(spelling: str, best: int = 2, extra: str = "", missing: tuple[int, ...] = ()) -> onnx.ModelProto:
+    """Return a mixture of the *best* of some experts, in the spelling of the traced exporter or torch.export's.
+
+    Args:
+        spelling: ``traced`` or ``exported``, with codes of all experts; ``compared``: places are compared with one.
+        missing: Experts without layers, as those that a trace has not met.
+        extra: What is different: the mask has ``rows`` first; how many rows an expert has is a result (``count``);
+            rows are summed with those before them (``vector``); ``places`` may be the same; rows are multiplied by the
+            exponential of their shares (``power``), as no mixture does; sums begin with a product with 0 (``scaled``).
+    """
+    g = GraphWriter("mixture", opset=18)
+    x = g.input("x", ("rows", K))
+    scores = g.add("MatMul", x, g.constant(weights(g, K, EXPERTS)))
+    shares, places = g.split("TopK", g.add("Softmax", scores, axis=1), g.integers(best), results=2)
+    if extra == "places":
+        places = g.add("Cast", shares, to=onnx.TensorProto.INT64)
+    order = [2, 0, 1] if extra == "rows" else [2, 1, 0]
+    turned = places
+    if spelling == "traced":
+        codes = g.add("OneHot", places, g.integers(EXPERTS), g.constant(np.array([0, 1], np.int64)), axis=-1)
+        turned = g.add("Transpose", codes, perm=order)
+    elif spelling == "exported":
+        wide = g.add("Unsqueeze", places, g.integers(-1))
+        equal = g.add("Equal", wide, g.constant(np.arange(EXPERTS, dtype=np.int64)))
+        turned = g.add("Transpose", g.add("Cast", equal, to=onnx.TensorProto.INT64), perm=order)
+    size, zero = g.add("Shape", x), np.zeros(1, np.float32)
+    fill = onnx.numpy_helper.from_array(zero)
+    total = g.add("Mul", x, g.number(0.0)) if extra == "scaled" else g.add("ConstantOfShape", size, value=fill)
+    outputs = []
+    for expert in (i for i in range(EXPERTS) if i not in missing):
+        number = g.constant(np.array(expert, np.int64))
+        if spelling == "compared":
+            equal = g.add("Equal", places, number)
+            mask = equal if extra == "rows" else g.add("Transpose", equal, perm=[1, 0])
+        else:
+            mask = g.add("Gather", turned, number)
+        found = g.add("NonZero", g.add("Cast", mask, to=onnx.TensorProto.BOOL))
+        pair = g.split("Split", g.add("Transpose", found, perm=[1, 0]), axis=1, num_outputs=2, results=2)
+        place, row = (g.add("Squeeze", part, g.integers(1)) for part in pair)
+        if extra == "rows":
+            place, row = row, place
+        own = g.add("Gather", x, row)
+        hidden = g.add("MatMul", own, g.constant(weights(g, K, WIDTH)))
+        hidden = g.add("Mul", hidden, g.add("Sigmoid", hidden))
+        made = g.add("MatMul", hidden, g.constant(weights(g, WIDTH, K)))
+        if extra == "vector":
+            made = g.add("Add", made, g.add("CumSum", made, g.constant(np.array(0, np.int64))))
+        at = g.add("Concat", g.add("Unsqueeze", row, g.integers(1)), g.add("Unsqueeze", place, g.integers(1)), axis=1)
+        share = g.add("GatherND", shares, at)
+        share = g.add("Exp", share) if extra == "power" else share
+        made = g.add("Mul", made, g.add("Unsqueeze", share, g.integers(1)))
+        column = g.add("Unsqueeze", row, g.integers(1))
+        if spelling != "exported":
+            wide = g.add("Expand", column, g.add("Shape", made))
+            none = g.add("Mul", x, g.number(0.0)) if extra == "scaled" else g.add("ConstantOfShape", size, value=fill)
+            total = g.add("Add", total, g.add("ScatterElements", none, wide, made, axis=0))
+        else:
+            total = g.add("ScatterND", total, column, made, reduction="add")
+        if extra == "count":
+            outputs.append(g.add("Cast", g.add("Shape", row), to=onnx.TensorProto.FLOAT))
+    return g.model(total, *outputs)
+
+
+def weights(g: GraphWriter, *shape: int) -> NDArray[np.float32]:
+    return g.random.normal(0, shape[0] ** -0.5, shape).astype(np.float32)
+
+
+def decoder_with_experts(spelling: str) -> tuple[Decoder, onnx.ModelProto]:
+    """Return a decoder of one layer, whose logits are those of experts behind it."""
+    d = Decoder("onnx23", 1, width=K, heads=1, shared=1, inner=WIDTH)
+    made, experts = decoder_model(d), onnx.compose.add_prefix(mixture(spelling), "experts/")
+    nodes = list(made.graph.node)
+    (last,) = (i for i, node in enumerate(nodes) if "logits" in node.output)
+    hidden, rows, result = nodes[last].input[0], experts.graph.input[0].name, experts.graph.output[0].name
+    for name, values in (("flat", [-1, K]), ("whole", [1, -1, K])):
+        made.graph.initializer.append(onnx.numpy_helper.from_array(np.array(values, np.int64), name))
+    nodes[last].input[0] = "experts/whole"
+    between = [
+        onnx.helper.make_node("Reshape", [hidden, "flat"], [rows], "experts/rows"),
+        *experts.graph.node,
+        onnx.helper.make_node("Reshape", [result, "whole"], ["experts/whole"], "experts/whole"),
+    ]
+    made.graph.initializer.extend(experts.graph.initializer)
+    del made.graph.node[:]
+    made.graph.node.extend([*nodes[:last], *between, *nodes[last:]])
+    return d, made
