@@ -139,6 +139,12 @@ def test_what_onnx_s_own_references_share_is_onnx_runtime_s_difference(monkeypat
     assert kinds(np.nan, -1) == ["peer differs", "reference differs"]
 
 
+def test_powers_of_integers_that_wrap_are_onnx_runtimes_difference() -> None:
+    model, feeds = one_node("Pow", [np.int32([2147483647, 3]), np.int32([3, 2])], opset=18)
+    outcome = judge(model.SerializeToString(), feeds, "run", "host", valid=True, single=True)
+    assert outcome.kind == "peer differs", outcome.detail
+
+
 @pytest.mark.opencl
 def test_numbers_that_are_not_finite_differ_in_single_operators_only(monkeypatch: pytest.MonkeyPatch) -> None:
     model, feeds = one_node("Neg", [np.float32([np.nan, 1])], opset=18)
