@@ -52,7 +52,7 @@ from clgraph.ops.reduce import Reduce
 from clgraph.ops.resize import Resize
 from clgraph.ops.softmax import Softmax
 from clgraph.selector.implementation import IMPLEMENTATIONS
-from tests.support.features import needs
+from tests.support.features import serves
 from tests.support.run_tiles import pose, run_tiles, wanted
 
 BOUND = 1e-4
@@ -183,7 +183,7 @@ def test_every_tile_that_adds_up_has_a_case() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_worst_error_is_small_beside_the_largest_result(engine, name) -> None:
     case, rng = CASES[name], np.random.default_rng(0)
-    needs(engine, *case.implementation.serves.features)
+    serves(engine, case.implementation)
     arrays = case.arrays(rng)
     layouts = [Layout.of(a) for a in arrays]
     primitive = case.primitive.bind(layouts, [None] * len(layouts)).primitive
