@@ -139,6 +139,14 @@ def test_what_onnx_s_own_references_share_is_onnx_runtime_s_difference(monkeypat
     assert kinds(np.nan, -1) == ["peer differs", "reference differs"]
 
 
+@pytest.mark.parametrize("name", ["Pow", "ReduceL1", "ReduceProd", "ReduceSum", "ReduceSumSquare"])
+def test_integers_that_wrap_are_onnx_runtimes_difference(name: str) -> None:
+    base, exponent = np.int64([2**62, 2**62, 7]), np.int64([3, 2, 1])
+    model, feeds = one_node(name, [base, exponent] if name == "Pow" else [base], opset=18)
+    outcome = judge(model.SerializeToString(), feeds, "run", "host", valid=True, single=True)
+    assert outcome.kind == "peer differs", outcome.detail
+
+
 @pytest.mark.opencl
 def test_numbers_that_are_not_finite_differ_in_single_operators_only(monkeypatch: pytest.MonkeyPatch) -> None:
     model, feeds = one_node("Neg", [np.float32([np.nan, 1])], opset=18)

@@ -17,8 +17,12 @@ SHARED = {
     "ConvTranspose": "SAME makes as many as the strides say; onnxruntime no more than windows reach",
     "Hardmax": "what is not a number is the greatest, as in NumPy; onnxruntime passes over it",
     "MatMulInteger": "of no products it is 0; onnxruntime writes nothing",
+    "Pow": "integers wrap; onnxruntime's powers of them are doubles, which it converts where they do not fit",
     "QLinearMatMul": "of no products it is the zero point; onnxruntime's is 0",
-    "ReduceSum": "integers wrap; onnxruntime's sum of them is one of floats",
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
+        "integers wrap; onnxruntime's sums and products of them are those of floats",
+    ),
     "Unique": "what is not a number is there once, as in NumPy; onnxruntime's each of them",
 }
 """Operators whose finite results are those of ONNX's references, of one operator, and not ONNX Runtime's."""

@@ -14,7 +14,7 @@ from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.block_records import Records, unpacked
 from clgraph.selector.costs import Rates
 from clgraph.selector.query import DeviceInfo
-from tests.support.features import needs
+from tests.support.features import serves
 from tests.support.run_tiles import U32, pose, post_list, run_tiles, wanted
 
 F = np.float32
@@ -34,9 +34,7 @@ def problem(rng, bits, block, rows, depth, columns, *, zeros=False, rough=False,
 
 def computed(engine, implementation, primitive, arrays, words="", seed=0):
     """Return the tile's result, float64's, and the sums of magnitudes ``|a| |w|``, ``max |a of the block| |w|``."""
-    needs(engine, *implementation.serves.features)
-    if engine.info.simd < getattr(implementation, "registers", 0):
-        pytest.skip("the device's registers are too short")
+    serves(engine, implementation)
     arity = len(arrays)
     out = (*arrays[0].shape[:-1], primitive.columns)
     arrays = list(arrays)

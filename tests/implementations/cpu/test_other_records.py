@@ -24,6 +24,7 @@ TESTS = (
     "test_quantized_matmul.py",
     "test_quotients.py",
     "test_reduce_elements.py",
+    "../../ops/test_accuracy.py",
     "../../ops/test_cached_attention.py",
     "../../models/test_dynamic_integers.py",
 )
