@@ -21,6 +21,9 @@ Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 EVALUATED_ELEMENTS = 4096
 """Results up to this size are computed while shapes are bound, so that shape arithmetic never reaches a device."""
 
+REFERENCE_SECONDS = 4e-6
+"""What a reference of one or two calls of NumPy takes for a few numbers."""
+
 
 @frozen
 class Bound:
@@ -209,6 +212,10 @@ class Primitive:
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         """Return the arithmetic operations of one run; one an output element unless a subclass knows better."""
         return float(sum(out.count for out in outputs))
+
+    def reference_seconds(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        """Return what ``reference`` takes beside its arithmetic: two calls of NumPy unless a subclass knows better."""
+        return REFERENCE_SECONDS
 
     def demands(self) -> frozenset[str]:
         """Return requirements that an implementation must declare in ``Serves.meets`` to be considered; mostly none."""

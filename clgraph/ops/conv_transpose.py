@@ -131,6 +131,9 @@ class ConvTranspose(Primitive):
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 2.0 * inputs[0].count * prod(inputs[1].shape[1:])
 
+    def reference_seconds(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return 1e-5 + 3e-6 * prod(inputs[1].shape[2:])
+
 
 @onnx("ConvTranspose", since=(1, 11, 22))
 def import_conv_transpose(node: OnnxNode) -> Primitive:

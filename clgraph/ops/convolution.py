@@ -117,6 +117,9 @@ class Convolution(Primitive):
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 2.0 * outputs[0].count * prod(inputs[1].shape[1:])
 
+    def reference_seconds(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return 6e-5
+
     def demands(self) -> frozenset[str]:
         return frozenset({APART}) if self.apart else frozenset()
 

@@ -184,6 +184,10 @@ class RecurrentSteps(Primitive):
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 2.0 * inputs[0].shape[0] * inputs[0].shape[1] * inputs[1].count
 
+    def reference_seconds(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        walks = inputs[0].shape[0] * inputs[1].shape[0]
+        return walks * {"rnn": 8e-6, "gru": 1.4e-5, "lstm": 2.2e-5}[self.cell]
+
 
 def _rnn(ahead: Array, state: Any, r: Array, bias: Array, _: Array, functions: Any) -> tuple[Array, Array]:
     return functions[0](ahead + state[0] @ r.T + bias), state[1]

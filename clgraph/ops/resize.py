@@ -168,6 +168,9 @@ class Resize(Primitive):
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return outputs[0].count * {"nearest": 1.0, "linear": 8.0, "cubic": 32.0}[self.mode]
 
+    def reference_seconds(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return {"nearest": 3e-5, "linear": 6e-5, "cubic": 8e-5}[self.mode]
+
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
         turned = replace(self, shape=held(self.shape or (), axes), scales=held(self.scales, axes))
         return Permuted.along(turned, axes, 1)

@@ -52,6 +52,7 @@ class RoiAlign(Primitive):
     maximum: bool = False
 
     kind: ClassVar[str] = "roi_align"
+    slow_reference: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, regions, images = inputs
@@ -131,6 +132,7 @@ class MaxRoiPool(Primitive):
     scale: float = 1.0
 
     kind: ClassVar[str] = "max_roi_pool"
+    slow_reference: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, regions = inputs

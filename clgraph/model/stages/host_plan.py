@@ -32,9 +32,6 @@ _DECIDING = 64
 SPELLED_SECONDS = 1e-6
 """What a step that is spelled as one call of NumPy takes on a few numbers."""
 
-STEP_SECONDS = 4e-6
-"""What any other reference takes for that; those of several calls take more."""
-
 RUN_SECONDS = 1e-5
 """What a run of a program takes beside its nodes, behind one of the same shapes."""
 
@@ -65,11 +62,14 @@ class HostPlan:
         self._steps = [_step(node, own, places) for node, own in zip(program, spellings, strict=True)]
         self._given = [(value.layout.shape, value.layout.dtype.numpy) for value in program.inputs]
         self._outputs = [(name, places[value]) for name, value in program.outputs]
-        layouts = ((n, [v.layout for v in n.inputs], [v.layout for v in n.outputs]) for n in program)
-        self.operations = float(sum(node.primitive.flops(read, made) for node, read, made in layouts))
+        layouts = [(n.primitive, [v.layout for v in n.inputs], [v.layout for v in n.outputs]) for n in program]
+        self.operations = float(sum(primitive.flops(read, made) for primitive, read, made in layouts))
         self.layers, self.decided = len(self._steps), bool(values)
         self._deciding = [(i, values[v.name].tobytes()) for i, v in enumerate(program.inputs) if v.name in values]
-        steps = sum(STEP_SECONDS if own is None else SPELLED_SECONDS for own in spellings)
+        steps = sum(
+            SPELLED_SECONDS if own else primitive.reference_seconds(read, made)
+            for own, (primitive, read, made) in zip(spellings, layouts, strict=True)
+        )
         self.seconds = steps + self.operations * OPERATION_SECONDS
         self.is_quick = self.seconds <= RUN_SECONDS
         self.saved, self.on_device = 0.0, None if self._steps else False
