@@ -15,8 +15,9 @@ word."""
 _LONGER = 0.45
 """More time of a step that they take so, by five instructions in place of three. Zen 5: 0.4 of AVX-512, 0.5 of AVX2."""
 _LOOKED_AT, _LISTED = 6.0, 12.0
-"""Multiply-adds of 16 floats in whose time a word of 16 outputs is looked at, which tiles do anew in each run, and is
-listed where one of them saturates. Zen 5, one row and 16 rows by 1280 x 1000 weights."""
+"""Multiply-adds of a register of floats in whose time a word of 16 outputs is looked at, which tiles do anew in each
+run, and is listed where one of them saturates: as long for one register as for two. Zen 5, one row and 16 rows by
+1280 x 1000 weights; of AVX2, 16 rows by 384 x 1536."""
 _BLOCKS = 8
 """Blocks of outputs that are looked at."""
 
@@ -30,7 +31,8 @@ def with_saturation(device: DeviceInfo, primitive: Quantized, weights: Array, se
     if weights.shape[channels] < 2:  # depthwise windows are multiplied as numbers of 16 bits
         return seconds
     share = saturating_share(weights, outputs, channels)
-    each = (_LOOKED_AT + _LISTED * (share > 0)) * 2 * _LANES / device.costs.worker_flops
+    lanes = min(_LANES, device.simd)
+    each = (_LOOKED_AT + _LISTED * (share > 0)) * 2 * lanes / device.costs.worker_flops
     return seconds * (1.0 + _LONGER * share) + each * weights.size / (_LANES * _CHANNELS) / device.whole.workers
 
 

@@ -54,6 +54,14 @@ def test_neighbours_are_along_the_inputs_of_every_product():
     assert with_saturation(slow, CONVOLUTION, w[:, :1, None, None], 1) == 1, "a depthwise convolution has no neighbours"
 
 
+def test_words_of_two_registers_are_looked_at_as_fast_as_those_of_one():
+    w = np.full((32, 8, 1, 1), 1, np.int8)
+    wide, narrow = (DeviceInfo("a CPU", features=frozenset({"byte_pairs"}), simd=simd) for simd in (16, 8))
+    more = [with_saturation(device, CONVOLUTION, w, 0.0) * device.costs.worker_flops for device in (wide, narrow)]
+    # In multiply-adds: a register of half the floats has half as many.
+    assert more[0] == pytest.approx(2 * more[1], rel=1e-12)
+
+
 def test_other_devices_hold_every_sum():
     w = np.full((32, 8, 1, 1), 127, np.int8)
     for features in ((), ("vnni",), ("byte_pairs", "vnni")):
