@@ -33,7 +33,8 @@ def deployment(
     """Return an application of Ray Serve: ``serve.run(clgraph.ray.deployment("model.onnx"))``.
 
     A handle's ``remote({"x": array})`` returns the results by name. By HTTP, ``{"inputs": {"x": [[...]]}}`` is answered
-    by ``{"outputs": {"y": [[...]]}}``; 400 is a request that the model does not take, 503 a full queue.
+    by ``{"outputs": {"y": [[...]]}}``; 400 is a request that the model does not take, 503 one too many.
+    A handle raises the model's error, or ``ray.serve.exceptions.BackPressureError``.
 
     Args:
         model: Path of an ONNX file, or its bytes.
@@ -42,7 +43,8 @@ def deployment(
         replicas: How many; or the fewest and the most.
         autoscaling: Further fields of Serve's ``AutoscalingConfig``.
         batching: How requests are joined; by default they are not.
-        queue_size: Requests that may wait in a replica; more are refused.
+        queue_size: Requests that a replica takes at a time, and that each handle, and each proxy of HTTP, keeps for
+            when replicas are free; more are refused.
 
     Raises:
         OptionError: Ray is not installed, or an option that means nothing.
@@ -61,6 +63,7 @@ def deployment(
         name=name,
         ray_actor_options=reserved,
         max_ongoing_requests=queue_size,
+        max_queued_requests=queue_size,
         **({"num_replicas": most} if fewest == most else {"autoscaling_config": scale}),
     )(Replica)
     streams = {"hint": "throughput", "batching": batching, "queue_size": queue_size}
@@ -100,5 +103,5 @@ class Replica:
         try:
             told = json.loads(body)
             return {name: np.asarray(nested, self._types.get(name)) for name, nested in told["inputs"].items()}
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise InputError(f'the body is not {{"inputs": {{name: nested lists}}}}: {error}') from error
