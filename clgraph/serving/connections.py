@@ -36,6 +36,9 @@ def connections_of(seconds: float) -> type[asyncio.Protocol]:
             super().connection_lost(exc)
             self._rest()
 
+        def _unsupported_upgrade_warning(self) -> None:
+            """Say nothing where an upgrade is offered and not taken: that is the client's everyday request."""
+
         def _watch(self) -> None:
             """Begin to wait for a head where none is being answered; what was waited for since before goes on."""
             if self.cycle is not None and not self.cycle.response_complete:

@@ -50,3 +50,23 @@ def test_who_sends_no_whole_head_in_time_is_hung_up_on(tmp_path: Path, monkeypat
     part = LIVE[:9]
     sent = (b"", part, LIVE, LIVE + part, LIVE * 3 + part, SLOW, SLOW + part)
     assert asyncio.run(main(*sent)) == [0, 0, 1, 1, 3, 1, 1]
+
+
+def test_an_offer_to_upgrade_is_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> bytes:
+        server, up = Server(ServerOptions(folder=tmp_path, http_port=0, grpc_port=None)), asyncio.Event()
+        serving = asyncio.create_task(server.serve(up.set))
+        await up.wait()
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.http_port)
+        offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n\r\n"
+        writer.write(LIVE.removesuffix(b"\r\n") + offer)
+        try:
+            return await asyncio.wait_for(reader.readuntil(b"}"), 60)
+        finally:
+            writer.close()
+            server.stop()
+            await serving
+
+    caplog.set_level("WARNING")
+    assert b"HTTP/1.1 200 OK" in asyncio.run(main())
+    assert not caplog.records
