@@ -85,7 +85,7 @@ class Replica:
         responses = ray_module("starlette.responses")
         try:
             found = await self._model.submit(self._feeds(await request.body()), queue_timeout=0)
-            return {"outputs": {name: np.asarray(result).tolist() for name, result in found.items()}}
+            return responses.Response(_told(found), media_type="application/json")
         except ClgraphError as error:
             refused = _BAD_REQUEST if isinstance(error, ValueError) else _FAILED
             status = _OVERLOADED if isinstance(error, QueueFullError) else refused
@@ -105,3 +105,17 @@ class Replica:
             return {name: np.asarray(nested, self._types.get(name)) for name, nested in told["inputs"].items()}
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise InputError(f'the body is not {{"inputs": {{name: nested lists}}}}: {error}') from error
+
+
+def _told(results: Mapping[str, Any]) -> str:
+    """Return the JSON of an answer; raises ``InputError`` where a number has none."""
+    # As for requests.
+    import json
+
+    try:
+        outputs = {name: np.asarray(result).tolist() for name, result in results.items()}
+        return json.dumps({"outputs": outputs}, allow_nan=False)
+    except ValueError as error:
+        raise InputError(
+            "a result holds NaN or infinity, which JSON has no number for: a handle returns it as an array"
+        ) from error
