@@ -33,7 +33,8 @@ def deployment(
     """Return an application of Ray Serve: ``serve.run(clgraph.ray.deployment("model.onnx"))``.
 
     A handle's ``remote({"x": array})`` returns the results by name. By HTTP, ``{"inputs": {"x": [[...]]}}`` is answered
-    by ``{"outputs": {"y": [[...]]}}``; 400 is a request that the model does not take, 503 a full queue.
+    by ``{"outputs": {"y": [[...]]}}``; 400 is a request that the model does not take, 503 one too many.
+    A handle raises the model's error, or ``ray.serve.exceptions.BackPressureError``.
 
     Args:
         model: Path of an ONNX file, or its bytes.
@@ -42,7 +43,8 @@ def deployment(
         replicas: How many; or the fewest and the most.
         autoscaling: Further fields of Serve's ``AutoscalingConfig``.
         batching: How requests are joined; by default they are not.
-        queue_size: Requests that may wait in a replica; more are refused.
+        queue_size: Requests that a replica takes at a time, and that each handle, and each proxy of HTTP, keeps for
+            when replicas are free; more are refused.
 
     Raises:
         OptionError: Ray is not installed, or an option that means nothing.
@@ -61,6 +63,7 @@ def deployment(
         name=name,
         ray_actor_options=reserved,
         max_ongoing_requests=queue_size,
+        max_queued_requests=queue_size,
         **({"num_replicas": most} if fewest == most else {"autoscaling_config": scale}),
     )(Replica)
     streams = {"hint": "throughput", "batching": batching, "queue_size": queue_size}
@@ -82,7 +85,7 @@ class Replica:
         responses = ray_module("starlette.responses")
         try:
             found = await self._model.submit(self._feeds(await request.body()), queue_timeout=0)
-            return {"outputs": {name: np.asarray(result).tolist() for name, result in found.items()}}
+            return responses.Response(_told(found), media_type="application/json")
         except ClgraphError as error:
             refused = _BAD_REQUEST if isinstance(error, ValueError) else _FAILED
             status = _OVERLOADED if isinstance(error, QueueFullError) else refused
@@ -100,5 +103,19 @@ class Replica:
         try:
             told = json.loads(body)
             return {name: np.asarray(nested, self._types.get(name)) for name, nested in told["inputs"].items()}
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise InputError(f'the body is not {{"inputs": {{name: nested lists}}}}: {error}') from error
+
+
+def _told(results: Mapping[str, Any]) -> str:
+    """Return the JSON of an answer; raises ``InputError`` where a number has none."""
+    # As for requests.
+    import json
+
+    try:
+        outputs = {name: np.asarray(result).tolist() for name, result in results.items()}
+        return json.dumps({"outputs": outputs}, allow_nan=False)
+    except ValueError as error:
+        raise InputError(
+            "a result holds NaN or infinity, which JSON has no number for: a handle returns it as an array"
+        ) from error

@@ -31,7 +31,10 @@ class KeptBinary:
 
 
 class Programs:
-    """Programs for one device, by their text. Each is built once; safe to share between threads."""
+    """Programs for one device, by their text. Each is built once; safe to share between threads.
+
+    Only who wants a library waits while another process compiles it: other models are compiled and run meanwhile.
+    """
 
     def __init__(self, device: Device, context: Any, handle: Any, flags: str = "") -> None:
         """Build for *handle*, *device* or a part of it, kernels with *flags* beside the usual build options."""
@@ -47,11 +50,13 @@ class Programs:
         self._keys: dict[tuple[str, bool], str] = {}
         self._cache = binaries.ProgramCache(folder / BINARIES)
         self._lock = threading.Lock()
+        self._turns: dict[str, threading.Lock] = {}
 
     def on(self, handle: Any) -> Programs:
         """Return the programs for another handle of the same context, out of the same cache."""
         twin = copy.copy(self)
-        twin._handle, twin._built, twin._of_binary, twin._lock = handle, {}, {}, threading.Lock()
+        twin._handle, twin._built, twin._of_binary, twin._turns = handle, {}, {}, {}
+        twin._lock = threading.Lock()
         return twin
 
     def build(self, text: str, what: str, *, library: bool = False) -> bool:
@@ -63,7 +68,7 @@ class Programs:
             KernelBuildError: It does not compile.
         """
         process.check_process()
-        with self._lock:
+        with self._turns.setdefault(text, threading.Lock()) if library else self._lock:
             if (text, library) in self._built:
                 return False
             key = self._key(text, library)
@@ -112,19 +117,15 @@ class Programs:
         Raises:
             KernelBuildError: One does not compile.
         """
-        process.check_process()
-        with self._lock:
-            found = [(text, self._key(text, True)) for text in libraries if (text, True) not in self._built]
-            missing = [(text, key) for text, key in found if self._cache.read(key) is None]
-            if len(missing) < 2:
-                return 0
-            # Imported where it is needed, once on a machine.
-            from concurrent.futures import ThreadPoolExecutor
+        unbuilt = [text for text in libraries if (text, True) not in self._built]
+        missing = [text for text in unbuilt if self._cache.read(self._key(text, True)) is None]
+        if len(missing) < 2:
+            return 0
+        # Imported where it is needed, once on a machine.
+        from concurrent.futures import ThreadPoolExecutor
 
-            with ThreadPoolExecutor(usable_cores(), "clgraph-compile") as pool:
-                made = pool.map(lambda row: self._library(row[0], row[1], libraries[row[0]], None), missing)
-                self._built |= {(text, True): program for (text, _), program in zip(missing, made, strict=True)}
-        return len(missing)
+        with ThreadPoolExecutor(usable_cores(), "clgraph-compile") as pool:
+            return sum(pool.map(lambda text: self.build(text, libraries[text], library=True), missing))
 
     def options(self, *, library: bool = False, text: str = "") -> str:
         """Return what the compiler is told beside a kernel's *text*, or a library."""
@@ -202,11 +203,12 @@ class Programs:
     def _taken_back(self, text: str, binary: bytes, what: str) -> Any | None:
         """Return the program of a library's *binary*, ``None`` where the driver does not take it."""
         options = self.options(library=True)
-        self._places[text] = pocl_binary.place_of(binary)
-        if binary:
-            return binaries.from_binary(self._context, self._handle, binary, options)
-        # The driver has the code in a cache of its own, under the text.
-        return binaries.build(self._context, self._handle, text, options, what)
+        with self._lock:
+            self._places[text] = pocl_binary.place_of(binary)
+            if binary:
+                return binaries.from_binary(self._context, self._handle, binary, options)
+            # The driver has the code in a cache of its own, under the text.
+            return binaries.build(self._context, self._handle, text, options, what)
 
     def _load(self, text: str, key: str, what: str, cached: bytes | None) -> Any:
         """Return the program of a kernel from its cached binary, else from the text; keep it on disk."""

@@ -50,6 +50,8 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
         raise too_large(most)
     if not unpacker.eof:
         raise InputError(f"the body is {encoding} that was cut")
+    if unpacker.unused_data:
+        raise InputError(f"{len(unpacker.unused_data)} bytes are left of the body behind its {encoding}")
     return found
 
 

@@ -16,6 +16,7 @@ import uvicorn
 
 from clgraph.errors import OptionError
 from clgraph.runtime import child
+from clgraph.serving.connections import connections_of
 from clgraph.serving.grpc_service import GrpcService
 from clgraph.serving.logs import event
 from clgraph.serving.options import ServerOptions
@@ -101,6 +102,10 @@ class Server:
             access_log=False,
             server_header=False,
             lifespan="off",
+            # Where httptools is installed uvicorn would take it: it has no limit for a head, and loses the body of a
+            # request that offers an upgrade, as every first one of Java's client does.
+            http=connections_of(self.options.timeout),
+            ws="none",
             limit_concurrency=self.options.connections,
             timeout_graceful_shutdown=1,  # after the grace that calls had
         )

@@ -73,3 +73,40 @@ def test_who_waits_for_a_library_is_told_and_finds_what_another_has_compiled(
         f"library x is being compiled for {engine.info.name}, once on this machine: 0 s so far"
     )
     assert programs._built[text, True] == "library x: made"
+
+
+def test_who_wants_a_library_waits_while_it_is_compiled_and_others_go_on(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    def compiled(*_: object, **__: object) -> bytes:
+        begun.set()
+        assert over.wait(60)
+        return b"made"
+
+    monkeypatch.setattr("clgraph.runtime.compiling.compile_library", compiled)
+    monkeypatch.setattr(Programs, "_taken_back", lambda self, text, binary, what: what)
+    monkeypatch.setattr(Programs, "_load", lambda self, text, key, what, cached: what)
+    programs = Engine(engine.device).programs
+    missing, there, kernel = (f"// {uuid.uuid4()}" for _ in range(3))
+    programs._cache.write(programs._key(there, True), b"made")
+    new = list[bool]()
+    want = [
+        threading.Thread(target=lambda: new.append(programs.build(missing, "library x", library=True)))
+        for _ in range(2)
+    ]
+    for thread in want:
+        thread.start()
+    assert begun.wait(60)
+    others = threading.Thread(
+        target=lambda: (programs.build(there, "library y", library=True), programs.build(kernel, "z"))
+    )
+    others.start()
+    others.join(30)
+    went_on = not others.is_alive()
+    over.set()
+    for thread in (*want, others):
+        thread.join(60)
+    assert went_on
+    assert sorted(new) == [False, True], "one thread compiles it, the other takes what that has made"

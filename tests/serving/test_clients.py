@@ -190,6 +190,46 @@ def test_who_sends_too_much_before_it_reads_is_told_so(
     assert (answer.status, b"more than 1048576 bytes" in answer.read()) == (413, True)
 
 
+def _answers(connection: socket.socket, sent: bytes) -> bytes:
+    connection.sendall(sent)
+    connection.settimeout(60)
+    found = b""
+    while part := connection.recv(65536):
+        found += part
+    return found
+
+
+def test_requests_come_in_one_packet_in_chunks_and_with_offers_to_upgrade(running: Running) -> None:
+    body = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}'
+    head = b"POST /v2/models/add/infer HTTP/1.1\r\nHost: x\r\n"
+    size = b"Content-Length: %d\r\n" % len(body)
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:7], body[7:], b""))
+    requests = [
+        head + size + b"\r\n" + body,
+        head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks,
+        head + size + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n\r\n" + body,
+    ]
+    end = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    address = ("127.0.0.1", running.server.http_port)
+    with socket.create_connection(address) as connection:
+        found = _answers(connection, requests[0] * 3 + requests[1] * 2 + end)
+    assert (found.count(b"HTTP/1.1 200 OK"), found.count(b"[2.0, 3.0, 4.0, 5.0]")) == (6, 5)
+    with socket.create_connection(address) as connection:
+        # The answer is there though the connection stays open, for what the client would say when it was upgraded.
+        connection.sendall(requests[2])
+        connection.settimeout(60)
+        found = b""
+        while b"[2.0, 3.0, 4.0, 5.0]" not in found:
+            part = connection.recv(65536)
+            assert part
+            found += part
+
+
+def test_a_head_that_is_too_long_is_refused_before_it_has_come(running: Running) -> None:
+    with socket.create_connection(("127.0.0.1", running.server.http_port)) as connection:
+        assert b"HTTP/1.1 400" in _answers(connection, b"GET /v2 HTTP/1.1\r\nX: " + b"a" * 70_000)
+
+
 def test_clients_load_and_unload(running: Running) -> None:
     for client in (running.http, running.grpc):
         client.unload_model("add")

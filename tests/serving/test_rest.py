@@ -148,6 +148,12 @@ _BINARY = {"name": "x", "datatype": "FP32", "shape": [1, 2], "parameters": {"bin
         (called(X), {"Content-Encoding": "br"}, 400, "encoded as 'br'"),
         (called(X), {"Content-Encoding": "gzip"}, 400, "the body is no gzip"),
         (gzip.compress(called(X), mtime=0)[:-9], {"Content-Encoding": "gzip"}, 400, "gzip that was cut"),
+        (
+            gzip.compress(called(X), mtime=0) + b"more",
+            {"Content-Encoding": "gzip"},
+            400,
+            "4 bytes are left of the body",
+        ),
         (gzip.compress(b" " * 9999, mtime=0), {"Content-Encoding": "gzip"}, 413, "more than 4096 bytes"),
         (b" " * 4097, {}, 413, "more than 4096 bytes"),
         (b"", {"Content-Length": "9" * 30}, 413, "more than 4096 bytes"),
