@@ -102,9 +102,23 @@ class Replica:
 
         try:
             told = json.loads(body)
-            return {name: np.asarray(nested, self._types.get(name)) for name, nested in told["inputs"].items()}
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            raise InputError(f'the body is not {{"inputs": {{name: nested lists}}}}: {error}') from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"the body is no JSON: {error}") from error
+        nested = told.get("inputs") if isinstance(told, dict) else None
+        if not isinstance(nested, dict):
+            raise InputError('the body is not {"inputs": {name: nested lists}}')
+        return {name: self._array(name, values) for name, values in nested.items()}
+
+    def _array(self, name: str, values: Any) -> np.ndarray:
+        """Return an input's nested lists as an array of its type.
+
+        Raises:
+            InputError: They are no array of that type.
+        """
+        try:
+            return np.asarray(values, self._types.get(name))
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise InputError(f"input {name!r} is given no array: {error}") from error
 
 
 def _told(results: Mapping[str, Any]) -> str:

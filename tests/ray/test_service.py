@@ -32,21 +32,23 @@ def test_requests_wait_in_replicas_and_before_them_in_limited_numbers(monkeypatc
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "said"),
     [
-        b"",
-        b"{",
-        b"[]",
-        b'{"inputs": 3}',
-        b'{"inputs": {"x": [[1], [2, 3]]}}',
-        b'{"inputs": {"x": ["a"]}}',
-        b"[" * 100_000,
+        (b"", "is no JSON"),
+        (b"{", "is no JSON"),
+        (b"[" * 100_000, "is no JSON"),
+        (b"[]", "the body is not"),
+        (b'{"inputs": 3}', "the body is not"),
+        (b'{"outputs": {}}', "the body is not"),
+        (b'{"inputs": {"x": [[1], [2, 3]]}}', "input 'x' is given no array"),
+        (b'{"inputs": {"x": ["a"]}}', "input 'x' is given no array"),
+        (b'{"inputs": {"x": {"data": 1}}}', "input 'x' is given no array"),
     ],
 )
-def test_a_body_that_is_no_request_is_refused(body: bytes) -> None:
+def test_a_body_that_is_no_request_is_refused(body: bytes, said: str) -> None:
     replica = Replica.__new__(Replica)
     replica._types = {"x": np.dtype(np.float32)}
-    with pytest.raises(InputError, match="the body is not"):
+    with pytest.raises(InputError, match=said):
         replica._feeds(body)
     assert replica._feeds(b'{"inputs": {"x": [[1, 2]]}}')["x"].tolist() == [[1, 2]]
 
