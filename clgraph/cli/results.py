@@ -61,10 +61,9 @@ def show_largest(results: Mapping[str, Any], count: int, labels: Sequence[str]) 
             where = name if len(batch) == 1 else f"{name}[{i}]"
             rows += [(where, int(c), f"{values[c]:.6g}", labels[c] if labels else "") for c in best]
     if not rows:
-        wanted = (
-            f"{len(labels)} classes, as there are labels" if labels else "classes: one value each, alone or in a batch"
-        )
-        raise InputError(f"no output has {wanted}")
+        if labels:
+            raise InputError(f"there are {len(labels)} labels, but no output has {len(labels)} classes")
+        raise InputError("no output has classes: one value each, alone or in a batch")
     say()
     table(("output", "class", "value", "label"), rows)
 
@@ -97,7 +96,7 @@ def save_folder(results: Mapping[str, Any], folder: Path) -> dict[str, Path]:
             np.save(path, _plain(array, name))
             paths[name] = path
     except OSError as error:
-        raise InputError(f"the outputs cannot be written to {folder}: {error}") from error
+        raise InputError(f"the outputs cannot be written to {folder}: {error.strerror or error}") from error
     return paths
 
 
