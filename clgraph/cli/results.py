@@ -20,7 +20,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff")
 def show_outputs(results: Mapping[str, Any]) -> None:
     """Print type, shape and range of every array, and what else a result is; the first few of strings and sequences."""
     if numbers := [_row(name, a) for name, a in results.items() if _has_numbers(a)]:
-        table(("output", "type", "shape", "least", "mean", "most"), numbers)
+        table(("output", "type", "shape", "min", "mean", "max"), numbers)
     others = [(name, *_described(value)) for name, value in results.items() if not _has_numbers(value)]
     if others:
         table(("output", "kind", "size", "value"), others)
@@ -36,7 +36,7 @@ def figures_of(results: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         values = value.astype(np.float64)
         found[name] = {"dtype": str(value.dtype), "shape": list(value.shape)}
         if value.size:
-            found[name] |= {"least": float(values.min()), "mean": float(values.mean()), "most": float(values.max())}
+            found[name] |= {"min": float(values.min()), "mean": float(values.mean()), "max": float(values.max())}
     return found
 
 
