@@ -59,7 +59,7 @@ def latency_figures(latencies: Latencies, inputs: int | None = None) -> dict[str
     if inputs is not None and inputs not in latencies.inputs:
         return {"runs": 0}
     count = len(latencies.seconds) if inputs is None else latencies.inputs.count(inputs)
-    names = {0: "least_seconds", 100: "largest_seconds"}
+    names = {0: "min_seconds", 100: "max_seconds"}
     found: dict[str, float | int] = {"runs": count}
     if inputs is None:
         found["mean_seconds"] = latencies.mean

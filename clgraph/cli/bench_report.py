@@ -52,11 +52,16 @@ def show(figures: Mapping[str, Any], peer: str | None) -> None:
 
 
 def _latency_table(what: str, rows: Sequence[tuple[str, Mapping[str, float]]]) -> None:
-    keys = ("least_seconds", *(f"p{p}_seconds" for p in PERCENTILES), "largest_seconds")
+    keys = ("min_seconds", *(f"p{p}_seconds" for p in PERCENTILES), "max_seconds")
     table(
-        (what, "runs", "least ms", "p50 ms", "p90 ms", "p99 ms", "most ms"),
-        [(name, int(row["runs"]), *(milliseconds(row[key]) for key in keys)) for name, row in rows],
+        (what, "runs", "min ms", "p50 ms", "p90 ms", "p99 ms", "max ms"),
+        [(name, int(row["runs"]), *(_latency(row[key]) for key in keys)) for name, row in rows],
     )
+
+
+def _latency(seconds: float) -> str:
+    """Return milliseconds; a model of a few layers runs in microseconds, which two decimals do not show."""
+    return milliseconds(seconds) if seconds >= 1e-4 else f"{seconds * 1e3:.4f}"
 
 
 def _shapes(shapes: Mapping[str, Sequence[int]]) -> str:

@@ -95,7 +95,7 @@ def _compile(options: ModelOptions, report: _Report) -> None:
         model = load(options)
         if not model.is_compiled and not (options.shapes or model.is_static):
             open_inputs = ", ".join(str(s) for s in model.inputs if not s.is_fixed)
-            report.note = f"nothing was compiled: the shape of {open_inputs} is open; give it by --shape"
+            report.note = f"nothing was compiled: give the sizes of dynamic dimensions by --shape: {open_inputs}"
             return
         with working("compiling"):
             explanation = model.explain()

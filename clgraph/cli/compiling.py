@@ -144,7 +144,8 @@ def check_shapes(topology: Topology, shapes: Shapes) -> None:
         raise InputError(f"no input is called {unknown[0]!r}; the inputs are {', '.join(map(repr, topology.inputs))}")
     for signature in topology.inputs.values():
         if not signature.is_fixed and signature.name not in shapes:
-            raise InputError(f"input {signature} has an open shape; give it one: --shape {_example(signature)}")
+            option = f"--shape {_example(signature)}"
+            raise InputError(f"input {signature} has dynamic dimensions; give their sizes: {option}")
 
 
 def open_model(where: DeviceOptions, path: Path, images: Preprocess | None = None) -> Model:

@@ -117,8 +117,8 @@ def _load(path: Path) -> Any:
         raise InputError(f"there is no file {path}") from error
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         # NumPy takes what it does not know for objects, and advises to load them.
-        why = "it holds objects, or what is not an array" if "pickle" in str(error) else error
-        raise InputError(f"{path} is no .npy or .npz file of numbers: {why}") from error
+        why = "it is damaged, or its arrays hold Python objects" if "pickle" in str(error) else error
+        raise InputError(f"{path} is not a .npy or .npz file of numbers: {why}") from error
 
 
 def _named(loaded: Any, path: Path, topology: Topology) -> dict[str, Array]:

@@ -68,7 +68,7 @@ def command(
     with working("running"):
         profile = profiled(model, feeds)
     if trace is not None:
-        profile.save_trace(trace)
+        _trace(trace, profile)
     if picture is not None:
         _draw(picture, options.model.name, model, profile)
     if as_json:
@@ -81,6 +81,13 @@ def command(
         say(f"picture {picture}")
 
 
+def _trace(path: Path, profile: Profile) -> None:
+    try:
+        profile.save_trace(path)
+    except OSError as error:
+        raise OptionError(f"the trace cannot be written to {path}: {error.strerror or error}") from error
+
+
 def _draw(path: Path, name: str, model: Model, profile: Profile) -> None:
     if path.suffix == ".svg":
         title = f"{name} on {model.device.name}: {profile.seconds * 1e3:.2f} ms in {len(profile.commands)} commands"
@@ -90,4 +97,4 @@ def _draw(path: Path, name: str, model: Model, profile: Profile) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise OptionError(f"the picture cannot be written to {path}: {error}") from error
+        raise OptionError(f"the picture cannot be written to {path}: {error.strerror or error}") from error

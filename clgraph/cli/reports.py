@@ -100,4 +100,4 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise OptionError(f"{path} cannot be written: {error}") from error
+        raise OptionError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -20,7 +20,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff")
 def show_outputs(results: Mapping[str, Any]) -> None:
     """Print type, shape and range of every array, and what else a result is; the first few of strings and sequences."""
     if numbers := [_row(name, a) for name, a in results.items() if _has_numbers(a)]:
-        table(("output", "type", "shape", "least", "mean", "most"), numbers)
+        table(("output", "type", "shape", "min", "mean", "max"), numbers)
     others = [(name, *_described(value)) for name, value in results.items() if not _has_numbers(value)]
     if others:
         table(("output", "kind", "size", "value"), others)
@@ -36,7 +36,7 @@ def figures_of(results: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         values = value.astype(np.float64)
         found[name] = {"dtype": str(value.dtype), "shape": list(value.shape)}
         if value.size:
-            found[name] |= {"least": float(values.min()), "mean": float(values.mean()), "most": float(values.max())}
+            found[name] |= {"min": float(values.min()), "mean": float(values.mean()), "max": float(values.max())}
     return found
 
 
@@ -61,10 +61,9 @@ def show_largest(results: Mapping[str, Any], count: int, labels: Sequence[str]) 
             where = name if len(batch) == 1 else f"{name}[{i}]"
             rows += [(where, int(c), f"{values[c]:.6g}", labels[c] if labels else "") for c in best]
     if not rows:
-        wanted = (
-            f"{len(labels)} classes, as there are labels" if labels else "classes: one value each, alone or in a batch"
-        )
-        raise InputError(f"no output has {wanted}")
+        if labels:
+            raise InputError(f"there are {len(labels)} labels, but no output has {len(labels)} classes")
+        raise InputError("no output has classes: one value each, alone or in a batch")
     say()
     table(("output", "class", "value", "label"), rows)
 
@@ -97,7 +96,7 @@ def save_folder(results: Mapping[str, Any], folder: Path) -> dict[str, Path]:
             np.save(path, _plain(array, name))
             paths[name] = path
     except OSError as error:
-        raise InputError(f"the outputs cannot be written to {folder}: {error}") from error
+        raise InputError(f"the outputs cannot be written to {folder}: {error.strerror or error}") from error
     return paths
 
 

@@ -86,7 +86,7 @@ def command(
     show_outputs(results)
     if top is not None or names:
         show_largest(results, top or 5, names)
-    say(f"{milliseconds(seconds)} ms on {model.device.name}, compiling included where the shapes were new")
+    say(f"{milliseconds(seconds)} ms on {model.device.name}, including compilation for new shapes")
     for line in written:
         say(line)
 

@@ -74,7 +74,7 @@ def command(
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise OptionError(f"the page cannot be written to {path}: {error}") from error
+        raise OptionError(f"the page cannot be written to {path}: {error.strerror or error}") from error
     say(f"page        {path}, {nbytes(path.stat().st_size)}")
     if output is None and not webbrowser.open(path.as_uri()):
         say("no browser was found: open it by hand")

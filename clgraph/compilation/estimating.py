@@ -129,7 +129,7 @@ def estimate(
             "memory_limit, which each stage keeps, and look at `clgraph compile --report memory`"
         )
     if opened := [s for s in topology.inputs.values() if not s.is_fixed]:
-        raise InputError(f"input {opened[0]} has an open shape: give the sizes that the estimate is for (shapes)")
+        raise InputError(f"input {opened[0]} has dynamic dimensions: give the sizes that the estimate is for (shapes)")
     weigher = Weigher(options)
     return weighed(topology, weigher, options.memory_limit or weigher.memory)
 

@@ -93,7 +93,7 @@ def staged_model(topology: Topology, compiler: Compiler, make_stage: MakeStage |
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "stages.txt").write_text(f"{text}\n", encoding="utf-8")
         except OSError as error:
-            raise OptionError(f"the stages cannot be written to {folder}: {error}") from error
+            raise OptionError(f"the stages cannot be written to {folder}: {error.strerror or error}") from error
     if compiler.limits:
         raise UnsupportedError(
             "a model that runs in stages is not shared out by budgets of memory, as each stage is compiled when data "

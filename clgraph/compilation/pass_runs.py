@@ -60,7 +60,7 @@ class PassRuns:
             with (folder / "members.txt").open("a", encoding="utf-8") as file:
                 file.write(f"{', '.join(map(str, map(list, sizes)))}: {program.notes[NOTE]}\n")
         except OSError as error:
-            raise OptionError(f"the programs cannot be written to {folder}: {error}") from error
+            raise OptionError(f"the programs cannot be written to {folder}: {error.strerror or error}") from error
 
     def _dumps(self, shapes: Shapes, label: str) -> list[Observer]:
         """Return what the options ask for: dumps of the first program in their folder, of others and stages below."""
@@ -71,7 +71,7 @@ class PassRuns:
         try:
             return [self._dump(folder / sizes if self._count else folder)]
         except OSError as error:
-            raise OptionError(f"the programs cannot be written to {folder}: {error}") from error
+            raise OptionError(f"the programs cannot be written to {folder}: {error.strerror or error}") from error
 
     def _dump(self, folder: Path) -> Dump:
         if not self._options.dump_data:

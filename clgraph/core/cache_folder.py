@@ -77,6 +77,10 @@ def refusal(folder: Path) -> str | None:
                     f"{'it' if path == folder else path} {why}, and what lies there is run as code. Remove it{cure}, "
                     "or name a folder of your own by CLGRAPH_CACHE_DIR"
                 )
+            # Of root, as after a first run by sudo: trusted, but shut.
+            if not os.access(path, os.R_OK | os.X_OK):
+                shut = "it" if path == folder else path
+                return f"{shut} cannot be read by this user; name a folder of your own by CLGRAPH_CACHE_DIR"
     except OSError as error:
         return f"{error.strerror or error}; name a folder that can be written by CLGRAPH_CACHE_DIR"
     return None

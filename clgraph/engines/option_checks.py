@@ -190,7 +190,7 @@ def _idle_weights(options: Settings, program: Program, engines: Engines) -> list
 
     if any(map(Compressed.read, program.notes.get("compress_weights", "").splitlines())):
         return []
-    return [(options.weights, "no product or embedding has 65536 float weights that may be")]
+    return [(options.weights, "no product or embedding has 65536 float weights that may be compressed")]
 
 
 def _idle_tuning(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:

@@ -42,7 +42,7 @@ class Report:
         try:
             Path(path).write_text(self.html, encoding="utf-8")
         except OSError as error:
-            raise OptionError(f"the page cannot be written to {path}: {error}") from error
+            raise OptionError(f"the page cannot be written to {path}: {error.strerror or error}") from error
 
     def __repr__(self) -> str:
         return f"<explorer, {len(self.html) >> 10} KiB; save() writes it>"

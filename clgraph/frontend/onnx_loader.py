@@ -264,9 +264,8 @@ class GraphLoader:
         if unknown:
             listed = ", ".join(f"{name} ({count})" for name, count in sorted(unknown.items()))
             advised = sorted({text for by, op_type, domain in found if (text := by.advice(op_type, domain))})
-            raise UnsupportedError(
-                "; ".join([f"the model uses operators that clgraph does not have: {listed}", *advised])
-            )
+            ways = advised or ["custom operators (clgraph.custom_op, --module FILE.py) and plugins add their own"]
+            raise UnsupportedError("; ".join([f"the model uses operators that clgraph does not have: {listed}", *ways]))
 
 
 def _cut(names: list[str]) -> tuple[str, ...]:

@@ -86,7 +86,8 @@ class Signature:
         if given is None:
             if declared is None or not self.is_fixed:
                 what = f"input {self.name!r} has shape {_spell(declared)}"
-                raise InputError(f"{what}; give it one: --shape {self.name}=SIZES, or shapes={{{self.name!r}: (...)}}")
+                ways = f"--shape {self.name}=SIZES, or shapes={{{self.name!r}: (...)}}"
+                raise InputError(f"{what}; give its sizes: {ways}")
             given = [d for d in declared if isinstance(d, int)]
         try:
             sizes = tuple(operator.index(d) for d in given)
@@ -114,6 +115,9 @@ class Signature:
     def stacks_keys(self) -> bool:
         """Whether the shape is that of keys and values in one tensor, ``[2, batch, heads, tokens, D]``."""
         return self.shape is not None and len(self.shape) == 5 and self.shape[0] == 2
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def __str__(self) -> str:
         shape = "" if self.host_type and self.shape is None else f" {_spell(self.shape)}"

@@ -50,7 +50,7 @@ def wrong_type(what: str, given: Any, found: Any, wanted: np.dtype[Any] | None) 
 def check_mask(given: Any, what: str) -> None:
     """Raise ``InputError`` where *given* is a masked array."""
     if isinstance(given, np.ma.MaskedArray):
-        raise InputError(f"{what} is a masked array, and masks mean nothing to a model: fill it first")
+        raise InputError(f"{what} is a masked array; models take no masks: fill it first, by .filled(value)")
 
 
 def _array_of(given: Any, what: str) -> Array:

@@ -355,8 +355,8 @@ class Running(Stateful):
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse to be pickled or copied: a model holds buffers of a device, and what closes one closes the other."""
-        way = "what save(path) writes is loaded in any process; in Python a clone() runs at the same time as this one"
-        raise TypeError(f"a {type(self).__name__} is not pickled or copied: {way}")
+        way = "another process can load what save(path) writes; for concurrent runs in this process, use clone()"
+        raise TypeError(f"a {type(self).__name__} cannot be pickled or copied: {way}")
 
     def _check_indices(self, feeds: Mapping[str, Any]) -> None:
         from clgraph.graph.fed_indices import check_indices  # few models pick from constants

@@ -75,7 +75,7 @@ class Dump(PassObserver):
         try:
             self._write_files(name, program, about)
         except OSError as error:
-            raise OptionError(f"the programs cannot be written to {self.folder}: {error}") from error
+            raise OptionError(f"the programs cannot be written to {self.folder}: {error.strerror or error}") from error
 
     def _write_files(self, name: str, program: Program, about: dict[str, Any]) -> None:
         # Imported where programs are dumped: pictures and outlines are 2 ms of a start that compiles.

@@ -122,7 +122,7 @@ def find_device(text: str = "auto") -> Device:
         listing = ", ".join(map(str, there))
         hint = "" if len(there) > 1 else "; no OpenCL driver was found: pip install pocl-binary-distribution==3.0"
         if wanted in ("gpu", "cuda", "rocm"):
-            hint = "; no OpenCL driver shows a GPU: install its vendor's, and call it 'gpu'"
+            hint = "; no OpenCL driver lists a GPU: install the driver of the GPU's vendor, then select 'gpu'"
         raise DeviceError(f"no device is called {text!r}; there are {listing}{hint}")
     chosen = next((d for d in found if not d.refusal), None)
     if chosen is None:

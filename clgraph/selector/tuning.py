@@ -110,7 +110,7 @@ def write_tuning(path: Path, identity: Mapping[str, str], tuning: Tuning) -> Non
     try:
         write(path, text.encode("utf-8"))
     except OSError as error:
-        raise OptionError(f"the tuning cannot be written to {path}: {error}") from error
+        raise OptionError(f"the tuning cannot be written to {path}: {error.strerror or error}") from error
 
 
 def _object(value: Any, what: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clgraph.cli import measuring
+from clgraph.cli import bench_report, measuring
 from clgraph.cli.bench_figures import largest_difference
 from clgraph.cli.measuring import Budget, Latencies, at_once, interleaved
 from clgraph.cli.output import json_value
@@ -27,6 +27,12 @@ def test_percentiles_are_of_all_runs_or_of_those_with_one_set_of_inputs() -> Non
     assert latencies.percentile(100, 1) == 30
     assert latencies.percentile(50) == 6.5
     assert latencies.mean == 11
+
+
+def test_runs_of_microseconds_are_shown_with_their_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    row = dict.fromkeys(("min_seconds", "p50_seconds", "p90_seconds", "p99_seconds"), 2.824e-6)
+    bench_report._latency_table("latency", [("clgraph", row | {"max_seconds": 0.03127, "runs": 27897})])
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["clgraph", "27897", *["0.0028"] * 4, "31.27"]
 
 
 @pytest.mark.parametrize("iterations", [1, 7, 10, 25])

@@ -38,7 +38,8 @@ def files(tmp_path: Path, model: Path) -> Path:
 
 def _is_one_error(status: int, err: str, expected: int) -> bool:
     lines = err.splitlines()
-    return status == expected and len(lines) == 1 and lines[0].startswith("error: ") and "Traceback" not in err
+    raw = "Traceback" in err or "[Errno" in err
+    return status == expected and len(lines) == 1 and lines[0].startswith("error: ") and not raw
 
 
 @pytest.mark.parametrize("command", MODEL_COMMANDS)
@@ -164,6 +165,7 @@ def test_wishes_for_pictures_and_outputs_that_cannot_be_met_are_one_line(
         (["bench", "{model}", "--compare", "tensorrt"], 2),
         (["compile", "{model}", "--device", "host", "-o", "gone/x.clg"], 1),
         (["explain", "{model}", "nobody", "--device", "host"], 1),
+        (["profile", "{model}", "--device", "host", "--trace", "gone/x.json"], 1),
         (["demo", "ocr", "--image", "folder"], 1),
         (["demo", "ocr", "--longest", "3"], 2),
         (["demo", "nothing"], 2),

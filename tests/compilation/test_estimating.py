@@ -146,7 +146,7 @@ def test_a_search_ends_at_the_first_number_that_does_not_fit() -> None:
 
 
 def test_what_cannot_be_estimated_is_said() -> None:
-    with pytest.raises(InputError, match="open shape"):
+    with pytest.raises(InputError, match="dynamic dimensions"):
         clgraph.estimate(_products(), "null")
     dependent = open_model(
         [helper.make_node("NonZero", ["x"], ["i"]), helper.make_node("Cast", ["i"], ["y"], to=FLOAT)],

@@ -69,6 +69,20 @@ def test_a_folder_of_another_user_is_not_used(cache: Path, below: str, monkeypat
 
 
 @pytest.mark.parametrize("below", [".", "compiled", "compiled/stamps"])
+def test_a_folder_that_only_root_can_read_is_not_used(cache: Path, below: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a first run by ``sudo`` leaves it in the user's home; the tests may run as root, whom no mode shuts out."""
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != cache / below and allowed(path, mode))
+    with pytest.warns(UserWarning, match="cannot be read by this user.*CLGRAPH_CACHE_DIR"):
+        assert cache_folder(cache) == temporary_folder()
+
+
+def test_a_folder_that_can_only_be_read_is_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
+    assert refusal(cache) is None
+
+
+@pytest.mark.parametrize("below", [".", "compiled", "compiled/stamps"])
 def test_the_users_own_links_are_followed_and_others_are_not(
     cache: Path, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,7 @@ def test_shapes_bind_at_build_and_a_repeated_name_is_no_constraint() -> None:
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({}, r"input 'x' has shape \[batch, 3, \?, \?\]; give it one"),
+        ({}, r"input 'x' has shape \[batch, 3, \?, \?\]; give its sizes: --shape"),
         ({"x": (1, 4, 5, 5)}, r"\[1, 4, 5, 5\] does not fit"),
         ({"x": (1, 3, 5)}, "does not fit"),
         ({"x": (1, 3, -5, 5)}, "negative"),
@@ -51,6 +51,13 @@ def test_shapes_bind_at_build_and_a_repeated_name_is_no_constraint() -> None:
 def test_shapes_that_do_not_fit_are_refused(shapes, message: str) -> None:
     with pytest.raises(InputError, match=message):
         _open().build(shapes)
+
+
+def test_inputs_and_outputs_are_shown_in_short() -> None:
+    """A notebook, or ``print(model.inputs)``, shows a tuple of them: by their representation."""
+    topology = _open()
+    assert str(topology.inputs["x"]) == "x f32 [batch, 3, ?, ?]"
+    assert repr((topology.inputs["x"],)) == "(<x f32 [batch, 3, ?, ?]>,)"
 
 
 def test_a_layer_that_does_not_fit_names_itself_and_its_inputs() -> None:

@@ -66,7 +66,7 @@ def test_a_device_that_is_not_there_is_an_error_that_lists_those_that_are(there,
 def test_where_no_driver_shows_a_gpu_the_error_says_what_to_install(there):
     there(POCL)
     for text in ("gpu", "cuda"):
-        with pytest.raises(DeviceError, match="no OpenCL driver shows a GPU: install its vendor's"):
+        with pytest.raises(DeviceError, match="lists a GPU: install the driver of the GPU's vendor"):
             find_device(text)
 
 

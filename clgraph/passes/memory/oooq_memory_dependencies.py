@@ -22,7 +22,7 @@ class OooqMemoryDependencies(Pass):
 
     def run(self, program: Program, context: Context) -> int:
         if not context.out_of_order:
-            program.notes[self.name] = "the queue runs in order: memory_dependencies says it all"
+            program.notes[self.name] = "the queue runs in order: nothing to add to memory_dependencies"
             return 0
         liveness, added = Liveness.of(program), 0
         for (one, first), (two, second) in combinations(liveness.touches.items(), 2):
