@@ -3,8 +3,8 @@
 // A ticket is a run of queries of one batch element. Its scores, [queries][keys rounded up to 64], stay in scratch from
 // the product with the keys over the exponentials to the product with the values. Products read 64 columns of the right
 // side even where it has fewer, what follows in memory; the columns that do not exist are not used. Behind the last batch
-// element may be nothing, so that its keys and values are packed in scratch first. One or two queries read rows of keys as
-// they are.
+// element may be nothing, so that its keys and values are packed in scratch first. One or two queries read rows of keys, and
+// then those of values, as they are.
 //
 // q, k, v, out   matrices side by side, q_batch, ... floats apart: [rows][depth], [depth][keys] or (by_key) [keys][depth],
 //                [keys][width], [rows][width]
@@ -22,7 +22,7 @@
 #include "rows.clh"
 
 #define ATTENTION_ROWS 24  // most queries of a ticket
-#define ATTENTION_FEW 2    // so many queries read keys where they lie
+#define ATTENTION_FEW 2    // so many queries read keys and values where they lie
 
 // Some rows of a product with a right side of at most 64 columns; of at most 32 in blocks of their own.
 static void attention_product(__global const attention_rows_desc* d, __global const float* a, const int a_row,
@@ -40,23 +40,47 @@ static void attention_product(__global const attention_rows_desc* d, __global co
   }
 }
 
+// Sums of neighbouring lanes, those of `a` in front of those of `b`.
+static float16 attention_pairs(const float16 a, const float16 b) {
+  return (float16)(a.even, b.even) + (float16)(a.odd, b.odd);
+}
+
+// Products of a query and four keys, `step` floats apart, as sums in 4 lanes each.
+static float16 attention_four(__global const float* q, __global const float* k, const long step, const int depth) {
+  float16 a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f;
+  int i = 0;
+  for (; i + 16 <= depth; i += 16) {
+    const float16 w = LOAD_LOOSE(q + i);
+    a = fma(LOAD_LOOSE(k + i), w, a);
+    b = fma(LOAD_LOOSE(k + step + i), w, b);
+    c = fma(LOAD_LOOSE(k + 2 * step + i), w, c);
+    d = fma(LOAD_LOOSE(k + 3 * step + i), w, d);
+  }
+  if (i < depth) {
+    const int rest = depth - i;
+    const float16 w = load_lanes(q + i, 1, rest);
+    a = fma(load_lanes(k + i, 1, rest), w, a);
+    b = fma(load_lanes(k + step + i, 1, rest), w, b);
+    c = fma(load_lanes(k + 2 * step + i, 1, rest), w, c);
+    d = fma(load_lanes(k + 3 * step + i, 1, rest), w, d);
+  }
+  return attention_pairs(attention_pairs(a, b), attention_pairs(c, d));
+}
+
 // Scores of a query and keys that lie in rows, which are read once: packing them would take longer than their products.
+// The sums of 16 keys are made together, in four halvings.
 static void attention_scores(__global const float* q, __global const float* k, const int depth, const int keys,
                              __global float* scores) {
-  const int whole = depth / 16 * 16, rest = depth - whole;
-  for (int j = 0; j < keys; j += 4) {
-    float16 sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    __global const float* rows[4];
-    for (int u = 0; u < 4; u++) rows[u] = k + (long)min(j + u, keys - 1) * depth;
-    for (int i = 0; i < whole; i += 16) {
-      const float16 w = LOAD_LOOSE(q + i);
-      for (int u = 0; u < 4; u++) sum[u] = fma(LOAD_LOOSE(rows[u] + i), w, sum[u]);
-    }
-    if (rest) {
-      const float16 w = load_lanes(q + whole, 1, rest);
-      for (int u = 0; u < 4; u++) sum[u] = fma(load_lanes(rows[u] + whole, 1, rest), w, sum[u]);
-    }
-    for (int u = 0; u < 4; u++) scores[j + u] = sum_lanes(sum[u]);
+  const long step = depth;
+  int j = 0;
+  for (; j + 16 <= keys; j += 16, k += 16 * step) {
+    const float16 a = attention_four(q, k, step, depth), b = attention_four(q, k + 4 * step, step, depth);
+    const float16 c = attention_four(q, k + 8 * step, step, depth), d = attention_four(q, k + 12 * step, step, depth);
+    STORE16(scores + j, attention_pairs(attention_pairs(a, b), attention_pairs(c, d)));
+  }
+  for (; j < keys; j++, k += step) {
+    const float16 a = attention_four(q, k, 0, depth);
+    scores[j] = a.s0 + a.s1 + a.s2 + a.s3;
   }
 }
 
@@ -92,6 +116,33 @@ static float attention_weights(__global float* row, const float top, const int k
   return sum_lanes(sum);
 }
 
+// The mixture of values that lie in rows by the weights of a query, in columns of two vectors, which one walk over the keys sums.
+static void attention_mixture(__global const float* weights, __global const float* v, const int width, const int keys,
+                              __global float* out) {
+  for (int g = 0; g < width; g += 32) {
+    const int low = min(16, width - g), high = min(16, width - g - 16);
+    __global const float* row = v + g;
+    float16 a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f;
+    int j = 0;
+    if (high == 16) {
+      for (; j + 2 <= keys; j += 2, row += 2 * (long)width) {
+        const float16 first = weights[j], second = weights[j + 1];
+        a = fma(LOAD_LOOSE(row), first, a);
+        b = fma(LOAD_LOOSE(row + 16), first, b);
+        c = fma(LOAD_LOOSE(row + width), second, c);
+        d = fma(LOAD_LOOSE(row + width + 16), second, d);
+      }
+    }
+    for (; j < keys; j++, row += width) {
+      const float16 w = weights[j];
+      a = fma(load_lanes(row, 1, low), w, a);
+      if (high > 0) b = fma(load_lanes(row + 16, 1, high), w, b);
+    }
+    store_lanes(out + g, a + c, low);
+    if (high > 0) store_lanes(out + g + 16, b + d, high);
+  }
+}
+
 static void attention_rows(__global const attention_rows_desc* d, __global char** banks, __global char* scratch,
                            const int ticket, __global const post_step* post, const int posts) {
   const int n = ticket / d->spans, first = (ticket - n * d->spans) * d->ticket_rows;
@@ -123,7 +174,8 @@ static void attention_rows(__global const attention_rows_desc* d, __global char*
     tops[i] = attention_top(scores + (long)i * pitch, bias, d->bias_column, d->scale, keys);
   }
   for (int i = 0; i < rows; i++) scales[i] = 1.0f / attention_weights(scores + (long)i * pitch, tops[i], keys);
-  for (int g = 0; g < width; g += 64) {
+  for (int i = 0; few && i < rows; i++) attention_mixture(scores + (long)i * pitch, v, width, keys, out + (long)i * width);
+  for (int g = 0; !few && g < width; g += 64) {
     const int columns = min(64, width - g);
     const bool whole = behind || columns == 64;
     if (!whole) pack_columns(v + g, width, 1, keys, columns, packed);

@@ -162,9 +162,13 @@ class _Settings:
             raise ModelError(f"{self.where}: {name} is {several!r}, not a token's id or a list of them")
         return frozenset(several)
 
+    def flag(self, name: str) -> bool:
+        """Return the truth value *name*."""
+        return bool(self._get(name, bool, "true or false"))
+
     def options(self) -> Options:
         """Return how tokens are to be chosen; those of greedy folders where nothing is said."""
-        drawn = bool(self._get("do_sample", bool, "true or false"))
+        drawn = self.flag("do_sample")
         ignored = {name: found for name, plain in _NEUTRAL.items() if (found := self.number(name, plain)) != plain}
         if ignored:
             said = ", ".join(f"{name} {found:g}" for name, found in ignored.items())
@@ -214,13 +218,17 @@ def _of_genai(path: Path, settings: _Settings) -> ModelFolder:
 
 
 def _of_optimum(path: Path, config: _Settings) -> ModelFolder:
+    if config.flag("is_encoder_decoder"):
+        raise UnsupportedError(
+            f"{config.where} is of a model with an encoder: only decoders alone are run; compile its files one by one"
+        )
     generation = _Settings.read(path / GENERATION) if (path / GENERATION).is_file() else _Settings({}, GENERATION)
     begin = generation.integer("bos_token_id")
     return ModelFolder(
         path=path,
         model=_file(path, FILES),
         names=Names(),
-        longest=config.count("max_position_embeddings"),
+        longest=config.count("max_position_embeddings") or config.count("n_positions"),
         begin=config.integer("bos_token_id") if begin is None else begin,
         ends=generation.tokens("eos_token_id") or config.tokens("eos_token_id"),
         options=generation.options(),

@@ -40,6 +40,13 @@ def test_a_folder_of_optimum_says_how_its_model_is_used(tmp_path):
     assert (found.ends, found.options) == ({4, 5}, Options(temperature=1.0, max_tokens=9))
 
 
+@pytest.mark.parametrize("name", ["max_position_embeddings", "n_positions"])
+def test_the_length_of_a_text_has_the_names_that_models_give_it(tmp_path, name):
+    write(tmp_path, "config.json", {name: 96})
+    write(tmp_path, "model.onnx", "")
+    assert read_folder(tmp_path).longest == 96
+
+
 def test_a_byte_order_mark_is_no_mistake(tmp_path):
     write(tmp_path, "config.json", "\ufeff" + json.dumps({"bos_token_id": 1}))
     write(tmp_path, "model.onnx", "")
@@ -84,6 +91,7 @@ def _searched(**options):
         ("genai_config.json", _searched(top_p=2), ModelError, "search: top_p=2.0 is not above 0"),
         ("genai_config.json", {"model": {"eos_token_id": ["a"], "decoder": {}}}, ModelError, "is .* not a token's id"),
         ("genai_config.json", {"model": {"vision": {}}}, UnsupportedError, "has vision besides its decoder"),
+        ("config.json", {"is_encoder_decoder": True}, UnsupportedError, "is of a model with an encoder"),
         ("genai_config.json", {"model": {"decoder": {"pipeline": []}}}, UnsupportedError, "is a pipeline"),
     ],
 )

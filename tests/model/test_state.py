@@ -75,6 +75,16 @@ def test_tokens_are_onnxruntimes_in_a_session_and_fed_back_with_two_programs(d):
     ]
 
 
+def test_prompts_of_any_length_are_chunks_where_heads_have_no_elements_that_are_not_turned():
+    d = Decoder("optimum", 1, unturned=True)
+    made = decoder_model(d)
+    model, run = clgraph.compile(made), onnxruntime_run(made)
+    for count in (7, 20, 37, 150):
+        prompt = [*range(3, 3 + count)]
+        assert greedy_tokens(fed_back(model), d, prompt, 4) == greedy_tokens(run, d, prompt, 4)
+    assert programs(model) == 3  # of 1, 16 and 128 tokens
+
+
 def test_caches_grow_by_doubling_and_no_length_compiles_anything(decoder, monkeypatch):
     d, model, run = decoder
     monkeypatch.setattr(memory, "LEAST_PLACES", 8)

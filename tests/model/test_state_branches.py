@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import clgraph
+from clgraph.model.state.programs import LEAST_PROGRAMS
 from tests.support import oracle
 
 pytestmark = pytest.mark.opencl
@@ -77,6 +78,22 @@ def test_what_an_encoder_made_is_of_a_length_of_its_own(rng):
         feeds = {"past_k": got["keys"], "past_v": got["values"]}
     assert len(model.state) == 2
     assert not model.compiled
+
+
+@pytest.mark.parametrize(("most", "kept"), [(256, 20), (0, LEAST_PROGRAMS)])
+def test_programs_of_an_encoders_lengths_are_kept_within_a_limit(most, kept, rng):
+    made = crossed()
+    model, ort = clgraph.compile(made, config={"shape_cache": most}), oracle.session(made, threads=1)
+    for length in (*range(5, 25), 5):
+        feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
+        others = {n: rng.standard_normal((1, 2, length, 8)).astype(np.float32) for n in ("made_k", "made_v")}
+        others["mask"] = rng.standard_normal((1, length)).astype(np.float32)
+        for _ in range(2):
+            given = {n: rng.standard_normal((1, 2, 1, 8)).astype(np.float32) for n in "qkv"} | others | feeds
+            got, want = model.run(given), ort.run(None, given)
+            np.testing.assert_allclose(got["y"], want[0], rtol=1e-4, atol=1e-5)
+            feeds = {"past_k": got["keys"], "past_v": got["values"]}
+    assert len(model._model_state.programs.made) == kept
 
 
 def test_the_body_with_caches_that_an_input_chooses_has_state(rng, tmp_path):

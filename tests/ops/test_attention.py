@@ -130,6 +130,26 @@ def test_heads_are_read_and_written_where_products_have_them(engine, rng):
         assert np.array_equal(*results)
 
 
+@pytest.mark.opencl
+@pytest.mark.parametrize("keys", [1, 2, 15, 16, 17, 33, 1500])
+def test_one_or_two_queries_read_any_rows_of_keys_and_values_where_they_lie(engine, keys):
+    rng = np.random.default_rng(keys)
+    for m, depth, width in ((1, 32, 32), (2, 64, 64), (1, 5, 1), (2, 16, 16), (1, 33, 31), (1, 48, 48), (2, 70, 100)):
+        arrays = matrices(rng, (2,), m, keys, depth, width, True, (m, keys) if depth % 2 else None)
+        primitive, arity = Attention(depth**-0.5, True), len(arrays)
+        size = natural_size(primitive, *arrays)
+        check_tiles(engine, AttentionRows, primitive, arrays, 1, arity=arity, size=size)
+
+
+def test_one_query_reads_as_many_keys_as_an_encoder_makes():
+    """Whisper's encoder makes 1500; scores of a query are all that is kept of them."""
+    for rows, keys, served in ((1, 1500, True), (2, 20000, True), (24, 20000, False), (1, 200000, False)):
+        shapes = [(1, 4, rows, 64), (1, 4, keys, 64), (1, 4, keys, 64)]
+        layouts = [Layout(DType.F32, shape) for shape in shapes]
+        q = pose(DeviceInfo(), AttentionRows, Attention(by_key=True), layouts, arity=3)
+        assert (AttentionRows.refusal(q) is None) == served, (rows, keys)
+
+
 def _lying(layout, order):
     """Return the layout with its axes in memory in this order."""
     pitches, pitch = [0] * len(order), 1

@@ -31,6 +31,8 @@ class Decoder:
         accuracy: MatMulNBits' ``accuracy_level``.
         packed_qkv: One product makes queries, keys and values, and GroupQueryAttention takes them apart.
         window, softcap: Of GroupQueryAttention.
+        unturned: In ``optimum``, the elements of heads that are not turned are joined to those that are, as Phi 3 has
+            it: there are none.
     """
 
     export: Literal["genai", "onnx23", "optimum"] = "genai"
@@ -50,6 +52,7 @@ class Decoder:
     packed_qkv: bool = False
     window: int = -1
     softcap: float = 0.0
+    unturned: bool = False
     seed: int = 0
 
     @property

@@ -351,7 +351,11 @@ class _Spelled(_Export):
         first = self.node("Slice", x, self.integers(0), half, last)
         second = self.node("Slice", x, half, self.integers(2**62), last)
         turned = self.node("Concat", self.node("Neg", second), first, axis=-1)
-        return self.node("Add", self.node("Mul", x, self.cos), self.node("Mul", turned, self.sin))
+        whole = self.node("Add", self.node("Mul", x, self.cos), self.node("Mul", turned, self.sin))
+        if not self.d.unturned:
+            return whole
+        rest = self.node("Slice", x, self.integers(self.d.head_size), self.integers(2**62), last)
+        return self.node("Concat", whole, rest, axis=-1)
 
     def _repeated(self, x: str) -> str:
         """Return heads of keys or values once a head of queries."""

@@ -23,6 +23,9 @@ from clgraph.selector.query import Query
 MOST_ROWS = 24
 """Queries of a ticket, as in ``attention_rows.cl``: their scores for 1024 keys are 96 KB."""
 
+FEW_ROWS = 2
+"""Queries that read keys and values where they lie, as in ``attention_rows.cl``."""
+
 MOST_SCRATCH = 512 * 1024
 """Bytes of scores and packed values that still stay in a worker's cache."""
 
@@ -134,13 +137,15 @@ def _tickets(q: Query[Attention], batch: int) -> TicketRanges:
     most = MOST_ROWS // each
     wanted = ticket_seconds(row * rows * batch, q.device)
     found = split(-(-rows // each), row * each, wanted, 1)
-    runs = max(1, min(found.each, most)) * each
+    runs = min(rows, max(1, min(found.each, most)) * each)
     return TicketRanges(-(-rows // runs), runs)
 
 
 def _scratch(q: Query[Attention], ticket_rows: int) -> int:
     """Return the bytes of the scores and of what is packed, keys or values."""
-    _, keys, depth, width = q.primitive.sizes(q.own)
+    rows, keys, depth, width = q.primitive.sizes(q.own)
+    if q.primitive.by_key and rows <= FEW_ROWS:
+        return 4 * ticket_rows * -(-keys // GROUP) * GROUP
     packed = -(-depth // LANES) * LANES if q.primitive.by_key or keys % GROUP else 0
     if width % GROUP:
         packed = max(packed, -(-keys // LANES) * LANES)
@@ -155,7 +160,7 @@ class AttentionRows(Implementation[Attention]):
     def limits(cls, q: Query[Attention]) -> str | None:
         if not all(x.is_dense_plain for x in (*q.own, q.outputs[0])):
             return "serves dense plain tensors"
-        if (size := _scratch(q, MOST_ROWS)) > MOST_SCRATCH:
+        if (size := _scratch(q, min(MOST_ROWS, q.primitive.sizes(q.own)[0]))) > MOST_SCRATCH:
             return f"keeps scores in {MOST_SCRATCH} bytes, and these need {size}"
         if any(x.format.blocks for x in q.inputs[q.arity :]):
             return "reads operands in plain formats"

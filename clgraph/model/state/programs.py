@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import InputValue
 from clgraph.model.specialisation import Specialisation, Specialise
+from clgraph.model.specialisations import SPARED
 from clgraph.model.state.biases import BiasMemory, declared, declared_shape, hides_ahead, hides_nothing, widened
 from clgraph.model.state.caches import Caches
 from clgraph.model.state.chunking import Chunking, TokenChunk, padded
@@ -23,6 +25,9 @@ from clgraph.model.state.tokens import bound
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.network import Network
 from clgraph.network.workspace import Workspace
+
+LEAST_PROGRAMS = 16
+"""Programs that are kept whatever they take: for chunks of three sizes, masked or not, of all tokens or the last."""
 
 
 @frozen
@@ -43,10 +48,11 @@ class StatePrograms:
     """
 
     def __init__(self, parts: CutTopology, specialise: Specialise, like: Workspace) -> None:
-        """Compile by *specialise*, and share constants with *like*."""
+        """Compile by *specialise*, share constants with *like*, and keep programs within the option ``shape_cache``."""
         self.parts, self.chunking = parts, Chunking(parts)
         self._specialise, self._workspace = specialise, Workspace(like)
-        self._made: dict[tuple[Shape, ...], list[tuple[dict[str, InputValue], Specialisation]]] = {}
+        self._made: OrderedDict[tuple[Shape, ...], list[tuple[dict[str, InputValue], Specialisation]]] = OrderedDict()
+        self._nbytes = 0
         self._lasts: dict[tuple[Topology, bool], Topology] = {}
         self._biases = {b.input: BiasMemory() for b in parts.biases}
         self.latest: Specialisation | None = None
@@ -60,6 +66,7 @@ class StatePrograms:
     def clear(self) -> None:
         """Drop all programs."""
         self._made.clear()
+        self._nbytes = 0
         self.latest = self._again = None
         self._biases = {name: BiasMemory() for name in self._biases}
         self._workspace.give_back()
@@ -202,7 +209,9 @@ class StatePrograms:
     def _network(self, device: Topology, given: Mapping[str, Array], batch: int, rows: int) -> Network:
         """Return what runs feeds of these shapes, compiled if need be."""
         shapes = tuple(given[n].shape for n in sorted(given))
-        found = self._made.setdefault(((batch, rows), (len(device.inputs), int(LAST in device.inputs)), *shapes), [])
+        key = ((batch, rows), (len(device.inputs), int(LAST in device.inputs)), *shapes)
+        found = self._made.setdefault(key, [])
+        self._made.move_to_end(key)
         for values, made in found:
             if all(InputValue.of(given[name]) == value for name, value in values.items()):
                 self.latest = made
@@ -211,9 +220,21 @@ class StatePrograms:
             topology, known = bound(device, given, batch, rows), dict[str, InputValue]()
             self.latest = self._compiled(topology, given, known)
             found.append((known, self.latest))
+            self._nbytes += self.latest.nbytes
+            self._forget(self.latest.options.shape_cache << 20)
         if self.latest.network is None:
             raise InputError("the model was compiled for a device that runs nothing: it is a dry run")
         return self.latest.network
+
+    def _forget(self, most: int) -> None:
+        """Drop those used longest ago where all take more than *most* bytes, as encoders of many lengths make them."""
+        if self._nbytes <= most or len(self._made) <= LEAST_PROGRAMS:
+            return
+        self._nbytes = sum(s.nbytes for s in self.made)
+        if self._nbytes > most:
+            while self._nbytes > most * (1 - SPARED) and len(self._made) > LEAST_PROGRAMS:
+                self._nbytes -= sum(s.nbytes for _, s in self._made.popitem(last=False)[1])
+            self._again = None
 
     def _compiled(self, topology: Topology, given: Mapping[str, Array], known: dict[str, InputValue]) -> Specialisation:
         sizes = {n: s.shape for n, s in topology.inputs.items()}

@@ -147,11 +147,13 @@ def _feeds(parts: CutTopology, count: int, past: int) -> dict[str, Array]:
 
 def _keeps_apart(node: Node, count: int) -> bool:
     primitive, kind = node.primitive, node.primitive.kind
-    if not node.inputs:
+    if not node.inputs or all(0 in v.layout.shape for v in node.outputs):
         return True
     first = node.inputs[0].layout.shape
-    at = {i for i, n in enumerate(first) if n % count == 0}
-    if primitive.elementwise or kind in _APART or not any(n % count == 0 for v in node.inputs for n in v.layout.shape):
+    at = {i for i, n in enumerate(first) if n and n % count == 0}
+    if primitive.elementwise or kind in _APART:
+        return True
+    if not any(n and n % count == 0 for v in node.inputs for n in v.layout.shape):
         return True
     if "matmul" in kind:
         return (len(first) - (2 if getattr(primitive, "transpose_a", False) else 1)) not in at
