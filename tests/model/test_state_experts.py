@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import clgraph
-from tests.support.decoders import greedy_tokens, onnxruntime_run
-from tests.support.mixtures import decoder_with_experts
+from tests.support.decoders import decoder_feeds, greedy_tokens, onnxruntime_run
+from tests.support.mixtures import along, decoder_with, decoder_with_experts
 
 
 @pytest.mark.opencl
@@ -33,3 +33,22 @@ def test_the_last_token_alone_is_what_it_is_among_all():
     assert last.shape == (1, 1, d.vocabulary)
     # Sums in another order, behind one another: of width, experts and vocabulary, each of at most 24 products.
     np.testing.assert_allclose(last[0, 0], all_of[0, -1], 0, 128 * 2.0**-24 * np.abs(all_of).max())
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    "kind",
+    ["arg", "cumulative_sum", "gather_elements", "scatter_elements", "top_k", "repeat", "reshape"],
+)
+def test_what_mixes_tokens_sees_the_whole_prompt(kind, axis):
+    """Chunks of a prompt would hide its other tokens from layers that read along their axis."""
+    d, made = decoder_with(along(kind, axis))
+    model, theirs = clgraph.compile(made), onnxruntime_run(made)
+    for count in (20, 150):
+        feeds = decoder_feeds(d, np.random.default_rng(count).integers(0, 300, (1, count)))
+        ours, want = model.run(feeds)["logits"], theirs(feeds)[0]
+        # Sums in another order, as above; an element that is chosen among others is one of them.
+        np.testing.assert_allclose(ours, want, 0, 256 * 2.0**-24 * np.abs(want).max())
+    chunks = {s.kept.inputs[0].layout.shape[1] for s in model._model_state.programs.made}
+    assert chunks == ({20, 150} if axis == 0 else {16, 128})

@@ -76,14 +76,45 @@ def mixture(spelling: str, best: int = 2, extra: str = "", missing: tuple[int, .
     return g.model(total, *outputs)
 
 
+def along(kind: str, axis: int) -> onnx.ModelProto:
+    """Return what adds to rows ``[rows, K]`` something that *kind* makes of them along *axis*, 0 for that of tokens."""
+    g = GraphWriter("along", opset=18)
+    x = g.input("x", ("rows", K))
+    best = "" if kind in ("cumulative_sum", "top_k", "repeat", "reshape") else g.add("ArgMax", x, axis=axis, keepdims=1)
+    if kind == "arg":
+        made = g.add("Cast", best, to=onnx.TensorProto.FLOAT)
+    elif kind == "cumulative_sum":
+        made = g.add("CumSum", x, g.constant(np.array(axis, np.int64)))
+    elif kind == "gather_elements":
+        made = g.add("GatherElements", x, best, axis=axis)
+    elif kind == "scatter_elements":
+        ones = g.add("Add", g.add("Cast", g.add("Mul", best, g.constant(np.array(0))), to=1), g.number(3.0))
+        made = g.add("ScatterElements", x, best, ones, axis=axis)
+    elif kind == "top_k":
+        made, _ = g.split("TopK", x, g.integers(1), axis=axis, results=2)
+    elif kind == "reshape":
+        made = g.add("Reshape", x, g.integers(*((-1, K) if axis else (K, -1))))
+        made = made if axis else g.add("Transpose", made, perm=[1, 0])
+    else:
+        tiled = g.add("Tile", x, g.integers(2, 1))
+        shape = [2, -1, K] if axis else [-1, 2, K]
+        made = g.add("ReduceMax", g.add("Reshape", tiled, g.integers(*shape)), g.integers(0 if axis else 1), keepdims=0)
+    return g.model(g.add("Add", x, made))
+
+
 def weights(g: GraphWriter, *shape: int) -> NDArray[np.float32]:
     return g.random.normal(0, shape[0] ** -0.5, shape).astype(np.float32)
 
 
 def decoder_with_experts(spelling: str) -> tuple[Decoder, onnx.ModelProto]:
     """Return a decoder of one layer, whose logits are those of experts behind it."""
+    return decoder_with(mixture(spelling))
+
+
+def decoder_with(rows_of: onnx.ModelProto) -> tuple[Decoder, onnx.ModelProto]:
+    """Return a decoder of one layer, whose logits are those of what *rows_of* makes of rows ``[tokens, K]``."""
     d = Decoder("onnx23", 1, width=K, heads=1, shared=1, inner=WIDTH)
-    made, experts = decoder_model(d), onnx.compose.add_prefix(mixture(spelling), "experts/")
+    made, experts = decoder_model(d), onnx.compose.add_prefix(rows_of, "experts/")
     nodes = list(made.graph.node)
     (last,) = (i for i, node in enumerate(nodes) if "logits" in node.output)
     hidden, rows, result = nodes[last].input[0], experts.graph.input[0].name, experts.graph.output[0].name
