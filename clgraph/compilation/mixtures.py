@@ -258,7 +258,7 @@ def with_mixtures(topology: Topology, choices: Sequence[RowChoice], program: Pro
     made, aliases, same = dict[str, list[Layer]](), dict[str, str](), dict[object, _Form]()
     for places, group in groupby(found, key=lambda x: x[0].places if x[0] else ""):
         own = list(group)
-        scores = makers[places].inputs[0] if places else ""
+        scores = own[0][0].scores if own[0][0] else ""
         count = layouts[scores].shape[-1] if scores in layouts else 0
         numbers = [x.number for x, _ in own if x]
         if (

@@ -26,7 +26,7 @@ ROUNDED = 4 * (K + WIDTH + K) * 2.0**-24
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("extra", ["", "rows", "power", "scaled"])
+@pytest.mark.parametrize("extra", ["", "rows", "power", "scaled", "argmax"])
 @pytest.mark.parametrize("spelling", ["traced", "exported", "compared"])
 def test_experts_of_chosen_rows_are_one_program(spelling: str, extra: str) -> None:
     model = mixture(spelling, extra=extra)
@@ -37,7 +37,7 @@ def test_experts_of_chosen_rows_are_one_program(spelling: str, extra: str) -> No
         assert worst_error(compiled.run(feeds), expected(model, feeds)) <= ROUNDED
 
 
-@pytest.mark.parametrize("extra", ["", "rows"])
+@pytest.mark.parametrize("extra", ["", "rows", "argmax"])
 @pytest.mark.parametrize("spelling", ["traced", "exported", "compared"])
 def test_experts_are_a_mixture_that_computes_their_rows(spelling: str, extra: str) -> None:
     layers = with_all_rows(load_onnx(mixture(spelling, extra=extra))).layers
@@ -74,7 +74,7 @@ def test_experts_that_a_trace_has_not_met_add_nothing(missing: tuple[int, ...]) 
 
 
 @pytest.mark.parametrize("spelling", ["traced", "compared"])
-@pytest.mark.parametrize("extra", ["count", "vector", "places"])
+@pytest.mark.parametrize("extra", ["count", "vector", "places", "again"])
 def test_rows_stay_chosen_where_something_depends_on_which(extra: str, spelling: str) -> None:
     source = load_onnx(mixture(spelling, extra=extra))
     assert with_all_rows(source) is source

@@ -21,12 +21,15 @@ def mixture(spelling: str, best: int = 2, extra: str = "", missing: tuple[int, .
         missing: Experts without layers, as those that a trace has not met.
         extra: What is different: the mask has ``rows`` first; how many rows an expert has is a result (``count``);
             rows are summed with those before them (``vector``); ``places`` may be the same; rows are multiplied by the
-            exponential of their shares (``power``), as no mixture does; sums begin with a product with 0 (``scaled``).
+            exponential of their shares (``power``), as no mixture does; sums begin with a product with 0 (``scaled``);
+            the best are found one by one (``argmax``), or may be the same (``again``).
     """
     g = GraphWriter("mixture", opset=18)
     x = g.input("x", ("rows", K))
     scores = g.add("MatMul", x, g.constant(weights(g, K, EXPERTS)))
     shares, places = g.split("TopK", g.add("Softmax", scores, axis=1), g.integers(best), results=2)
+    if extra in ("argmax", "again"):  # the second best are the best without the first, or of the same
+        shares, places = two_best(g, scores, -np.inf if extra == "argmax" else 0.0)
     if extra == "places":
         places = g.add("Cast", shares, to=onnx.TensorProto.INT64)
     order = [2, 0, 1] if extra == "rows" else [2, 1, 0]
@@ -106,6 +109,17 @@ def weights(g: GraphWriter, *shape: int) -> NDArray[np.float32]:
     return g.random.normal(0, shape[0] ** -0.5, shape).astype(np.float32)
 
 
+def two_best(g: GraphWriter, scores: str, hidden: float) -> tuple[str, str]:
+    """Return shares and places of the two best, the second of scores with *hidden* where the first are."""
+    shares, places = [], []
+    for _ in range(2):
+        places.append(g.add("ArgMax", scores, axis=-1, keepdims=1))
+        shares.append(g.add("GatherElements", g.add("Softmax", scores, axis=-1), places[-1], axis=-1))
+        none = g.add("Expand", g.constant(np.array(hidden, np.float32)), g.add("Shape", places[-1]))
+        scores = g.add("ScatterElements", scores, places[-1], none, axis=-1)
+    return g.add("Concat", *shares, axis=-1), g.add("Concat", *places, axis=-1)
+
+
 def decoder_with_experts(spelling: str) -> tuple[Decoder, onnx.ModelProto]:
     """Return a decoder of one layer, whose logits are those of experts behind it."""
     return decoder_with(mixture(spelling))
@@ -129,4 +143,34 @@ def decoder_with(rows_of: onnx.ModelProto) -> tuple[Decoder, onnx.ModelProto]:
     made.graph.initializer.extend(experts.graph.initializer)
     del made.graph.node[:]
     made.graph.node.extend([*nodes[:last], *between, *nodes[last:]])
+    return d, made
+
+
+def decoder_with_a_table() -> tuple[Decoder, onnx.ModelProto]:
+    """Return a decoder that gathers each token's row of a table of all places; a Concat of one input makes its keys."""
+    d, made = decoder_with(along("reshape", 1))
+    numbers = {"step": np.array(1, np.int64), "none": np.array(0, np.int64), "one": np.array([1], np.int64)}
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(a, name) for name, a in numbers.items())
+    key, add = "past_key_values.0.key", onnx.helper.make_node
+    for node in made.graph.node:
+        node.input[:] = [
+            "kept" if name == key else "behind" if name == "experts/whole" else name for name in node.input
+        ]
+    before = [
+        add("Concat", [key], ["kept"], "kept", axis=2),
+        add("Shape", [key], ["past"], "past", start=2, end=3),
+        add("Shape", ["position_ids"], ["count"], "count", start=1, end=2),
+        add("Add", ["past", "count"], ["total"], "total"),
+        add("Squeeze", ["total"], ["end"], "end"),
+        add("Range", ["none", "end", "step"], ["range"], "range"),
+        add("Cast", ["range"], ["angles"], "angles", to=onnx.TensorProto.FLOAT),
+        add("Cos", ["angles"], ["cosines"], "cosines"),
+        add("Unsqueeze", ["cosines", "one"], ["table"], "table"),
+        add("Gather", ["table", "position_ids"], ["own"], "own", axis=0),
+    ]
+    nodes = list(made.graph.node)
+    at = 1 + next(i for i, node in enumerate(nodes) if "experts/whole" in node.output)
+    del made.graph.node[:]
+    scaled = add("Mul", ["experts/whole", "own"], ["behind"], "behind")
+    made.graph.node.extend([*before, *nodes[:at], scaled, *nodes[at:]])
     return d, made
