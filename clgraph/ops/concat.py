@@ -58,8 +58,8 @@ class Concat(Primitive):
 
 
 @onnx("Concat", since=(1, 4, 11, 13))
-def import_concat(node: OnnxNode) -> Primitive | Sequence[str]:
-    return Concat(node.attribute("axis", 1)) if len(node.inputs) > 1 else node.inputs[:1]
+def import_concat(node: OnnxNode) -> Primitive:
+    return Concat(node.attribute("axis", 1))
 
 
 @implements(Concat, name="concat.ref", serves=Serves(dtypes=frozenset(DType), formats=True), general=True)

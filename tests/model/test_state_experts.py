@@ -16,13 +16,14 @@ from clgraph.ops.expand import Expand
 from clgraph.ops.shape import ShapeOf
 from clgraph.ops.slice import Slice
 from tests.support.decoders import decoder_feeds, greedy_tokens, onnxruntime_run
-from tests.support.mixtures import along, decoder_with, decoder_with_a_table, decoder_with_experts
+from tests.support.mixtures import along, decoder_with, decoder_with_a_table, decoder_with_experts, mixture
+from tests.support.sorted_mixtures import sorted_mixture
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("spelling", ["traced", "exported", "compared"])
+@pytest.mark.parametrize("spelling", ["traced", "exported", "compared", "sorted"])
 def test_prompts_of_any_length_are_chunks_of_three_programs(spelling):
-    d, made = decoder_with_experts(spelling)
+    d, made = decoder_with(sorted_mixture() if spelling == "sorted" else mixture(spelling))
     model, theirs = clgraph.compile(made), onnxruntime_run(made)
     for count in (20, 33, 150, 7):
         prompt = [int(x) for x in np.random.default_rng(count).integers(0, 300, count)]

@@ -147,17 +147,14 @@ def decoder_with(rows_of: onnx.ModelProto) -> tuple[Decoder, onnx.ModelProto]:
 
 
 def decoder_with_a_table() -> tuple[Decoder, onnx.ModelProto]:
-    """Return a decoder that gathers each token's row of a table of all places; a Concat of one input makes its keys."""
+    """Return a decoder that gathers each token's row of a table of all places."""
     d, made = decoder_with(along("reshape", 1))
     numbers = {"step": np.array(1, np.int64), "none": np.array(0, np.int64), "one": np.array([1], np.int64)}
     made.graph.initializer.extend(onnx.numpy_helper.from_array(a, name) for name, a in numbers.items())
     key, add = "past_key_values.0.key", onnx.helper.make_node
     for node in made.graph.node:
-        node.input[:] = [
-            "kept" if name == key else "behind" if name == "experts/whole" else name for name in node.input
-        ]
+        node.input[:] = ["behind" if name == "experts/whole" else name for name in node.input]
     before = [
-        add("Concat", [key], ["kept"], "kept", axis=2),
         add("Shape", [key], ["past"], "past", start=2, end=3),
         add("Shape", ["position_ids"], ["count"], "count", start=1, end=2),
         add("Add", ["past", "count"], ["total"], "total"),
