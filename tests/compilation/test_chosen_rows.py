@@ -26,7 +26,7 @@ ROUNDED = 4 * (K + WIDTH + K) * 2.0**-24
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("extra", ["", "rows", "power", "scaled", "argmax"])
+@pytest.mark.parametrize("extra", ["", "rows", "power", "scaled", "argmax", "gelu", "biased"])
 @pytest.mark.parametrize("spelling", ["traced", "exported", "compared"])
 def test_experts_of_chosen_rows_are_one_program(spelling: str, extra: str) -> None:
     model = mixture(spelling, extra=extra)
@@ -44,6 +44,16 @@ def test_experts_are_a_mixture_that_computes_their_rows(spelling: str, extra: st
     (found,) = (x for x in layers if isinstance(x.primitive, MixtureOfExperts))
     assert found.primitive.activation == "silu"
     assert not any(x.primitive.kind in ("matmul", "non_zero") for x in layers[layers.index(found) :])
+
+
+@pytest.mark.parametrize(
+    ("extra", "reads"),
+    [("gelu", ("shares", "fc1", "fc2")), ("biased", ("shares", "fc1", "b1", "fc2", "b2"))],
+)
+def test_experts_have_the_activation_that_is_closest_and_their_biases(extra: str, reads: tuple[str, ...]) -> None:
+    layers = with_all_rows(load_onnx(mixture("traced", extra=extra))).layers
+    (found,) = (x for x in layers if isinstance(x.primitive, MixtureOfExperts))
+    assert (found.primitive.activation, found.primitive.reads) == ("gelu_erf", reads)
 
 
 def test_what_is_no_mixture_computes_all_rows_of_each_expert() -> None:

@@ -22,7 +22,8 @@ def mixture(spelling: str, best: int = 2, extra: str = "", missing: tuple[int, .
         extra: What is different: the mask has ``rows`` first; how many rows an expert has is a result (``count``);
             rows are summed with those before them (``vector``); ``places`` may be the same; rows are multiplied by the
             exponential of their shares (``power``), as no mixture does; sums begin with a product with 0 (``scaled``);
-            the best are found one by one (``argmax``), or may be the same (``again``).
+            the best are found one by one (``argmax``), or may be the same (``again``); experts have the GELU of the
+            error function, not SiLU (``gelu``), and biases (``biased``).
     """
     g = GraphWriter("mixture", opset=18)
     x = g.input("x", ("rows", K))
@@ -59,8 +60,12 @@ def mixture(spelling: str, best: int = 2, extra: str = "", missing: tuple[int, .
             place, row = row, place
         own = g.add("Gather", x, row)
         hidden = g.add("MatMul", own, g.constant(weights(g, K, WIDTH)))
-        hidden = g.add("Mul", hidden, g.add("Sigmoid", hidden))
+        if extra == "biased":
+            hidden = g.add("Add", g.constant(weights(g, WIDTH)), hidden)
+        hidden = g.add("Mul", hidden, normal(g, hidden) if extra in ("gelu", "biased") else g.add("Sigmoid", hidden))
         made = g.add("MatMul", hidden, g.constant(weights(g, WIDTH, K)))
+        if extra == "biased":
+            made = g.add("Add", made, g.constant(weights(g, K)))
         if extra == "vector":
             made = g.add("Add", made, g.add("CumSum", made, g.constant(np.array(0, np.int64))))
         at = g.add("Concat", g.add("Unsqueeze", row, g.integers(1)), g.add("Unsqueeze", place, g.integers(1)), axis=1)
@@ -107,6 +112,12 @@ def along(kind: str, axis: int) -> onnx.ModelProto:
 
 def weights(g: GraphWriter, *shape: int) -> NDArray[np.float32]:
     return g.random.normal(0, shape[0] ** -0.5, shape).astype(np.float32)
+
+
+def normal(g: GraphWriter, x: str) -> str:
+    """Return the normal distribution at x."""
+    erf = g.add("Erf", g.add("Div", x, g.number(2.0**0.5)))
+    return g.add("Mul", g.add("Add", erf, g.number(1.0)), g.number(0.5))
 
 
 def two_best(g: GraphWriter, scores: str, hidden: float) -> tuple[str, str]:
