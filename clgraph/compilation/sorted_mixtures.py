@@ -20,7 +20,7 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.state.examples import Examples
-from clgraph.ops.microsoft.moe import ACTIVATIONS, MixtureOfExperts
+from clgraph.ops.microsoft.moe import EXPERT_ACTIVATIONS, MixtureOfExperts
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
@@ -129,15 +129,17 @@ def _changed(region: _Region) -> Topology | None:
     """Return the topology with a mixture in place of *region*; ``None`` where it is none that is known."""
     if (example := _example(region)) is None:
         return None
-    trials, form = dict[tuple[str, str], list[_Trial]](), None
+    trials, close = dict[tuple[str, str], list[_Trial]](), list[tuple[float, _Form]]()
     for form in _forms(region, example):
         read = form.rows, form.shares
         if read not in trials:
             trials[read] = _trials(region, example, *read)
-        if trials[read] and all(x.is_made_by(form, region.topology.constants) for x in trials[read]):
-            break
-    else:
+        errors = [x.error(form, region.topology.constants) for x in trials[read]]
+        if errors and None not in errors:
+            close.append((max(e for e in errors if e is not None), form))
+    if not close:
         return None
+    form = min(close, key=lambda x: x[0])[1]
     layers, gone = list[Layer](), {x.name for x in region.layers}
     for layer in region.topology.layers:
         if layer.name == region.layers[-1].name:
@@ -182,7 +184,7 @@ def _forms(region: _Region, example: _Example) -> Iterator[_Form]:
     floats = [n for n in region.read if layouts[n].dtype.floating and n not in example.known]
     for parts in gated if weights[1].shape == (experts, depth, width // 2) else plain:
         reads = ("shares", "fc1", "fc2", "fc3")[: 1 + len(parts)]
-        for activation in ACTIVATIONS:
+        for activation in EXPERT_ACTIVATIONS:
             primitive = MixtureOfExperts(k, activation, reads=reads, chosen=True)
             yield from (
                 _Form(primitive, x, shares, parts)
@@ -201,14 +203,16 @@ class _Trial:
     places: Array
     total: Array
 
-    def is_made_by(self, form: _Form, constants: Mapping[str, Array]) -> bool:
-        """Whether *form* makes the same."""
+    def error(self, form: _Form, constants: Mapping[str, Array]) -> float | None:
+        """Return how far what *form* makes is from it; ``None`` where it is something else."""
         weights = [constants[n] if part is None else constants[n][:, slice(*part)] for n, part in form.parts]
         try:
             (y,) = form.primitive.reference(self.rows, self.places, self.shares.reshape(self.places.shape), *weights)
         except (ClgraphError, ValueError, IndexError):
-            return False
-        return bool(self.total.shape == y.shape and np.allclose(y, self.total, _CLOSE, _CLOSE))
+            return None
+        if self.total.shape != y.shape or not np.allclose(y, self.total, _CLOSE, _CLOSE):
+            return None
+        return float(np.abs(y - self.total).max())
 
 
 def _trials(region: _Region, example: _Example, rows: str, shares: str) -> list[_Trial]:

@@ -48,7 +48,11 @@ def test_experts_are_a_mixture_that_computes_their_rows(spelling: str, extra: st
 
 @pytest.mark.parametrize(
     ("extra", "reads"),
-    [("gelu", ("shares", "fc1", "fc2")), ("biased", ("shares", "fc1", "b1", "fc2", "b2"))],
+    [
+        ("gelu", ("shares", "fc1", "fc2")),
+        ("faint", ("shares", "fc1", "fc2")),
+        ("biased", ("shares", "fc1", "b1", "fc2", "b2")),
+    ],
 )
 def test_experts_have_the_activation_that_is_closest_and_their_biases(extra: str, reads: tuple[str, ...]) -> None:
     layers = with_all_rows(load_onnx(mixture("traced", extra=extra))).layers

@@ -34,9 +34,10 @@ def test_rows_that_are_split_by_expert_are_one_program(gated: bool) -> None:
         assert worst_error(compiled.run(feeds), expected(model, feeds)) <= ROUNDED
 
 
+@pytest.mark.parametrize("size", [0.5, 1e-4])
 @pytest.mark.parametrize(("gated", "activation"), [(False, "relu"), (True, "silu")])
-def test_experts_are_a_mixture_without_splits(gated: bool, activation: str) -> None:
-    layers = with_sorted_mixtures(load_onnx(sorted_mixture(gated=gated))).layers
+def test_experts_are_a_mixture_without_splits(gated: bool, activation: str, size: float) -> None:
+    layers = with_sorted_mixtures(load_onnx(sorted_mixture(gated=gated, size=size))).layers
     (found,) = (x for x in layers if isinstance(x.primitive, MixtureOfExperts))
     assert found.primitive.activation == activation
     assert not any(x.primitive.kind == "split" for x in layers)

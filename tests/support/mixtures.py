@@ -23,7 +23,7 @@ def mixture(spelling: str, best: int = 2, extra: str = "", missing: tuple[int, .
             rows are summed with those before them (``vector``); ``places`` may be the same; rows are multiplied by the
             exponential of their shares (``power``), as no mixture does; sums begin with a product with 0 (``scaled``);
             the best are found one by one (``argmax``), or may be the same (``again``); experts have the GELU of the
-            error function, not SiLU (``gelu``), and biases (``biased``).
+            error function, not SiLU (``gelu``), and biases (``biased``), or small results (``faint``).
     """
     g = GraphWriter("mixture", opset=18)
     x = g.input("x", ("rows", K))
@@ -62,8 +62,11 @@ def mixture(spelling: str, best: int = 2, extra: str = "", missing: tuple[int, .
         hidden = g.add("MatMul", own, g.constant(weights(g, K, WIDTH)))
         if extra == "biased":
             hidden = g.add("Add", g.constant(weights(g, WIDTH)), hidden)
-        hidden = g.add("Mul", hidden, normal(g, hidden) if extra in ("gelu", "biased") else g.add("Sigmoid", hidden))
-        made = g.add("MatMul", hidden, g.constant(weights(g, WIDTH, K)))
+        hidden = g.add(
+            "Mul", hidden, normal(g, hidden) if extra in ("gelu", "biased", "faint") else g.add("Sigmoid", hidden)
+        )
+        outer = weights(g, WIDTH, K) * np.float32(1e-4 if extra == "faint" else 1)
+        made = g.add("MatMul", hidden, g.constant(outer))
         if extra == "biased":
             made = g.add("Add", made, g.constant(weights(g, K)))
         if extra == "vector":

@@ -11,12 +11,15 @@ from tests.support.mixtures import EXPERTS, WIDTH, K, weights
 BEST = 2
 
 
-def sorted_mixture(*, gated: bool = True, order: tuple[int, ...] = tuple(range(EXPERTS))) -> onnx.ModelProto:
+def sorted_mixture(
+    *, gated: bool = True, order: tuple[int, ...] = tuple(range(EXPERTS)), size: float = 0.5
+) -> onnx.ModelProto:
     """Return a mixture of the two best experts.
 
     Args:
         gated: Half of what an expert's first matrix makes is a gate of the other half.
         order: Which of the second matrices each expert has.
+        size: Of these matrices.
     """
     g = GraphWriter("sorted", opset=18)
     x = g.input("x", ("rows", K))
@@ -31,7 +34,7 @@ def sorted_mixture(*, gated: bool = True, order: tuple[int, ...] = tuple(range(E
     _, stands = g.split("TopK", flat, g.add("Shape", flat), axis=0, largest=0, results=2)
     row = g.add("Div", stands, g.constant(np.array(BEST, np.int64)))
     inner = g.constant(weights(g, EXPERTS, WIDTH * (1 + gated), K) * 0.5)
-    outer = g.constant(weights(g, EXPERTS, K, WIDTH) * 0.5)
+    outer = g.constant(weights(g, EXPERTS, K, WIDTH) * np.float32(size))
     hidden = products(g, g.add("Gather", x, row), sizes, inner, range(EXPERTS))
     if gated:
         gate, value = g.split("Split", hidden, axis=1, num_outputs=2, results=2)
