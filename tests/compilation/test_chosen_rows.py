@@ -13,6 +13,7 @@ from clgraph.compilation.sources import read_source
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.model.stages.model import StagedModel
 from clgraph.ops.microsoft.moe import MixtureOfExperts
+from tests.support.halves import in_float16
 from tests.support.mixtures import EXPERTS, WIDTH, K, mixture
 from tests.support.oracle import expected, worst_error
 
@@ -58,6 +59,12 @@ def test_experts_have_the_activation_that_is_closest_and_their_biases(extra: str
     layers = with_all_rows(load_onnx(mixture("traced", extra=extra))).layers
     (found,) = (x for x in layers if isinstance(x.primitive, MixtureOfExperts))
     assert (found.primitive.activation, found.primitive.reads) == ("gelu_erf", reads)
+
+
+@pytest.mark.parametrize("spelling", ["traced", "exported", "compared"])
+def test_experts_in_float16_are_a_mixture(spelling: str) -> None:
+    layers = with_all_rows(load_onnx(in_float16(mixture(spelling)))).layers
+    assert [x.primitive.activation for x in layers if isinstance(x.primitive, MixtureOfExperts)] == ["silu"]
 
 
 def test_what_is_no_mixture_computes_all_rows_of_each_expert() -> None:
