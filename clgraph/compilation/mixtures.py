@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, pairwise
+from itertools import groupby
 from math import prod
 
 import numpy as np
 
+from clgraph.compilation.mixture_sums import adds, sums_of
 from clgraph.compilation.one_hot_masks import chosen_expert
 from clgraph.compilation.row_choices import NUMBERS, RowChoice
 from clgraph.core.frozen import frozen
@@ -25,10 +26,9 @@ from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.fill import Fill
 from clgraph.ops.gather import Gather
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.microsoft.moe import ACTIVATIONS, MixtureOfExperts
+from clgraph.ops.microsoft.moe import EXPERT_ACTIVATIONS, MixtureOfExperts
 from clgraph.ops.reshape import Reshape
 
 _CLOSE = 1e-4
@@ -40,12 +40,16 @@ _SMALL = 64
 
 @frozen
 class _Form:
-    """What experts may be: the primitive, its rows and shares by their places among what is read, products in order."""
+    """What experts may be: the primitive, and its rows and shares by their places among what is read.
+
+    Attributes:
+        order: Of the weights: which product each belongs to, and whether it is the bias behind it.
+    """
 
     primitive: MixtureOfExperts
     rows: int
     shares: int
-    order: tuple[int, ...]
+    order: tuple[tuple[int, bool], ...]
 
 
 @frozen
@@ -84,6 +88,22 @@ class _Mixture:
         """Return the right sides of an expert's products."""
         return [x.inputs[1] for x in choice.rows if isinstance(x.primitive, MatMul)]
 
+    def biases(self, choice: RowChoice) -> list[str]:
+        """Return what is added to each of an expert's products, nothing where no constant is."""
+        return [self._bias(choice, x) for x in choice.rows if isinstance(x.primitive, MatMul)]
+
+    def _bias(self, choice: RowChoice, product: Layer) -> str:
+        for layer in choice.rows:
+            if getattr(layer.primitive, "function", "") == "add" and product.outputs[0] in layer.inputs:
+                (other,) = [n for n in layer.inputs if n != product.outputs[0]] or [""]
+                return other if other in self.topology.constants else ""
+        return ""
+
+    def read(self, choice: RowChoice, form: _Form) -> list[str]:
+        """Return the constants of an expert in the order in which *form* reads them."""
+        weights, biases = self.weights(choice), self.biases(choice)
+        return [biases[i] if is_bias else weights[i] for i, is_bias in form.order]
+
     def forms(self) -> Iterator[_Form]:
         """Yield what the experts may be."""
         products = [x.primitive for x in self.choices[0].rows if isinstance(x.primitive, MatMul)]
@@ -93,9 +113,12 @@ class _Mixture:
             return
         (rows, k), depth = self.size, weights[0].shape[turned == {True}] if weights[0] is not None else 0
         sizes = [prod(self.layouts[n].shape) for n in self.given]
-        for order in [(0, 1)] if len(products) == 2 else [(0, 2, 1), (1, 2, 0)]:
-            reads = ("shares", *("fc1", "fc2", "fc3")[: len(order)])
-            for activation in ACTIVATIONS:
+        biases = self.biases(self.choices[0])
+        for numbers in [(0, 1)] if len(products) == 2 else [(0, 2, 1), (1, 2, 0)]:
+            named = [(f"{part}{n}", (i, part == "b")) for n, i in enumerate(numbers, 1) for part in ("fc", "b")]
+            named = [(name, (i, is_bias)) for name, (i, is_bias) in named if biases[i] or not is_bias]
+            reads, order = ("shares", *(name for name, _ in named)), tuple(at for _, at in named)
+            for activation in EXPERT_ACTIVATIONS:
                 p = MixtureOfExperts(k, activation, reads=reads, chosen=True, columns=turned == {False})
                 yield from (
                     _Form(p, x, shares, order)
@@ -104,21 +127,28 @@ class _Mixture:
                     if count == rows * depth and share_count == rows * k
                 )
 
-    def is_confirmed(self, form: _Form) -> bool:
-        """Whether *form* makes of random rows what the first experts do that these choose."""
+    def closest(self) -> _Form | None:
+        """Return what makes of random rows what the first experts do that these choose; ``None`` where nothing does."""
+        errors = [(error, form) for form in self.forms() if (error := self.error(form)) is not None]
+        return min(errors, key=lambda x: x[0])[1] if errors else None
+
+    def error(self, form: _Form) -> float | None:
+        """Return how far what *form* makes is from that of the experts; ``None`` where it is something else."""
         random, (rows, k) = np.random.default_rng(0), self.size
         some = self.choices[: max(2, k)]
         chosen = np.stack([random.permutation(len(some))[:k] for _ in range(rows)])
         feeds = {name: self._fed(random, name) for name in self.given}
         try:
             total = sum(self._of_expert(choice, chosen == i, random, feeds) for i, choice in enumerate(some))
-            each = [[self.topology.constants[n] for n in self.weights(choice)] for choice in some]
-            weights = [np.stack([own[i] for own in each]) for i in form.order]
+            each = [[self.topology.constants[n] for n in self.read(choice, form)] for choice in some]
+            weights = [np.stack(own) for own in zip(*each, strict=True)]
             x, shares = feeds[self.given[form.rows]], feeds[self.given[form.shares]]
             (y,) = form.primitive.reference(x.reshape(rows, -1), chosen, shares.reshape(rows, k), *weights)
         except (ClgraphError, KeyError, ValueError, IndexError):
-            return False
-        return bool(np.shape(total) == y.shape and np.allclose(y, total, _CLOSE, _CLOSE))
+            return None
+        if np.shape(total) != y.shape or not np.allclose(y, total, _CLOSE, _CLOSE):
+            return None
+        return float(np.abs(y - total).max())
 
     def _of_expert(
         self, choice: RowChoice, mask: Array, random: np.random.Generator, feeds: Mapping[str, Array]
@@ -155,8 +185,7 @@ class _Mixture:
             return f"{sink.name}/{what}"
 
         weights = list[str]()
-        for i in form.order:
-            each = [self.weights(choice)[i] for choice in self.choices]
+        for i, each in enumerate(zip(*(self.read(choice, form) for choice in self.choices), strict=True)):
             shape = (len(each), *self.topology.constants[each[0]].shape)
             weights.append(add(f"experts{i}", Reshape(shape), add(f"weights{i}", Concat(0), *each)))
         depth = self.topology.constants[self.weights(self.choices[0])[0]].shape[not form.primitive.columns]
@@ -171,14 +200,10 @@ class _Mixture:
             shares = add("own_shares", Eltwise("mul"), shares, add("there", Gather(0), is_there, places))
             places = add("places", Gather(0), at, places)
         y = add("mixture", form.primitive, rows, places, shares, *weights)
-        if _adds(sink):
+        if adds(sink):
             add("sum", Eltwise("add"), sink.inputs[0], y)
         made.append(replace(made.pop(), outputs=(total,)))
         return made
-
-
-def _adds(sink: Layer) -> bool:
-    return getattr(sink.primitive, "reduction", "") == "add"
 
 
 def _alike(makers: Mapping[str, Layer], constants: Mapping[str, Array], one: str, other: str) -> bool:
@@ -192,55 +217,6 @@ def _alike(makers: Mapping[str, Layer], constants: Mapping[str, Array], one: str
         return False
     same = a.outputs.index(one) == b.outputs.index(other)
     return same and all(_alike(makers, constants, x, y) for x, y in zip(a.inputs, b.inputs, strict=True))
-
-
-@frozen
-class _Sums:
-    """How the experts' results are summed: what is put in their place.
-
-    Attributes:
-        total: The name that the mixture's result has.
-        aliases: Sums that are others once there is one result, by name.
-    """
-
-    total: str
-    aliases: Mapping[str, str]
-
-
-def _sums(topology: Topology, sinks: Sequence[Layer], makers: Mapping[str, Layer]) -> _Sums | None:
-    """Return how the results of *sinks* are summed, ``None`` where they are not, one behind the other."""
-    readers, aliases = dict[str, list[Layer]](), dict[str, str]()
-    for layer in topology.layers:
-        for name in dict.fromkeys(layer.inputs):
-            readers.setdefault(name, []).append(layer)
-    results = {value for _, value in topology.outputs}
-
-    def is_for(name: str, reader: Layer | None) -> bool:
-        """Whether *reader* alone reads elements of *name*."""
-        others = [x for x in readers.get(name, []) if x is not reader and not x.primitive.shapes_only]
-        return name not in results and all(is_for(n, None) for x in others for n in x.outputs)
-
-    if all(_adds(sink) for sink in sinks):
-        for sink, behind in pairwise(sinks):
-            (made,) = sink.outputs
-            if behind.inputs[0] != made or not is_for(made, behind):
-                return None
-            aliases[made] = sinks[0].inputs[0]
-        return _Sums(sinks[-1].outputs[0], aliases)
-    so_far = ""
-    for sink in sinks:
-        (made,), zeros = sink.outputs, makers.get(sink.inputs[0])
-        add = next((x for x in readers.get(made, []) if isinstance(x.primitive, Eltwise)), None)
-        if zeros is None or not isinstance(zeros.primitive, Fill) or zeros.primitive.value or add is None:
-            return None
-        if getattr(add.primitive, "function", "") != "add" or add.inputs[0] == add.inputs[1] or not is_for(made, add):
-            return None
-        if so_far:
-            if so_far not in add.inputs or not is_for(so_far, add):
-                return None
-            aliases[add.outputs[0]] = so_far
-        so_far = add.outputs[0]
-    return _Sums(sinks[0].outputs[0], aliases)
 
 
 def with_mixtures(topology: Topology, choices: Sequence[RowChoice], program: Program) -> Topology | None:
@@ -258,7 +234,7 @@ def with_mixtures(topology: Topology, choices: Sequence[RowChoice], program: Pro
     made, aliases, same = dict[str, list[Layer]](), dict[str, str](), dict[object, _Form]()
     for places, group in groupby(found, key=lambda x: x[0].places if x[0] else ""):
         own = list(group)
-        scores = makers[places].inputs[0] if places else ""
+        scores = own[0][0].scores if own[0][0] else ""
         count = layouts[scores].shape[-1] if scores in layouts else 0
         numbers = [x.number for x, _ in own if x]
         if (
@@ -268,13 +244,13 @@ def with_mixtures(topology: Topology, choices: Sequence[RowChoice], program: Pro
             or any(len(x.sinks) != 1 for _, x in own)
         ):
             return None
-        forms = {choice.form({**topology.constants, **known}) for _, choice in own}
         mixture = _Mixture(topology, layouts, known, places, numbers, count, [choice for _, choice in own])
-        sums = _sums(topology, [choice.sinks[0] for _, choice in own], makers)
+        forms = {c.form({**topology.constants, **known}, mixture.biases(c)) for c in mixture.choices}
+        sums = sums_of(topology, [choice.sinks[0] for _, choice in own], makers)
         if len(forms) != 1 or len(own) < 2 or sums is None or len(layouts[places].shape) != 2:
             return None
         (key,) = forms
-        form = same.get(key) or next((f for f in mixture.forms() if mixture.is_confirmed(f)), None)
+        form = same.get(key) or mixture.closest()
         if form is None:
             return None
         same[key] = form

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -79,15 +79,15 @@ class RowChoice:
             rows = f"{sink.name}/sum"
         return [*layers, replace(sink, primitive=Where(), inputs=(f"{self.finder.name}/chosen", rows, data))]
 
-    def form(self, constants: Mapping[str, Array]) -> object:
-        """Return a key that is equal for choices that compute the same with other weights."""
+    def form(self, constants: Mapping[str, Array], weights: Collection[str] = ()) -> object:
+        """Return a key that is equal for choices that compute the same with other large constants and *weights*."""
         known = {self.finder.inputs[0]: "mask", self.finder.outputs[0]: "places"}
         found = list[object]()
         for layer in (*self.rows, *self.sinks):
             reads = list[object]()
             for name in layer.inputs:
                 array = constants.get(name)
-                whole = array is not None and array.size <= _SMALL
+                whole = array is not None and array.size <= _SMALL and name not in weights
                 read: object = known.setdefault(name, f"{len(known)}")
                 reads.append(read if array is None else (array.tobytes() if whole else "", array.shape, array.dtype))
             known.update((name, f"{len(known)}.{i}") for i, name in enumerate(layer.outputs))

@@ -13,6 +13,7 @@ from clgraph.compilation.sources import read_source
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.model.stages.model import StagedModel
 from clgraph.ops.microsoft.moe import MixtureOfExperts
+from tests.support.halves import in_float16
 from tests.support.mixtures import EXPERTS, WIDTH, K, mixture
 from tests.support.oracle import expected, worst_error
 
@@ -26,7 +27,7 @@ ROUNDED = 4 * (K + WIDTH + K) * 2.0**-24
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("extra", ["", "rows", "power", "scaled"])
+@pytest.mark.parametrize("extra", ["", "rows", "power", "scaled", "argmax", "gelu", "biased"])
 @pytest.mark.parametrize("spelling", ["traced", "exported", "compared"])
 def test_experts_of_chosen_rows_are_one_program(spelling: str, extra: str) -> None:
     model = mixture(spelling, extra=extra)
@@ -37,13 +38,33 @@ def test_experts_of_chosen_rows_are_one_program(spelling: str, extra: str) -> No
         assert worst_error(compiled.run(feeds), expected(model, feeds)) <= ROUNDED
 
 
-@pytest.mark.parametrize("extra", ["", "rows"])
+@pytest.mark.parametrize("extra", ["", "rows", "argmax"])
 @pytest.mark.parametrize("spelling", ["traced", "exported", "compared"])
 def test_experts_are_a_mixture_that_computes_their_rows(spelling: str, extra: str) -> None:
     layers = with_all_rows(load_onnx(mixture(spelling, extra=extra))).layers
     (found,) = (x for x in layers if isinstance(x.primitive, MixtureOfExperts))
     assert found.primitive.activation == "silu"
     assert not any(x.primitive.kind in ("matmul", "non_zero") for x in layers[layers.index(found) :])
+
+
+@pytest.mark.parametrize(
+    ("extra", "reads"),
+    [
+        ("gelu", ("shares", "fc1", "fc2")),
+        ("faint", ("shares", "fc1", "fc2")),
+        ("biased", ("shares", "fc1", "b1", "fc2", "b2")),
+    ],
+)
+def test_experts_have_the_activation_that_is_closest_and_their_biases(extra: str, reads: tuple[str, ...]) -> None:
+    layers = with_all_rows(load_onnx(mixture("traced", extra=extra))).layers
+    (found,) = (x for x in layers if isinstance(x.primitive, MixtureOfExperts))
+    assert (found.primitive.activation, found.primitive.reads) == ("gelu_erf", reads)
+
+
+@pytest.mark.parametrize("spelling", ["traced", "exported", "compared"])
+def test_experts_in_float16_are_a_mixture(spelling: str) -> None:
+    layers = with_all_rows(load_onnx(in_float16(mixture(spelling)))).layers
+    assert [x.primitive.activation for x in layers if isinstance(x.primitive, MixtureOfExperts)] == ["silu"]
 
 
 def test_what_is_no_mixture_computes_all_rows_of_each_expert() -> None:
@@ -74,7 +95,7 @@ def test_experts_that_a_trace_has_not_met_add_nothing(missing: tuple[int, ...]) 
 
 
 @pytest.mark.parametrize("spelling", ["traced", "compared"])
-@pytest.mark.parametrize("extra", ["count", "vector", "places"])
+@pytest.mark.parametrize("extra", ["count", "vector", "places", "again"])
 def test_rows_stay_chosen_where_something_depends_on_which(extra: str, spelling: str) -> None:
     source = load_onnx(mixture(spelling, extra=extra))
     assert with_all_rows(source) is source

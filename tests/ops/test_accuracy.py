@@ -28,6 +28,7 @@ from clgraph.implementations.cpu.convolution_strassen import ConvStrassen
 from clgraph.implementations.cpu.convolution_windows import ConvWindows
 from clgraph.implementations.cpu.convolution_winograd import ConvWinograd
 from clgraph.implementations.cpu.cumulative_sum import CumulativeSumElements, CumulativeSumPlanes
+from clgraph.implementations.cpu.expert_matmul import ExpertMatMulRows
 from clgraph.implementations.cpu.layer_normalization import NormalizeRows
 from clgraph.implementations.cpu.lrn import LrnFsv16
 from clgraph.implementations.cpu.matmul import MatMulRows
@@ -44,6 +45,7 @@ from clgraph.ops.bottleneck import Bottleneck
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.cumulative_sum import CumulativeSum
+from clgraph.ops.expert_matmul import ExpertMatMul
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.lrn import Lrn
 from clgraph.ops.matmul import MatMul
@@ -113,9 +115,12 @@ class Case:
 
     def arrays(self, rng: np.random.Generator) -> list[Any]:
         """Return the inputs."""
-        made = [rng.standard_normal(s).astype(np.float32) for s in self.shapes]
+        made: list[Any] = [rng.standard_normal(s).astype(np.float32) for s in self.shapes]
         for slot in self.constant:
             made[slot] /= np.float32(np.sqrt(made[slot][0].size))
+        if isinstance(self.primitive, ExpertMatMul):
+            made[1] *= np.float32(np.sqrt(made[1].shape[2]))
+            made[2] = np.sort(rng.integers(0, len(made[1]), made[2].shape))
         if isinstance(p := self.primitive, BlockMatMul):
             packed = rng.integers(0, 256, (p.columns, p.depth * p.bits // 8)).astype(np.uint8)
             scales = np.full((p.columns, p.depth // p.block), 2.0 ** (1 - p.bits) / np.sqrt(p.depth))
@@ -156,6 +161,7 @@ CASES = {
     "row by weights of 4 bits": Case(BlockMatMulRows, BlockMatMul(1024, 4864, 4, 32), ((1, 4864),)),
     "rows by weights of 2 bits": Case(BlockMatMulRows, BlockMatMul(192, 4096, 2, 64), ((24, 4096),)),
     "matmul of two tensors": Case(MatMulRows, MatMul(), ((12, 128, 128), (12, 128, 64))),
+    "rows of experts": Case(ExpertMatMulRows, ExpertMatMul(), ((128, 3072), (4, 3072, 192), (128,)), (1,)),
     "attention": Case(AttentionRows, Attention(0.125, by_key=True), ((12, 512, 64),) * 3),
     "attention by lanes": Case(AttentionColumns, Attention(0.125, by_key=True), ((12, 512, 64),) * 3),
     "layer normalization": Case(NormalizeRows, LayerNormalization(1), ((512, 768), (768,), (768,)), (1, 2)),

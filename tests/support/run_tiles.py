@@ -168,7 +168,7 @@ def _outside(nbytes: int, offsets: Mapping[str, int], scratch: Sequence[int], q:
 
 def wanted(q: Query[Any], arrays: Sequence[Array]) -> Array:
     """Return the reference in float64, fused operations included."""
-    exact = [a.astype(np.float64) for a in arrays]
+    exact = [a if a.dtype.kind in "iu" else a.astype(np.float64) for a in arrays]
     with np.errstate(all="ignore"):
         for step in q.pre:
             exact[0] = step.apply(exact[0], exact)

@@ -146,12 +146,22 @@ class _Cut:
                 continue
             if not layer.primitive.data_dependent and near.issuperset(layer.inputs):
                 near |= set(layer.outputs)
+            if self._is_table(layer, computed, {*growing, *pasts}):
+                computed |= set(layer.outputs)
+                continue
             of_shapes = layer.primitive.shapes_only and near.issuperset(layer.inputs)
             if of_shapes or all(name in pure for name in layer.inputs):
                 pure |= set(layer.outputs)
                 if any(name in computed or name in pasts for name in layer.inputs):
                     computed |= set(layer.outputs)
         return computed, pure
+
+    def _is_table(self, layer: Layer, computed: set[str], told: set[str]) -> bool:
+        """Whether *layer* gathers rows of what is *computed* of lengths, which grows, at places that are an input."""
+        if layer.primitive.kind != "gather" or getattr(layer.primitive, "axis", None) != 0:
+            return False
+        table, places = layer.inputs
+        return table in computed and places in self.topology.inputs and places not in told
 
     def _assembled(
         self,

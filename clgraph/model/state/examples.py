@@ -46,6 +46,16 @@ class _Naming:
     whole: str | None = None
 
 
+@frozen
+class _Built:
+    """Two examples, ``None`` where no sizes fit, the second's past and new tokens, and what names stand for."""
+
+    first: Program | None
+    second: Program | None
+    sizes: tuple[int, int]
+    naming: _Naming
+
+
 class Examples:
     """Two examples of one topology."""
 
@@ -56,28 +66,28 @@ class Examples:
     @property
     def program(self) -> Program | None:
         """The first, as it was built; ``None`` where no sizes fit."""
-        return self._built[0]
+        return self._built.first
 
     @cached_property
     def numbers(self) -> dict[str, Array]:
         """Single numbers that are computed of shapes, and are the same in both, such as the root of a depth."""
-        program, sizes, naming = self._built
+        built = self._built
         one, two = (
             {} if x is None else {v.name: v.constant for v in x.values if v.constant is not None}
-            for x in (program, self._example(*sizes, naming))
+            for x in (built.first, built.second)
         )
         return {n: a for n, a in one.items() if a.size == 1 and n in two and np.array_equal(a, two[n])}
 
     @cached_property
     def shapes(self) -> _Shapes:
         """Shapes and types of values in the first; nothing where there is none."""
-        return _shapes(self._built[0])
+        return _shapes(self._built.first)
 
     @cached_property
     def others(self) -> _Shapes:
         """Those in the other, of two texts where the model takes more than one."""
-        _, sizes, naming = self._built
-        return _shapes(self._example(*sizes, naming, texts=2) or self._example(*sizes, naming))
+        built = self._built
+        return _shapes(self._example(*built.sizes, built.naming, texts=2) or built.second)
 
     def all_shapes(self, name: str) -> tuple[tuple[int, ...], ...]:
         """Return the shapes of a value in both; nothing where it has none."""
@@ -93,13 +103,17 @@ class Examples:
         return self.shapes[name][1]
 
     @cached_property
-    def _built(self) -> tuple[Program | None, tuple[int, int], _Naming]:
-        """The first example that can be built, the sizes of the other, and what the names stand for."""
+    def _built(self) -> _Built:
+        """The first examples that can be built, both of the same names; else one alone, or none."""
+        alone: _Built | None = None
         for sizes, other in _SIZES:
             for naming in self._namings():
                 if (program := self._example(*sizes, naming)) is not None:
-                    return program, other, naming
-        return None, _SIZES[0][1], _Naming()
+                    made = _Built(program, self._example(*other, naming), other, naming)
+                    if made.second is not None:
+                        return made
+                    alone = alone or made
+        return alone or _Built(None, None, _SIZES[0][1], _Naming())
 
     def _namings(self) -> Iterator[_Naming]:
         shapes = {name: s.shape or () for name, s in self.topology.inputs.items()}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError, UnknownValueError
-from clgraph.graph.node import Node
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.signature import Signature
@@ -26,7 +27,7 @@ _COUNTS = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197,
 _FEW = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 """The same for models whose masks are constants that have no more rows."""
 
-_APART = frozenset({"cached_attention", "reshape", "transpose", "reorder", "expand", "repeat", "where", "identity"})
+_APART = frozenset({"cached_attention", "transpose", "reorder", "expand", "repeat", "where", "identity"})
 """Kinds that keep tokens apart whatever their attributes are; elementwise ones do so too."""
 
 _ALONG_AXES = frozenset(
@@ -155,6 +156,9 @@ def _keeps_apart(node: Node, count: int) -> bool:
         return True
     if not any(n and n % count == 0 for v in node.inputs for n in v.layout.shape):
         return True
+    if kind == "reshape":
+        before, after = _step(node.inputs[0], count), _step(node.output, count)
+        return before is not None and before == after
     if "matmul" in kind:
         return (len(first) - (2 if getattr(primitive, "transpose_a", False) else 1)) not in at
     if kind == "slice":
@@ -163,3 +167,27 @@ def _keeps_apart(node: Node, count: int) -> bool:
         return False
     axes = getattr(primitive, "axes", None)
     return not at & {a % len(first) for a in (axes if axes is not None else [getattr(primitive, "axis", -1)])}
+
+
+def _step(value: Value, count: int) -> int | None:
+    """Return how many elements of a dense *value* lie from one token to the next; ``None`` if it is not known.
+
+    Tokens that share an axis with others are followed to where they have one of their own.
+    """
+    shape = value.layout.shape
+    axes = [i for i, n in enumerate(shape) if n and n % count == 0]
+    own = [i for i in axes if shape[i] == count]
+    if own:
+        return prod(shape[own[0] + 1 :])
+    if len(axes) != 1 or (maker := value.producer) is None:
+        return None
+    if maker.primitive.kind == "reshape":
+        return _step(maker.inputs[0], count)
+    (axis,) = axes
+    tiled = maker.primitive.kind == "repeat"
+    for x in maker.inputs:
+        like = [i for i, n in enumerate(x.layout.shape) if n and n % count == 0]
+        if len(like) == 1 and (tiled or x.layout.shape[like[0]] == shape[axis]):
+            step = _step(x, count)
+            return None if step is None else step // prod(x.layout.shape[like[0] + 1 :]) * prod(shape[axis + 1 :])
+    return None

@@ -42,6 +42,10 @@ ACTIVATIONS = {
     "silu": Activation("swish", 1.0),
     "identity": Activation("linear", 1.0, 0.0),
 }
+"""Those that ONNX Runtime's operators have, by name."""
+
+EXPERT_ACTIVATIONS = ACTIVATIONS | {"gelu_erf": Activation("gelu")}
+"""Those with one that experts of other spellings have."""
 
 
 @primitive
@@ -149,7 +153,7 @@ class MixtureOfExperts(Composite):
         if self.activation == "swiglu":
             y = c.add(SwiGLU(self.alpha, self.beta, self.limit), *self._halves(c, x, y, w, numbers))
         else:
-            y = c.add(ACTIVATIONS[self.activation], y)
+            y = c.add(EXPERT_ACTIVATIONS[self.activation], y)
             if "fc3" in w:
                 y = c.add(Eltwise("mul"), y, self._layer(c, x, "3", w, numbers))
         return self._layer(c, y, "2", w, numbers)

@@ -1,0 +1,255 @@
+"""Mixtures of experts whose rows are sorted by expert and split by how many each has, made mixtures of a choice.
+
+Where splits have computed sizes, each run of rows is multiplied by the matrix of its expert: a model of N experts would
+run in stages and compile each division of rows. That the layers between a router's places and the sums of rows are one
+of ONNX Runtime's mixtures is confirmed by numbers, whatever the spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Layout
+from clgraph.errors import ClgraphError
+from clgraph.graph.interpret import compute
+from clgraph.graph.layer import Layer
+from clgraph.graph.primitive import Array
+from clgraph.graph.topology import Topology
+from clgraph.model.state.examples import Examples
+from clgraph.ops.microsoft.moe import EXPERT_ACTIVATIONS, MixtureOfExperts
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
+from clgraph.ops.split import Split
+
+_CLOSE = 1e-4
+"""How far apart sums of some hundred products may be that are the same but for their order, of numbers near 1."""
+
+
+def with_sorted_mixtures(topology: Topology) -> Topology:
+    """Return *topology* with a mixture for each router whose rows are split by computed sizes, confirmed by numbers."""
+    made = topology
+    while any(_is_computed(x, made) for x in made.layers):
+        found = next((m for m in map(_changed, _regions(made)) if m is not None), None)
+        if found is None:
+            return topology
+        made = found
+    return made
+
+
+def _is_computed(layer: Layer, topology: Topology) -> bool:
+    """Whether *layer* splits by sizes that are no constants."""
+    return isinstance(layer.primitive, Split) and len(layer.inputs) > 1 and layer.inputs[1] not in topology.constants
+
+
+@frozen
+class _Region:
+    """The *layers* between the places that *router* finds and the one value that others read, of the last.
+
+    Attributes:
+        sources: What makes of constants alone what the layers read.
+    """
+
+    topology: Topology
+    router: Layer
+    sources: Sequence[Layer]
+    layers: Sequence[Layer]
+
+    @property
+    def places(self) -> str:
+        return self.router.outputs[1]
+
+    @property
+    def read(self) -> list[str]:
+        """Values that the layers read and do not make, but for constants and places."""
+        made = {n for x in (*self.sources, *self.layers) for n in x.outputs} | {self.places, *self.topology.constants}
+        return [n for n in dict.fromkeys(n for x in self.layers for n in x.inputs) if n not in made]
+
+    @property
+    def weights(self) -> list[str]:
+        """Matrices of all experts, in the order in which they are read."""
+        read = dict.fromkeys(n for x in (*self.sources, *self.layers) for n in x.inputs)
+        return [n for n in read if n in self.topology.constants and self.topology.constants[n].ndim == 3]
+
+
+def _regions(topology: Topology) -> Iterator[_Region]:
+    """Yield what may be the experts of the first router whose rows are split."""
+    for router in topology.layers:
+        if router.primitive.kind != "top_k":
+            continue
+        behind, layers = {router.outputs[1]}, list[Layer]()
+        for layer in topology.layers:
+            if behind & set(layer.inputs):
+                layers.append(layer)
+                behind |= set(layer.outputs)
+        splits = [i for i, x in enumerate(layers) if _is_computed(x, topology)]
+        for end in range(splits[0] + 1, len(layers)) if splits else ():
+            own = layers[: end + 1]
+            if _is_closed(topology, router, own):
+                read = {n for x in own for n in x.inputs}
+                of_constants = [x for x in topology.layers if topology.constants.keys() >= set(x.inputs)]
+                yield _Region(topology, router, [x for x in of_constants if read & set(x.outputs)], own)
+                break
+
+
+def _is_closed(topology: Topology, router: Layer, own: Sequence[Layer]) -> bool:
+    """Whether other layers and the model's user read of *own* and of *router*'s places the last result alone."""
+    inner = {router.outputs[1]} | {n for x in own[:-1] for n in x.outputs}
+    names = {x.name for x in own}
+    others = [n for x in topology.layers if x.name not in names for n in x.inputs]
+    return len(own[-1].outputs) == 1 and not inner & {*others, *(value for _, value in topology.outputs)}
+
+
+@frozen
+class _Form:
+    """What the experts may be: a primitive, what it has for rows and shares, and its weights in order.
+
+    Attributes:
+        parts: Of each weight the name of a constant and the rows of each matrix that are it, ``None`` for all.
+    """
+
+    primitive: MixtureOfExperts
+    rows: str
+    shares: str
+    parts: tuple[tuple[str, tuple[int, int] | None], ...]
+
+
+@frozen
+class _Example:
+    """Shapes and types of what a region reads for a few tokens, and what of it is the same whatever tokens are."""
+
+    layouts: Mapping[str, Layout]
+    known: Mapping[str, Array]
+
+
+def _changed(region: _Region) -> Topology | None:
+    """Return the topology with a mixture in place of *region*; ``None`` where it is none that is known."""
+    if (example := _example(region)) is None:
+        return None
+    trials, close = dict[tuple[str, str], list[_Trial]](), list[tuple[float, _Form]]()
+    for form in _forms(region, example):
+        read = form.rows, form.shares
+        if read not in trials:
+            trials[read] = _trials(region, example, *read)
+        errors = [x.error(form, region.topology.constants) for x in trials[read]]
+        if errors and None not in errors:
+            close.append((max(e for e in errors if e is not None), form))
+    if not close:
+        return None
+    form = min(close, key=lambda x: x[0])[1]
+    layers, gone = list[Layer](), {x.name for x in region.layers}
+    for layer in region.topology.layers:
+        if layer.name == region.layers[-1].name:
+            layers += _layers(region, form)
+        elif layer.name not in gone:
+            layers.append(layer)
+    return replace(region.topology, layers=layers).pruned()
+
+
+def _example(region: _Region) -> _Example | None:
+    """Return an example; ``None`` where what is in front of the region has no shapes."""
+    top, behind = region.topology, {n for x in region.layers for n in x.outputs}
+    for layer in top.layers:
+        if behind & set(layer.inputs):
+            behind |= set(layer.outputs)
+    wanted = [region.places, region.router.inputs[0], *region.read]
+    outputs = [x for x in top.outputs if x[1] not in behind]
+    outputs += [(f"region {i}", n) for i, n in enumerate(wanted)]
+    if (program := Examples(replace(top, outputs=outputs).pruned()).program) is None:
+        return None
+    values = {n: v for n, (_, v) in zip(wanted, program.outputs[-len(wanted) :], strict=True)}
+    makers = {n: x for x in top.layers for n in x.outputs}
+    known = {n: v.constant for n, v in values.items() if v.constant is not None}
+    for name, value in values.items():
+        maker = makers.get(name)
+        if maker is not None and maker.primitive.kind == "expand" and not np.any(top.constants.get(maker.inputs[0], 1)):
+            known[name] = np.zeros(value.layout.shape, value.layout.dtype.numpy)
+    return _Example({n: v.layout for n, v in values.items()}, known)
+
+
+def _forms(region: _Region, example: _Example) -> Iterator[_Form]:
+    """Yield what the experts may be."""
+    layouts, weights = example.layouts, [region.topology.constants[n] for n in region.weights]
+    experts = layouts[region.router.inputs[0]].shape[-1]
+    if len(weights) != 2 or layouts[region.places].rank != 2 or any(w.shape[0] != experts for w in weights):
+        return
+    rows, k = layouts[region.places].shape
+    (first, second), (_, width, depth) = region.weights, weights[0].shape
+    halves = (first, (0, width // 2)), (first, (width // 2, width))
+    plain = [((first, None), (second, None))]
+    gated = [(one, (second, None), other) for one, other in (halves, halves[::-1])]
+    floats = [n for n in region.read if layouts[n].dtype.floating and n not in example.known]
+    for parts in gated if weights[1].shape == (experts, depth, width // 2) else plain:
+        reads = ("shares", "fc1", "fc2", "fc3")[: 1 + len(parts)]
+        for activation in EXPERT_ACTIVATIONS:
+            primitive = MixtureOfExperts(k, activation, reads=reads, chosen=True)
+            yield from (
+                _Form(primitive, x, shares, parts)
+                for x in floats
+                for shares in floats
+                if layouts[x].shape == (rows, depth) and layouts[shares].count == rows * k
+            )
+
+
+@frozen
+class _Trial:
+    """Random rows and shares, places, and what a region makes of them in *total*."""
+
+    rows: Array
+    shares: Array
+    places: Array
+    total: Array
+
+    def error(self, form: _Form, constants: Mapping[str, Array]) -> float | None:
+        """Return how far what *form* makes is from it; ``None`` where it is something else."""
+        weights = [constants[n] if part is None else constants[n][:, slice(*part)] for n, part in form.parts]
+        try:
+            (y,) = form.primitive.reference(self.rows, self.places, self.shares.reshape(self.places.shape), *weights)
+        except (ClgraphError, ValueError, IndexError):
+            return None
+        if self.total.shape != y.shape or not np.allclose(y, self.total, _CLOSE, _CLOSE):
+            return None
+        return float(np.abs(y - self.total).max())
+
+
+def _trials(region: _Region, example: _Example, rows: str, shares: str) -> list[_Trial]:
+    """Return what *region* makes of places that have each expert, then of random ones; nothing where it cannot."""
+    random, found, layouts = np.random.default_rng(0), list[_Trial](), example.layouts
+    (count, k), experts = layouts[region.places].shape, layouts[region.router.inputs[0]].shape[-1]
+    each = [np.arange(i, i + count * k).reshape(count, k) % experts for i in range(0, experts, count * k)]
+    some = [np.stack([random.permutation(experts)[:k] for _ in range(count)]) for _ in range(2)]
+    try:
+        sources = _computed(region.sources, {**region.topology.constants, **example.known})
+        for places in (*each, *some):
+            feeds = {n: random.standard_normal(layouts[n].shape).astype(layouts[n].dtype.numpy) for n in (rows, shares)}
+            values = _computed(region.layers, {**sources, **feeds, region.places: places})
+            total = np.asarray(values[region.layers[-1].outputs[0]])
+            found.append(_Trial(feeds[rows], feeds[shares], places, total))
+    except (ClgraphError, KeyError, ValueError, IndexError):
+        return []
+    return found
+
+
+def _computed(layers: Sequence[Layer], values: dict[str, Array]) -> dict[str, Array]:
+    """Return *values* with what *layers* make of them."""
+    for layer in layers:
+        values.update(zip(layer.outputs, compute(layer.primitive, [values[n] for n in layer.inputs]), strict=False))
+    return values
+
+
+def _layers(region: _Region, form: _Form) -> list[Layer]:
+    """Return the layers that make the result of *region*."""
+    last, made, weights = region.layers[-1], list[Layer](), list[str]()
+    for i, (name, part) in enumerate(form.parts):
+        if part is not None:
+            own = f"{last.name}/weights{i}"
+            made.append(Layer(own, Slice((part[0],), (part[1],), axes=(1,)), (name,), (own,), last.origin))
+            name = own
+        weights.append(name)
+    shares = f"{last.name}/shares"
+    made.append(Layer(shares, Reshape((-1, form.primitive.k)), (form.shares,), (shares,), last.origin))
+    inputs = (form.rows, region.places, shares, *weights)
+    return [*made, Layer(f"{last.name}/mixture", form.primitive, inputs, last.outputs, last.origin)]

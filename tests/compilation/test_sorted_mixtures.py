@@ -1,0 +1,56 @@
+"""Mixtures of experts whose rows are split by computed sizes: numbers confirm them, and nothing runs in stages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import clgraph
+from clgraph.compilation.sorted_mixtures import with_sorted_mixtures
+from clgraph.frontend.onnx_loader import load_onnx
+from clgraph.model.stages.model import StagedModel
+from clgraph.ops.microsoft.moe import MixtureOfExperts
+from tests.support.mixtures import WIDTH, K
+from tests.support.oracle import expected, worst_error
+from tests.support.sorted_mixtures import sorted_mixture
+
+ROUNDED = 4 * (K + WIDTH + K) * 2.0**-24
+"""Three products one behind the other; a sigmoid, two shares and a sum beside them round as often as a few terms."""
+
+
+def rows(count: int) -> NDArray[np.float32]:
+    return np.random.default_rng(count).standard_normal((count, K)).astype(np.float32)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("gated", [False, True])
+def test_rows_that_are_split_by_expert_are_one_program(gated: bool) -> None:
+    model = sorted_mixture(gated=gated)
+    compiled = clgraph.compile(model)
+    assert not isinstance(compiled, StagedModel)
+    for count in (1, 7):
+        feeds = {"x": rows(count)}
+        assert worst_error(compiled.run(feeds), expected(model, feeds)) <= ROUNDED
+
+
+@pytest.mark.parametrize("size", [0.5, 1e-4])
+@pytest.mark.parametrize(("gated", "activation"), [(False, "relu"), (True, "silu")])
+def test_experts_are_a_mixture_without_splits(gated: bool, activation: str, size: float) -> None:
+    layers = with_sorted_mixtures(load_onnx(sorted_mixture(gated=gated, size=size))).layers
+    (found,) = (x for x in layers if isinstance(x.primitive, MixtureOfExperts))
+    assert found.primitive.activation == activation
+    assert not any(x.primitive.kind == "split" for x in layers)
+
+
+def test_every_expert_must_have_its_own_matrices() -> None:
+    """One that few rows choose at random has another's."""
+    source = load_onnx(sorted_mixture(order=(0, 1, 2, 3, 3)))
+    assert with_sorted_mixtures(source) is source
+
+
+def test_what_a_user_reads_of_the_choice_stays() -> None:
+    source = load_onnx(sorted_mixture())
+    (split, *_) = (x for x in source.layers if x.primitive.kind == "split")
+    source.output("sizes", split.inputs[1])
+    assert with_sorted_mixtures(source) is source
