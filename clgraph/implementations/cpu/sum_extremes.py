@@ -23,10 +23,10 @@ from clgraph.selector.query import Query
 _SERVES = replace(BYTE_TILE, fuses=frozenset())
 _STEP = 1e-7
 """Seconds of the steps in front and behind. An estimate."""
-_SLOWER = 1.75
-"""How many times as long as estimated sums take that are noted: with VNNI those of depthwise windows, most of which is
-staging them, without it all. MobileNetV2: with VNNI on a Xeon; without, AVX-512 kernels on an EPYC, depthwise windows
-1.7 to 3.4 times, and one dense convolution 1.8 times."""
+_SLOWER, _SLOWER_DENSE = 1.75, 1.3
+"""How many times as long as estimated sums take that are noted: of depthwise windows, most of which is staging them,
+and without VNNI dense ones. MobileNetV2: with VNNI on a Xeon; without, AVX-512 kernels, depthwise windows 1.7 to 3.4
+times on an EPYC, dense convolutions 1.8 times there and 0.6 to 1.1 times on a Zen 5."""
 
 
 @descriptor("channel_sums", library="bytes", any_alignment=True)
@@ -86,7 +86,7 @@ class SumExtremesBytes(_Noted):
 
     @classmethod
     def cost(cls, q: Query[SumExtremes]) -> float:
-        return (1.0 if "vnni" in q.device.features else _SLOWER) * super().cost(q)
+        return (1.0 if "vnni" in q.device.features else _SLOWER_DENSE) * super().cost(q)
 
 
 @implements(SumExtremes, name="sum_extremes.depthwise_bytes", serves=_SERVES)

@@ -11,12 +11,15 @@ from clgraph.passes.base import Context
 from clgraph.passes.quantization.compute_twice import ComputeTwice
 from clgraph.passes.quantization.repeated_convolutions import _extremes
 from clgraph.passes.selection import proposals
+from clgraph.selector.costs import Rates
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.programs import ADD, Net, kinds, run_until
 
+_ZEN_5 = Rates(256e9, ((1, 40e9),), byte_products=2.0)
 
-def _cpu(*features):
-    return Context({"null": DeviceInfo(kind="cpu", features=frozenset({"byte_pairs", *features}))})
+
+def _cpu(*features, rates=None):
+    return Context({"null": DeviceInfo(kind="cpu", features=frozenset({"byte_pairs", *features}), rates=rates)})
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +27,7 @@ def fakes():
     """Products of bytes are asked of the real implementations."""
 
 
-def _run(function="relu", outputs=96, side=56, results=("q", "s"), features=("vnni",)):
+def _run(function="relu", outputs=96, side=56, results=("q", "s"), features=("vnni",), rates=None):
     """Return what the pass leaves of a convolution of bytes that is rounded by its range."""
     net = Net()
     x = net.input("x", (1, 16, side, side), DType.U8)
@@ -35,7 +38,7 @@ def _run(function="relu", outputs=96, side=56, results=("q", "s"), features=("vn
     made = net.add("conv", p, x, *constants, net.constant("zero", np.array(3, np.uint8)))
     value = net.add("y", Activation(function), net.add("b", ADD, made, net.data("bias", 1, outputs, 1, 1)))
     net.add("q", DynamicQuantize(), value, outputs=("q", "s", "z"))
-    return run_until(net.program(*results), ComputeTwice.name, _cpu(*features))
+    return run_until(net.program(*results), ComputeTwice.name, _cpu(*features, rates=rates))
 
 
 @pytest.mark.parametrize("function", ["relu", "clip"])
@@ -61,6 +64,12 @@ def test_a_convolution_is_computed_for_its_range_and_for_its_bytes(function):
 )
 def test_what_is_no_gain_or_no_extreme_of_sums_is_computed_once(why):
     assert "sum_extremes" not in kinds(_run(**why))
+
+
+@pytest.mark.parametrize(("side", "twice"), [(56, False), (112, True)])
+def test_without_vnni_what_no_core_keeps_is_computed_twice(side, twice):
+    """Floats of 4.8 MB are written and read again beyond a core's own cache, those of 1.2 MB are not."""
+    assert ("sum_extremes" in kinds(_run(side=side, features=(), rates=_ZEN_5))) == twice
 
 
 def test_without_vnni_sums_that_are_noted_take_longer_than_those_that_are_written():
