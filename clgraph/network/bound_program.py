@@ -254,6 +254,7 @@ def _files_read(program: Program, places: Container[str]) -> list[MappedFile]:
             large.append(value.constant)
         elif value in on_host and files_of([value.constant]):
             value.constant = value.constant.copy()
+            value.constant.flags.writeable = False
     return files_of(large)
 
 

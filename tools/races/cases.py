@@ -34,6 +34,7 @@ from clgraph.ops.dequantize import Dequantize
 from clgraph.ops.determinant import Determinant
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand, Repeat
+from clgraph.ops.expert_matmul import ExpertMatMul
 from clgraph.ops.fill import Fill
 from clgraph.ops.gather import Gather
 from clgraph.ops.gather_elements import GatherElements
@@ -338,6 +339,10 @@ def _quantised() -> list[Case]:
     ]
 
 
+def _ascending(rng: np.random.Generator, shape: Shape) -> np.ndarray:
+    return np.sort(rng.integers(0, 3, shape))
+
+
 def _picking() -> list[Case]:
     shape = (4, 5, 6)
     # BufferTable that repeat would be added up in any order, and race with one another where they replace.
@@ -348,6 +353,12 @@ def _picking() -> list[Case]:
         Case(ByteLookup(), ((3, 67), (256,)), U8, draw={0: _bytes, 1: _bytes}),
         Case(ByteMean(1, 3, 0.25, 7), ((3, 5, 6, 2),), U8, draw={0: _bytes}),
         Case(Gather(0), ((9, 64), (7,)), (F32, I64), draw={1: below(9)}),
+        Case(
+            ExpertMatMul(),
+            ((9, 20), (3, 20, 12), (9,)),
+            (F32, F32, I64),
+            draw={2: _ascending},
+        ),
         Case(GatherElements(1), (shape, (4, 2, 6)), (F32, I64), draw={1: below(5)}),
         Case(GatherND(), (shape, (3, 2)), (F32, I64), draw={1: below(4, 5)}),
         Case(ScatterElements(0), (shape, (2, 5, 6), (2, 5, 6)), (F32, I64, F32), draw=each),
