@@ -70,7 +70,8 @@ EXACT = {
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""
 OTHER = {
     "cached_attention", "col2im", "cumulative_product", "grid_sample", "image_planes", "recurrent_stack",
-    "recurrent_steps", "rotation", "scatter_elements", "scatter_nd", "strassen_weights", "tree_classifier",
+    "recurrent_steps", "rotation", "scatter_elements", "scatter_nd", "strassen_weights",
+    "support_vector_classifier", "support_vector_regressor", "tree_classifier",
     "tree_ensemble", "winograd_weights",
 }  # fmt: skip
 """Kinds whose own tests have the bounds: of run-time lengths, of a product, of places, of bytes, of a recurrence, of
