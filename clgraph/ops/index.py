@@ -225,6 +225,7 @@ KINDS: Mapping[str, str] = {
     "space": "shuffle",
     "spectrum": "mel_weights window",
     "static_quantize": "dequantize_add",
+    "support_vector_regressor": "support_vector_products",
     "tensor_sequence": "concat_from_sequence sequence_at sequence_construct sequence_erase sequence_insert "
     "sequence_length split_to_sequence",
     "tree_ensemble": "tree_classifier",
