@@ -10,6 +10,7 @@ from clgraph.ops.label_encoder import LabelEncoder, whole_labels
 from clgraph.ops.support_vector_classifier import SupportVectorClassifier, _of_pairs
 from clgraph.ops.support_vector_regressor import SupportVectorRegressor
 from clgraph.ops.tf_idf_vectorizer import TfIdfVectorizer
+from clgraph.ops.zip_map import ZipMap
 
 LIMITS = np.iinfo(np.int64)
 
@@ -77,6 +78,19 @@ def test_labels_of_numbers_near_each_other_are_picked_by_the_device(of: type, de
                 fed = np.repeat(x, rows, 0)
                 wanted = [[{3: 5, -2: 6, 0: 7, 1: 8}.get(number, -1) for number in row] for row in fed.tolist()]
                 np.testing.assert_array_equal(compiled.run({"x": fed})["y"], np.array(wanted, dtype))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 6])
+@pytest.mark.parametrize("twice", [False, True])
+def test_maps_of_many_rows_are_those_of_few(count, twice):
+    labels = ("d", "b", "c", "a", "f", "e")[:count]
+    of = ZipMap((*labels, labels[0]) if twice else labels)
+    x = np.random.default_rng(0).standard_normal((40, len(of.labels))).astype(np.float32)
+    (found,) = of.reference(x)
+    few = [each for row in x for each in of.reference(row)[0]]
+    wanted = [dict(zip(of.labels, row, strict=True)) for row in x.tolist()]
+    assert list(found) == few == wanted
+    assert [list(each) for each in found] == [list(each) for each in few] == [sorted(labels)] * 40
 
 
 @pytest.mark.parametrize("function", ["LINEAR", "POLY", "RBF", "SIGMOID"])
