@@ -1,6 +1,6 @@
 // Scores of rows by decision trees: ai.onnx.ml's TreeEnsemble, and the best class of each row.
 //
-// x       [rows, features] float, dense
+// x       [rows, features] FEATURE, dense
 // roots   [trees] long: where each tree begins
 // nodes   [nodes][4] int. Of a node that compares: the bits of the float it compares a feature with, the feature times 16
 //         and four bits, the node that follows where it is false, and where it is true (one load of the two: no branch). The
@@ -17,8 +17,9 @@
 // bases, then each as the two words of a double.
 // A block times the targets is SUMS at most, without a base the scores of which no leaf has any are 0.
 //
-// LANES  trees or rows that are walked at once, each a chain of loads (default 8)
-// SUMS   doubles that a work-item adds up in (default 2048)
+// FEATURE  float or double; doubles are compared with the floats of nodes as doubles (default float)
+// LANES    trees or rows that are walked at once, each a chain of loads (default 8)
+// SUMS     doubles that a work-item adds up in (default 2048)
 //
 // Error: none in front of a transform: sums are those of doubles in the order of trees, and rounded once; behind it,
 // those of exp and of two divisions in doubles, and one rounding to float. A class is the best by its rounded score: votes
@@ -26,6 +27,9 @@
 #include "tensor.clh"
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 
+#ifndef FEATURE
+  #define FEATURE float
+#endif
 #ifndef LANES
   #define LANES 8
 #endif
@@ -43,14 +47,14 @@ typedef struct {
 } tree_node;
 
 // Makes `at` the leaves that x reaches from there, lane i in the row i times pitch away, last at most.
-static inline __attribute__((always_inline)) void descend(__global const float* x, const int pitch, const int last,
+static inline __attribute__((always_inline)) void descend(__global const FEATURE* x, const int pitch, const int last,
                                                         __global const tree_node* nodes, int* at) {
   for (int moved = 1; moved;) {
     moved = 0;
     __attribute__((opencl_unroll_hint)) for (int i = 0; i < LANES; i++) {
       __global const tree_node* node = nodes + at[i];
       const int feature = node->feature;
-      const float found = x[min(i, last) * pitch + (feature >> 4)], value = node->value;
+      const FEATURE found = x[min(i, last) * pitch + (feature >> 4)], value = node->value;
       const int which = (found <= value) | (found >= value) << 1;
       const int next = node->next[feature >> which & 1];
       moved |= next ^ at[i];
@@ -123,7 +127,8 @@ __kernel void tree_ensemble_rows(const int n, TENSOR(in0), TENSOR(in1), TENSOR(i
   if (id >= n) return;
   const int block = table[1], trees = table[2], features = table[3], targets = table[4], aggregate = table[5];
   const int classes = table[7], bases = table[9], first = id * block, rows = min(block, table[0] - first);
-  __global const float *x = BASE_OF(const float, in0) + (long)first * features, *weights = BASE_OF(const float, in4);
+  __global const FEATURE* x = BASE_OF(const FEATURE, in0) + (long)first * features;
+  __global const float* weights = BASE_OF(const float, in4);
   __global const long *roots = BASE_OF(const long, in1), *targets_of = BASE_OF(const long, in3);
   __global const tree_node* nodes = BASE_OF(const tree_node, in2);
   double sums[SUMS];

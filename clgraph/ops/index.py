@@ -209,6 +209,7 @@ KINDS: Mapping[str, str] = {
     "microsoft.tokenizer": "tokenizer",
     "microsoft.unfold": "unfold",
     "microsoft.whole_windows": "whole_windows",
+    "label_encoder": "whole_labels",
     "moment_normalization": "group_normalization mean_variance_normalization",
     "multi_head_attention": "multi_head_attention_over_caches",
     "noted_extreme": "empty_note note_extreme",

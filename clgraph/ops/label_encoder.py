@@ -7,13 +7,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clgraph.core.dtype import DType
+from clgraph.core.dtype import DType, is_floating
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import Remembering, remembered
 from clgraph.errors import ModelError
+from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.host_types import STRINGS, tensor_type
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.gather import Gather
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.where import Where
 
 _NAN = "nan"
 """Stands for NaN among keys, which is not equal to itself; keys that are numbers are never texts."""
@@ -25,7 +31,10 @@ _SPREAD = 16
 """Numbers for each key of a table with a place for all of them, at most."""
 
 _MOST_WHOLE = 1 << 24
-"""Up to here differences of floats that are integers are exact, or far from any integer."""
+"""Below, floats that are integers have both neighbours among floats."""
+
+_FARTHEST = 1 << 62
+"""Up to here differences of integers are exact."""
 
 
 @primitive
@@ -57,6 +66,35 @@ class LabelEncoder(OfHostValues, Remembering):
         y = np.empty(len(found), object if self.dtype is None else self.dtype.numpy)
         y[:] = found
         return (y.reshape(x.shape),)
+
+
+@primitive
+@frozen
+class WholeLabels(Composite):
+    """``y[i] = values[x[i] - least]``; the first of what is less or no integer, the last of what is more.
+
+    Inputs: x, values ``[numbers]``. Of floats, *least* and the number of the last are exact.
+    """
+
+    least: int
+
+    kind: ClassVar[str] = "whole_labels"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        x, values = c.inputs
+        (count,) = c.layout(values).shape
+        given, of = c.layout(x).dtype, DType.I64
+        if is_floating(given.numpy):
+            of = given if given == DType.F64 else DType.F32
+            y = x if of == given else c.add(Reorder(of), x)
+            least = c.constant(np.array(self.least, of.numpy))
+            y = c.add(Where(), c.add(Eltwise("equal"), y, c.add(Activation("floor"), y)), y, least)
+        else:
+            y = x if of == given else c.add(Reorder(of), x)
+            least = c.constant(np.array(self.least))
+        most = c.constant(np.array(self.least + count - 1, of.numpy))
+        y = c.add(Eltwise("sub"), c.add(Eltwise("min"), c.add(Eltwise("max"), y, least), most), least)
+        return (c.add(Gather(), values, y if of == DType.I64 else c.add(Reorder(DType.I64), y)),)
 
 
 @remembered
@@ -108,7 +146,7 @@ def _sorted(of: LabelEncoder) -> _Sorted | None:
     keys, first = np.unique(keys, return_index=True)
     values = np.empty(len(keys) + 1, object if of.dtype is None else of.dtype.numpy)
     values[:-1], values[-1] = [of.values[i] for i in first], of.default
-    whole = keys.dtype.kind == "i" or bool((np.abs(keys) <= _MOST_WHOLE).all() and (keys == np.floor(keys)).all())
+    whole = keys.dtype.kind == "i" or bool((np.abs(keys) < _MOST_WHOLE).all() and (keys == np.floor(keys)).all())
     if not whole or int(keys[-1]) - int(keys[0]) > _SPREAD * len(keys):
         return _Sorted(values, keys, None)
     at = keys.astype(np.int64) - int(keys[0])
@@ -118,7 +156,7 @@ def _sorted(of: LabelEncoder) -> _Sorted | None:
 
 
 @onnx("LabelEncoder", since=(2, 4), domain="ai.onnx.ml")
-def import_label_encoder(node: OnnxNode) -> Primitive:
+def import_label_encoder(node: OnnxNode) -> Primitive | Sequence[str]:
     keys, values = _read(node, "keys"), _read(node, "values")
     if len(keys) != len(values):
         raise ModelError(f"{len(keys)} keys have {len(values)} values")
@@ -142,7 +180,22 @@ def import_label_encoder(node: OnnxNode) -> Primitive:
         default = given.ravel()[0] if given.dtype == object else given.ravel()[0].item()
     if isinstance(node.attribute("values_tensor", None), np.ndarray) and dtype is not None:
         dtype = DType.of(values.dtype)
-    return LabelEncoder(tuple(keys.tolist()), tuple(values.tolist()), node.attribute(name, default), dtype)
+    encoder = LabelEncoder(tuple(keys.tolist()), tuple(values.tolist()), node.attribute(name, default), dtype)
+    if (found := whole_labels(encoder)) is None:
+        return encoder
+    of, table = found
+    return node.emit(of, node.inputs[0], node.literal(table))
+
+
+def whole_labels(of: LabelEncoder) -> tuple[WholeLabels, Array] | None:
+    """Return what devices compute of numbers for near integers, and its table; ``None`` of other labels."""
+    found = None if of.dtype is None else _sorted(of)
+    if found is None or found.places is None:
+        return None
+    least, most = found.least - 1, found.least + len(found.places) - 1
+    if not -_FARTHEST <= least <= most <= _FARTHEST:
+        return None
+    return WholeLabels(least), found.values[np.append(len(found.values) - 1, found.places)]
 
 
 @onnx("LabelEncoder", since=(1,), domain="ai.onnx.ml")

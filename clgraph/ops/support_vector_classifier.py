@@ -1,4 +1,4 @@
-"""Support vector machines that choose a class: ai.onnx.ml's SVMClassifier, on the host.
+"""Support vector machines that choose a class: ai.onnx.ml's SVMClassifier, host and CPUs.
 
 As in libsvm, which models come from: votes of one class against another, probabilities by Wu, Lin and Weng (2004).
 """
@@ -20,7 +20,17 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.binary_scores import binary_scores
 from clgraph.ops.post_transform import logistic, post_transform_of, transformed
-from clgraph.ops.support_vectors import KernelFunction, checked_rows, floats, in_blocks, kernel_of, table
+from clgraph.ops.support_vectors import (
+    LANES,
+    PACKED,
+    KernelFunction,
+    checked_rows,
+    floats,
+    in_blocks,
+    kernel_of,
+    packed,
+    table,
+)
 from clgraph.ops.tree_ensemble import class_labels, label_of
 
 _BY_NUMBER = 64
@@ -40,7 +50,8 @@ class SupportVectorClassifier(Primitive):
 
     Inputs: x ``[rows, features]``, v ``[vectors, features]``, w ``[classes - 1, vectors]``, of each vector against the
     other classes, or ``[pairs, vectors]``; without vectors w is ``[classes, features]`` and scores are products. Else
-    they are one for each pair of classes, or with *probabilities* one a class; of two classes always two.
+    they are one for each pair of classes, or with *probabilities* one a class; of two classes always two. Devices read
+    v and w packed (``PACKED``).
 
     Attributes:
         vectors_per_class: How many of v are each class's.
@@ -61,7 +72,8 @@ class SupportVectorClassifier(Primitive):
     post_transform: str = "NONE"
 
     kind: ClassVar[str] = "support_vector_classifier"
-    exact_inputs: ClassVar[frozenset[int]] = frozenset({0, 1, 2})
+    slow_reference: ClassVar[bool] = True
+    exact_inputs: ClassVar[frozenset[int]] = frozenset(range(PACKED + 1))
 
     @property
     def scores(self) -> int:
@@ -75,7 +87,7 @@ class SupportVectorClassifier(Primitive):
         return (Layout(DType.I64, (rows,)), Layout(DType.F32, (rows, self.scores)))
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        x, vectors, weights = (a.astype(np.float64, copy=False) for a in inputs)
+        x, vectors, weights = (a.astype(np.float64, copy=False) for a in inputs[:PACKED])
         if not self.vectors_per_class:
             scores = KernelFunction(self.function, *self.parameters).of(x, weights) + self.rho[0]
             best = scores.argmax(1)
@@ -231,6 +243,7 @@ def import_svm_classifier(node: OnnxNode) -> Sequence[str]:
     if 2 < len(per_class) <= _MOST_WHOLE:
         matrix = _of_pairs(matrix, per_class)
     # As the host computes with them, so that no run converts them.
-    wide = (node.literal(array.astype(np.float64)) for array in (vectors, matrix))
-    best, scores = node.emit(of, node.inputs[0], *wide, outputs=2)
+    few = packed(vectors, matrix) if 2 <= len(per_class) <= _MOST_WHOLE else np.zeros((0, 0, LANES))
+    wide = (array.astype(np.float64) for array in (vectors, matrix, few))
+    best, scores = node.emit(of, node.inputs[0], *map(node.literal, wide), outputs=2)
     return (label_of(node, labels, best), scores)

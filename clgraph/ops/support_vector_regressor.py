@@ -1,6 +1,6 @@
-"""Support vector machines that compute a number: ai.onnx.ml's SVMRegressor.
+"""Support vector machines that compute a number: ai.onnx.ml's SVMRegressor, host and CPUs.
 
-Kernels of distances are computed by the host, in doubles: in float32 the difference of large squares is left.
+Kernels of distances are computed in doubles: in float32 the difference of large squares is left.
 """
 
 from __future__ import annotations
@@ -22,7 +22,17 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.post_transform import post_transform_of
 from clgraph.ops.reorder import Reorder
-from clgraph.ops.support_vectors import WHOLE_POWERS, KernelFunction, checked_rows, floats, in_blocks, kernel_of, table
+from clgraph.ops.support_vectors import (
+    PACKED,
+    WHOLE_POWERS,
+    KernelFunction,
+    checked_rows,
+    floats,
+    in_blocks,
+    kernel_of,
+    packed,
+    table,
+)
 
 
 @primitive
@@ -30,7 +40,7 @@ from clgraph.ops.support_vectors import WHOLE_POWERS, KernelFunction, checked_ro
 class SupportVectorRegressor(Primitive):
     """``y = k(x, v) @ w + rho`` of x ``[rows, features]``, float32 ``[rows, 1]``; without vectors ``y = x @ w + rho``.
 
-    Inputs: x, v ``[vectors, features]``, w.
+    Inputs: x, v ``[vectors, features]``, w, and both packed for devices (``PACKED``).
 
     Attributes:
         one_class: The result is 1 where y is above 0, else -1.
@@ -42,13 +52,14 @@ class SupportVectorRegressor(Primitive):
     one_class: bool = False
 
     kind: ClassVar[str] = "support_vector_regressor"
-    exact_inputs: ClassVar[frozenset[int]] = frozenset({0, 1, 2})
+    slow_reference: ClassVar[bool] = True
+    exact_inputs: ClassVar[frozenset[int]] = frozenset(range(PACKED + 1))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (Layout(DType.F32, (checked_rows(inputs[0], inputs[1].shape[1] or inputs[2].shape[0]), 1)),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        x, vectors, weights = (a.astype(np.float64, copy=False) for a in inputs)
+        x, vectors, weights = (a.astype(np.float64, copy=False) for a in inputs[:PACKED])
         kernel = KernelFunction(self.function, *self.parameters)
         (y,) = in_blocks(x, vectors, lambda rows: ((kernel.of(rows, vectors) if vectors.size else rows) @ weights,))
         y = y + self.rho
@@ -107,7 +118,8 @@ def import_svm_regressor(node: OnnxNode) -> Sequence[str]:
     if not of.one_class and (function != "RBF" or not count):
         return _emit_products(node, KernelFunction(function, *parameters), vectors, weights, rho)
     # As the host computes with them, so that no run converts them.
-    return node.emit(of, node.inputs[0], *(node.literal(array.astype(np.float64)) for array in (vectors, weights)))
+    wide = (array.astype(np.float64) for array in (vectors, weights, packed(vectors, weights.reshape(1, -1))))
+    return node.emit(of, node.inputs[0], *map(node.literal, wide))
 
 
 def _emit_products(node: OnnxNode, kernel: KernelFunction, vectors: Array, weights: Array, rho: Array) -> Sequence[str]:

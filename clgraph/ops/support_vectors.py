@@ -12,7 +12,13 @@ from clgraph.errors import ModelError, ShapeError
 from clgraph.graph.importing import OnnxNode
 from clgraph.graph.primitive import Array
 
-_KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
+KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
+
+PACKED = 3
+"""Slot of what devices read."""
+
+LANES = 8
+"""Vectors that a CPU device computes at once."""
 
 WHOLE_POWERS = (1, 2, 3)
 """Degrees whose powers are products: NumPy's function takes thirty times as long."""
@@ -63,6 +69,20 @@ def in_blocks(x: Array, vectors: Array, of: Callable[[Array], Sequence[Array]]) 
     return tuple(map(np.concatenate, zip(*(of(x[i : i + rows]) for i in range(0, len(x), rows)), strict=True)))
 
 
+def packed(vectors: Array, weights: Array) -> Array:
+    """Return ``[blocks, features + pairs, LANES]`` as ``support_vector_rows.cl`` reads them, zeros behind the last.
+
+    Args:
+        vectors: ``[vectors, features]``; of none, devices read nothing.
+        weights: Of each pair of classes ``[pairs, vectors]``.
+    """
+    if not vectors.size:
+        return np.zeros((0, 0, LANES))
+    made = np.concatenate([vectors.T, weights]).astype(np.float64)
+    made = np.pad(made, ((0, 0), (0, -len(vectors) % LANES)))
+    return np.ascontiguousarray(made.reshape(len(made), -1, LANES).transpose(1, 0, 2))
+
+
 def checked_rows(x: Layout, features: int) -> int:
     """Return the number of rows of x; raise ``ShapeError`` unless each has as many features as the vectors."""
     if x.rank != 2 or x.shape[1] != features:
@@ -85,6 +105,6 @@ def table(numbers: Array, rows: int, name: str) -> Array:
 def kernel_of(node: OnnxNode) -> tuple[str, tuple[float, ...]]:
     """Return the function and the parameters of a :class:`KernelFunction`, as the node gives them."""
     function, parameters = node.attribute("kernel_type", "LINEAR"), node.attribute("kernel_params", ())
-    if function not in _KERNELS or len(parameters) not in (0, 3):
+    if function not in KERNELS or len(parameters) not in (0, 3):
         raise node.unsupported(f"kernel_type {function!r} with {len(parameters)} kernel_params is not defined by ONNX")
     return function, parameters

@@ -14,6 +14,9 @@ from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
 
+_FEW_LABELS, _MANY_ROWS = 5, 9
+"""Labels up to which a map does not grow as they are put into it, and rows from which on that is done for each."""
+
 
 @primitive
 @frozen
@@ -35,8 +38,21 @@ class ZipMap(OfHostValues, Remembering):
         if x.ndim not in (1, 2) or x.shape[-1] != len(self.labels):
             raise ShapeError(f"scores {list(x.shape)} are not [rows, {len(self.labels)}], one a label")
         order, labels = _sorted(self)
-        rows = np.atleast_2d(x).astype(np.float32).take(order, 1).tolist()
-        return (tuple(map(dict, map(zip, repeat(labels), rows))),)
+        scores = np.atleast_2d(x).astype(np.float32).take(order, 1)
+        if len(labels) <= _FEW_LABELS and len(scores) >= _MANY_ROWS:
+            return (tuple(_maps(labels, scores)),)
+        return (tuple(map(dict, map(zip, repeat(labels), scores.tolist()))),)
+
+
+def _maps(labels: Sequence[Any], scores: Array) -> list[dict[Any, float]]:
+    """Return the map of each row; to put each label into all of them takes a third of making each of its pairs."""
+    first, *others = labels
+    column, *columns = scores.T.tolist()
+    made = [{first: score} for score in column]
+    for label, column in zip(others, columns, strict=True):
+        for each, score in zip(made, column):  # noqa: B905  # of the same length
+            each[label] = score
+    return made
 
 
 @remembered

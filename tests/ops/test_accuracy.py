@@ -72,13 +72,12 @@ EXACT = {
 }  # fmt: skip
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""
 OTHER = {
-    "cached_attention", "col2im", "cumulative_product", "expert_matmul", "grid_sample", "image_planes",
-    "recurrent_stack", "recurrent_steps", "rotation", "scatter_elements", "scatter_nd", "strassen_weights",
-    "tree_classifier", "tree_ensemble", "winograd_weights",
+    "cached_attention", "col2im", "cumulative_product", "grid_sample", "image_planes", "recurrent_stack",
+    "recurrent_steps", "rotation", "scatter_elements", "scatter_nd", "strassen_weights", "support_vector_classifier",
+    "support_vector_regressor", "tree_classifier", "tree_ensemble", "winograd_weights",
 }  # fmt: skip
-"""Kinds whose own tests have the bounds: of run-time lengths, of a product, of products by chosen matrices, of places,
-of bytes, of a recurrence, of two products, of sums of few updates, of those that windows overlap in, and of sums in
-double."""
+"""Kinds whose own tests have the bounds: of run-time lengths, of a product, of places, of bytes, of a recurrence, of
+two products, of sums of few updates, of those that windows overlap in, and of sums in double."""
 SAME = {
     "matmul.narrow", "pooling.bytes_fsv16", "pooling.channels", "pooling.elements", "resize.bytes_fsv16",
     "resize.nearest",

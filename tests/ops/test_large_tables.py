@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 
+import clgraph
 from clgraph.core.dtype import DType
-from clgraph.ops.label_encoder import LabelEncoder
+from clgraph.ops.label_encoder import LabelEncoder, whole_labels
 from clgraph.ops.support_vector_classifier import SupportVectorClassifier, _of_pairs
 from clgraph.ops.support_vector_regressor import SupportVectorRegressor
 from clgraph.ops.tf_idf_vectorizer import TfIdfVectorizer
+from clgraph.ops.zip_map import ZipMap
 
 LIMITS = np.iinfo(np.int64)
 
@@ -18,7 +21,9 @@ KEYS = [
     ((1 << 40, -(1 << 40), 0), np.int64),
     ((0.5, -1.25, float("nan"), 0.5, float("inf"), -0.0, 3.0), np.float32),
     ((0.0, 3.0, -2.0, 7.0, 3.0), np.float32),
-    ((16777216.0, 16777214.0, 16777215.0), np.float64),
+    ((16777216.0, 16777214.0, 16777215.0), np.float32),
+    ((16777213.0, 16777214.0, 16777215.0), np.float32),
+    ((-16777215.0, -16777214.0), np.float64),
     ((0.1, -float("inf"), 1e300, 2.0), np.float64),
 ]
 
@@ -30,7 +35,7 @@ def test_many_labels_are_those_of_few(keys, dtype, of):
     others = (
         [LIMITS.min, LIMITS.max, -1, 0, 41, 1 << 40]
         if dtype == np.int64
-        else [np.nan, np.inf, -np.inf, -0.0, 0.25, 6.5, 8.0, 1e-30, 2.0**53]
+        else [np.nan, np.inf, -np.inf, -0.0, 0.25, 6.5, 8.0, 1e-30, 2.0**24, 2.0**24 + 2, -(2.0**24), 2.0**53]
     )
     x = rng.choice(np.array([*keys, *others], dtype), (9, 40))
     values = tuple(f"label {i}" if of is None else i + 5 for i in range(len(keys)))
@@ -39,6 +44,53 @@ def test_many_labels_are_those_of_few(keys, dtype, of):
     few = np.concatenate([encoder.reference(row)[0] for row in x.reshape(-1, 12)]).reshape(x.shape)
     assert found.dtype == few.dtype
     np.testing.assert_array_equal(found, few)
+    near = of is not None and max(keys) - min(keys) <= 16 * len(keys) and all(key % 1 == 0 for key in keys)
+    near = near and (dtype == np.int64 or max(keys) < 1 << 24)  # from where on floats are no neighbours
+    layers = whole_labels(encoder)
+    assert (layers is not None) == near
+    if layers is not None:
+        labels, table = layers
+        (on_device,) = labels.reference(x, table)
+        assert on_device.dtype == few.dtype
+        np.testing.assert_array_equal(on_device, few)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("of", [np.int64, np.float32, np.float64], ids=str)
+def test_labels_of_numbers_near_each_other_are_picked_by_the_device(of: type, device: str) -> None:
+    x = np.array([[1, -2, 3, 0, 9, -9, 1 << 40]], of)
+    x = x if of is np.int64 else np.append(x, np.array([[1.5, np.nan, np.inf, -np.inf, -0.0, -3]], of), 1)
+    keys = numpy_helper.from_array(np.array([3, -2, 0, 1], of))
+    for dtype in (np.float32, np.int64, np.int64 if of is np.float32 else np.float64):
+        tensors = {
+            "keys_tensor": keys,
+            "values_tensor": numpy_helper.from_array(np.array([5, 6, 7, 8], dtype)),
+            "default_tensor": numpy_helper.from_array(np.array([-1], dtype)),
+        }
+        node = helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", **tensors)
+        types = {name: helper.np_dtype_to_tensor_dtype(np.dtype(found)) for name, found in (("x", of), ("y", dtype))}
+        given, made = (helper.make_tensor_value_info(name, code, ["n", None]) for name, code in types.items())
+        sets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 4)]
+        model = helper.make_model(helper.make_graph([node], "g", [given], [made]), opset_imports=sets, ir_version=9)
+        with clgraph.compile(model, device) as compiled:
+            assert "on the host" not in " ".join(compiled.notes)
+            for rows in (1, 4):
+                fed = np.repeat(x, rows, 0)
+                wanted = [[{3: 5, -2: 6, 0: 7, 1: 8}.get(number, -1) for number in row] for row in fed.tolist()]
+                np.testing.assert_array_equal(compiled.run({"x": fed})["y"], np.array(wanted, dtype))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 6])
+@pytest.mark.parametrize("twice", [False, True])
+def test_maps_of_many_rows_are_those_of_few(count, twice):
+    labels = ("d", "b", "c", "a", "f", "e")[:count]
+    of = ZipMap((*labels, labels[0]) if twice else labels)
+    x = np.random.default_rng(0).standard_normal((40, len(of.labels))).astype(np.float32)
+    (found,) = of.reference(x)
+    few = [each for row in x for each in of.reference(row)[0]]
+    wanted = [dict(zip(of.labels, row, strict=True)) for row in x.tolist()]
+    assert list(found) == few == wanted
+    assert [list(each) for each in found] == [list(each) for each in few] == [sorted(labels)] * 40
 
 
 @pytest.mark.parametrize("function", ["LINEAR", "POLY", "RBF", "SIGMOID"])

@@ -268,10 +268,11 @@ def test_rows_go_down_trees_to_the_same_leaves_on_devices(number: int, device: s
 
 @pytest.mark.opencl
 @pytest.mark.parametrize("device_class", ["cpu"])
-def test_trees_of_floats_run_on_cpus_and_what_reads_doubles_on_the_host(device_class: str, device: str) -> None:
+def test_trees_run_on_cpus_and_what_reads_integers_on_the_host(device_class: str, device: str) -> None:
     nodes, leaves = forest(np.random.default_rng(0), 1, MODES)
     held = {"target_treeids": [0] * 4, "target_nodeids": [n for _, n in leaves], "target_ids": [0] * 4}
-    for x, shown in ((X, "chosen      tree_ensemble.rows"), (X.astype(np.float64), "placement   host")):
+    chosen, whole = "chosen      tree_ensemble.rows", np.nan_to_num(X).astype(np.int64)
+    for x, shown in ((X, chosen), (X.astype(np.float64), chosen), (whole, "placement   host")):
         model = model_of("TreeEnsembleRegressor", {"x": x}, {"y": FLOAT}, {}, **nodes, **held, target_weights=[1.0] * 4)
         compiled = clgraph.compile(model, device, config={"device_class": device_class})
         assert (compiled.run({"x": x})["y"] == 1).all()

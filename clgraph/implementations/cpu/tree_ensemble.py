@@ -47,7 +47,7 @@ class ScoreTransform:
 
 
 SERVES = Serves(
-    dtypes=frozenset({DType.F32, DType.I64, DType.I32, DType.U8, DType.BOOL}),
+    dtypes=frozenset({DType.F32, DType.F64, DType.I64, DType.I32, DType.U8, DType.BOOL}),
     kinds=frozenset({"cpu"}),
     features=frozenset({"fp64"}),
     mixed=True,
@@ -62,8 +62,8 @@ class TreeRows(General[Forest]):
         x, nodes = q.own[0], q.own[NODES]
         if not nodes.count:
             return "requires trees of floats, without sets or circles"
-        if x.dtype != DType.F32 or q.outputs[-1].dtype != DType.F32:
-            return f"requires features and scores of float32, not {x.dtype} and {q.outputs[-1].dtype}"
+        if x.dtype not in (DType.F32, DType.F64) or q.outputs[-1].dtype != DType.F32:
+            return f"requires features of f32 or f64 and scores of f32, not {x.dtype} and {q.outputs[-1].dtype}"
         if q.primitive.post_transform not in _SERVED:
             return f"makes {', '.join(_SERVED)} of scores, not {q.primitive.post_transform}"
         if q.primitive.targets > _SUMS:
@@ -94,7 +94,8 @@ class TreeRows(General[Forest]):
         constants = (f"in{slot}" for slot in (ROOTS, NODES, TARGETS, WEIGHTS))
         results = ("out0", "out1") if how.classes else ("null", "out0")
         kernel, groups = "tree_ensemble/tree_ensemble_rows", -(-rows // block)
-        return Plan((launch(kernel, Jit(), groups, "in0", *constants, *results, table(numbers)),))
+        of = Jit() if q.own[0].dtype == DType.F32 else Jit().define(FEATURE=q.own[0].dtype)
+        return Plan((launch(kernel, of, groups, "in0", *constants, *results, table(numbers)),))
 
 
 @implements(TreeEnsemble, name="tree_ensemble.rows", serves=SERVES, general=True)

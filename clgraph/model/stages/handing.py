@@ -15,11 +15,31 @@ _ALONE = sys.getrefcount(_HELD[""])
 """How often an array is referred to that only a dictionary holds, the question included."""
 
 
+def _named() -> int:
+    held = _HELD[""]
+    return sys.getrefcount(held)
+
+
+_NAMED = _named()
+"""The same where a variable has it as well, which not every version of Python counts alike."""
+
+
 def nobody_elses(values: Mapping[str, Any], name: str) -> bool:
     """Whether value *name* is a writeable array that owns its memory and is referenced by *values* alone."""
     if sys.getrefcount(values[name]) != _ALONE or type(values[name]) is not np.ndarray:
         return False
     return bool(values[name].flags.owndata and values[name].flags.writeable)
+
+
+def maps_of_a_run(values: Mapping[str, Any], name: str) -> list[Any] | None:
+    """Return the elements of the sequence *name* where all are maps, and nobody has them or it but *values*."""
+    value = values[name]
+    if type(value) is not tuple or sys.getrefcount(value) != _NAMED:
+        return None
+    for element in value:
+        if type(element) is not dict or sys.getrefcount(element) != _NAMED:
+            return None
+    return list(value)
 
 
 def handed_out(value: Any) -> Any:

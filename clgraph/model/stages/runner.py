@@ -15,7 +15,7 @@ from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.stages.compiled_piece import CompiledPiece, MakeModel, Sizes
-from clgraph.model.stages.handing import array_of, handed_out, nobody_elses
+from clgraph.model.stages.handing import array_of, handed_out, maps_of_a_run, nobody_elses
 from clgraph.model.stages.host_piece import HostPiece, TooMuch
 from clgraph.model.stages.host_plan import HostPlan
 from clgraph.model.stages.observing import StageClock, StageObserver
@@ -302,7 +302,8 @@ class StageRunner:
         for name, maker in self._makers:
             given = maker is None or maker.on_host or id(results[name]) in seen
             if given and not nobody_elses(results, name):
-                results[name] = handed_out(results[name])
+                maps = maps_of_a_run(results, name)
+                results[name] = handed_out(results[name]) if maps is None else maps
             seen.add(id(results[name]))
         return results
 

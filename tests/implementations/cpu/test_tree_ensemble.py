@@ -32,6 +32,12 @@ def special(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 FED: dict[str, Draw] = {**FAMILIES, "special": special}
 
 
+def between(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Draw doubles that are next to a split, of which floats would be the split itself."""
+    splits = SPLITS.astype(np.float64)
+    return rng.choice(np.concatenate([splits, np.nextafter(splits, -np.inf), np.nextafter(splits, np.inf)]), shape)
+
+
 def grown(
     count: int,
     inner: int,
@@ -65,7 +71,12 @@ def grown(
 
 
 def run(
-    engine: Engine, primitive: TreeEnsemble | TreeClassifier, rows: int, constants: tuple[Array, ...], **more: Any
+    engine: Engine,
+    primitive: TreeEnsemble | TreeClassifier,
+    rows: int,
+    constants: tuple[Array, ...],
+    dtype: DType = DType.F32,
+    **more: Any,
 ) -> None:
     def kept(array: Array) -> Draw:
         return lambda rng, shape: array
@@ -75,11 +86,10 @@ def run(
         primitive,
         (rows, FEATURES + 1),
         *(a.shape for a in constants),
-        dtype=[DType.F32, *(DType.of(a.dtype) for a in constants)],
+        dtype=[dtype, *(DType.of(a.dtype) for a in constants)],
         constant=range(1, len(constants) + 1),
         draw={slot: kept(array) for slot, array in enumerate(constants, 1)},
-        families=FED,
-        **more,
+        **{"families": FED, **more},
     )
     assert worst
 
@@ -103,6 +113,13 @@ def test_scores_are_those_of_the_reference(
     constants = grown(count, inner, targets=targets, **named)
     for base in ((), tuple(np.random.default_rng(0).standard_normal(targets).tolist())):
         run(engine, TreeEnsemble(targets, FEATURES, aggregate, base), rows, constants)
+
+
+@pytest.mark.parametrize(("rows", "count"), [(9, 2), (3, 9)])
+def test_doubles_are_compared_as_doubles(engine: Engine, rows: int, count: int) -> None:
+    constants = grown(count, 15, targets=2)
+    for of in (TreeEnsemble(2, FEATURES), TreeClassifier(2, FEATURES)):
+        run(engine, of, rows, constants, DType.F64, families={**FED, "between": between})
 
 
 @pytest.mark.parametrize("transform", ["SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"])

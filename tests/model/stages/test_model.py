@@ -14,7 +14,7 @@ from clgraph.compilation.compiler import Compiler
 from clgraph.debugging.compare import compare
 from clgraph.errors import ClosedError, InputError, UnsupportedError
 from clgraph.graph.topology import Topology
-from clgraph.model.stages.handing import nobody_elses
+from clgraph.model.stages.handing import maps_of_a_run, nobody_elses
 from clgraph.model.stages.model import StagedModel
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
@@ -252,3 +252,14 @@ def test_what_the_host_makes_is_copied_only_where_somebody_else_has_it():
     assert [nobody_elses(results, name) for name in results] == [True, False, False]
     results["made"].flags.writeable = False
     assert not nobody_elses(results, "made")
+
+
+def test_maps_are_copied_only_where_somebody_else_has_them():
+    def made():
+        return tuple([{"a": i} for i in range(3)])
+
+    held, kept = made(), made()
+    results = {"alone": made(), "held": held, "twice": made(), "element": kept[:2], "texts": ("a",)}
+    results["again"] = results["twice"]
+    wanted = dict.fromkeys(results) | {"alone": [*made()]}
+    assert {name: maps_of_a_run(results, name) for name in results} == wanted

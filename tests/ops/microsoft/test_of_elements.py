@@ -30,11 +30,19 @@ def test_hashes_are_onnxruntimes():
     for x in ([3, -4], [1.5, -0.0]):
         for dtype in (np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64):
             same("MurmurHash3", [np.array(x).astype(np.int64 if isinstance(x[0], int) else F).astype(dtype)])
-    texts = np.array([["", "a", "ab", "bc"], ["abc", "abcd", "grüße, 世界", "efgh"]], object)
+    few = np.array([["", "a", "ab", "bc"], ["abc", "abcd", "grüße, 世界", "efgh"]], object)
+    many = np.tile(few, (9, 1))
+    long = many.copy()
+    long[3, 1], long[7, 2] = "e" * 999, "abcd" * 100
     model, feeds = one_node("MurmurHash3", [np.zeros((2, 4), F)], **MICROSOFT, seed=7, positive=0)
     model.graph.input[0].type.tensor_type.elem_type = 8
-    got = clgraph.compile(model, device="host").run({"x0": texts})["y0"]
-    np.testing.assert_array_equal(got, onnxruntime_outputs(model, {"x0": texts})[0])
+    for dim in model.graph.input[0].type.tensor_type.shape.dim:
+        dim.Clear()
+    model.graph.output[0].type.tensor_type.elem_type = 6
+    compiled = clgraph.compile(model, device="host")
+    for texts in (few, many, long, few[:1, :1], few[:0]):
+        got = compiled.run({"x0": texts})["y0"]
+        np.testing.assert_array_equal(got, onnxruntime_outputs(model, {"x0": texts})[0])
     assert feeds
 
 
