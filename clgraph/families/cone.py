@@ -16,8 +16,13 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.topology import Inlinable, Topology, bind_layer
+from clgraph.ops.expand import Expand
+from clgraph.ops.fill import Fill
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.formats.widen_floats import NARROW
+
+COMPUTED_BYTES = 256 << 20
+"""What a node may make of sizes alone, unless all of it is one value: a member of more is compiled by itself."""
 
 
 class Cone:
@@ -191,7 +196,7 @@ class Bindings:
             waiting.pop()
             given = [found[v] for v in node.inputs]
             rounds = isinstance(node.primitive, Reorder) and node.primitive.dtype in NARROW
-            made = (given[0].astype(np.float32),) if rounds else node.reference(*given)
+            made = (_float(given[0]),) if rounds else _computed(node, given)
             found.update(zip(node.outputs, map(_wide, made), strict=True))
         return found[self._value(value)]
 
@@ -211,7 +216,7 @@ class Bindings:
                 continue
             waiting.pop()
             given = [v.constant for v in node.inputs if v.constant is not None]
-            for made, array in zip(node.outputs, node.reference(*given), strict=True):
+            for made, array in zip(node.outputs, _computed(node, given), strict=True):
                 made.constant = array
         assert found.constant is not None
         return found.constant
@@ -222,8 +227,39 @@ class Bindings:
         return self.values[name]
 
 
+def repeats_one(array: Array) -> bool:
+    """Whether *array* is a view that repeats one element, or holds one alone."""
+    return bool(array.size) and all(n == 1 or not step for n, step in zip(array.shape, array.strides, strict=True))
+
+
+def _computed(node: Node, given: Sequence[Array]) -> Sequence[Array]:
+    """Return what *node* makes of *given*: a view of one element where every element is the same.
+
+    Sizes may be those of a witness, which nobody runs: what attention adds to its scores has gigabytes there. Raises
+    ``BindingError`` where that many differ.
+    """
+    primitive, shapes = node.primitive, [v.layout.shape for v in node.outputs]
+    if isinstance(primitive, Expand):
+        return [np.broadcast_to(given[0], shape) for shape in shapes]
+    if isinstance(primitive, Fill):
+        return [np.broadcast_to(np.asarray(primitive.value, primitive.dtype.numpy), shape) for shape in shapes]
+    by_element = primitive.elementwise or isinstance(primitive, Reorder)
+    if given and by_element and all(map(repeats_one, given)):
+        ones = node.reference(*[a[(slice(1),) * a.ndim] for a in given])
+        return [np.broadcast_to(one, shape) for one, shape in zip(ones, shapes, strict=True)]
+    if (nbytes := sum(v.layout.nbytes for v in node.outputs)) > COMPUTED_BYTES:
+        raise BindingError(f"what sizes make of node {node.name!r} takes {nbytes} bytes, and would be computed anew")
+    return node.reference(*given)
+
+
+def _float(array: Array) -> Array:
+    if repeats_one(array):
+        return np.broadcast_to(array[(slice(1),) * array.ndim].astype(np.float32), array.shape)
+    return array.astype(np.float32, copy=False)
+
+
 def _wide(array: Array) -> Array:
-    return array.astype(np.float32) if DType.of(array.dtype) in NARROW else array
+    return _float(array) if DType.of(array.dtype) in NARROW else array
 
 
 def beginning(

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import BindingError, ClgraphError, UnknownValueError
@@ -91,8 +93,8 @@ def _family(topology: Topology, schema: Schema, found: _Representative, context:
     uniform = {name for name, array in known.items() if folded[name] and is_uniform(array)}
     guards = replace(
         guards,
-        constants=tuple((name, array) for name, array in known.items() if name not in uniform),
-        uniform=tuple((name, known[name].shape, known[name].ravel()[:1].copy()) for name in sorted(uniform)),
+        constants=tuple((name, np.array(array, order="C")) for name, array in known.items() if name not in uniform),
+        uniform=tuple((name, known[name].shape, known[name].flat[:1]) for name in sorted(uniform)),
         expansions=tuple(bindings.expansions.items()),
     )
     recipe = MemberRecipe(program, rules, guards, constants)

@@ -11,7 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import BindingError
-from clgraph.families.cone import Bindings, Expansion
+from clgraph.families.cone import Bindings, Expansion, repeats_one
 from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node
 from clgraph.graph.permute import Axes
@@ -144,7 +144,7 @@ class Guards:
                 raise BindingError(f"the constant {name!r} depends on sizes, and was folded")
         for name, shape, value in self.uniform:
             array = bindings.array(name)
-            if alike((shape,), (array.shape,)) or not is_uniform(array) or not _same(array.ravel()[:1], value):
+            if alike((shape,), (array.shape,)) or not is_uniform(array) or not _same(array.flat[:1], value):
                 raise BindingError(
                     f"the constant {name!r} is not {value[0]} everywhere, or has other axes, and was folded"
                 )
@@ -155,6 +155,8 @@ class Guards:
 
 def is_uniform(array: Array) -> bool:
     """Whether there are elements, and all have the same bits."""
+    if repeats_one(array):
+        return True
     flat = array.ravel()
     return bool(flat.size) and flat.tobytes() == flat[:1].tobytes() * flat.size
 
@@ -165,6 +167,8 @@ def _same(first: Array, second: Array) -> bool:
     mine, its = first.__array_interface__, second.__array_interface__
     # Masks of a model's layers are views of one vector.
     one = mine["data"] == its["data"] and mine["strides"] == its["strides"]
+    if repeats_one(first) and repeats_one(second):
+        first, second = first.flat[:1], second.flat[:1]
     return one or first.tobytes() == second.tobytes()
 
 

@@ -9,10 +9,13 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import BindingError
 from clgraph.families.cone import Bindings, Cone, beginning
+from clgraph.families.rules import Guards
 from clgraph.graph.node import Value
 from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.expand import Expand
+from clgraph.ops.fill import Fill
 from clgraph.ops.gather import Gather
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.shape import ShapeOf
@@ -110,3 +113,43 @@ def test_what_is_no_shape_arithmetic_is_computed_by_references() -> None:
     found = beginning([("x", layout(4, 9))], {}, {})
     found.bind(t.layers)
     np.testing.assert_array_equal(found.array("root"), np.array([2, 3], np.float32))
+
+
+def squares(places: int) -> Bindings:
+    """Return values of ``[places][places]``: zeros and ones scaled, and numbers that differ."""
+    t = Topology()
+    side = t.add("side", ShapeOf(), t.input("x", ("n", "m")))
+    two, row = t.constant("two", np.full(1, 2, np.float32)), t.constant("row", np.arange(2, dtype=np.float32))
+    for name, made in (
+        ("zeros", t.add("f", Fill(0.0, DType.F32), side)),
+        ("ones", t.add("e", Expand((), ("shape",)), two, side)),
+    ):
+        t.output(name, t.add(name, Eltwise("mul"), made, two))
+        t.output(f"{name}16", t.add(f"{name}16", Reorder(DType.F16), name))
+    rows = t.add("rows", Expand((1 << 14, 1 << 13, 2)), row)
+    t.output("differ", t.add("differ", Eltwise("add"), rows, t.add("cast", Reorder(DType.F32), side)))
+    constants = {n: Value(n, Layout.of(a), constant=a) for n, a in t.constants.items()}
+    found = beginning([("x", layout(places, places))], constants, {})
+    found.bind(t.layers)
+    return found
+
+
+def test_one_value_at_all_places_takes_the_memory_of_one() -> None:
+    """What attention adds to its scores takes 4 TB here."""
+    found = squares(1 << 20)
+    for name, value in (("zeros", 0), ("ones", 4), ("zeros16", 0), ("ones16", 4)):
+        for array in (found.array(name), found.widened(name)):
+            assert array.shape == (1 << 20, 1 << 20)
+            assert set(array.strides) == {0}
+            assert array[-1, -1] == value
+    assert found.array("ones16").dtype == np.float16
+    assert found.widened("ones16").dtype == np.float32
+    everywhere = ("ones", (1 << 20, 1 << 20), np.full(1, 4, np.float32))
+    Guards((), (), (), merged=(("ones", "ones"),), uniform=(everywhere,)).check(found)
+    with pytest.raises(BindingError, match="no longer 'zeros'"):
+        Guards((), (), (), merged=(("ones", "zeros"),)).check(found)
+
+
+def test_what_is_large_and_differs_is_left_to_a_compilation_of_its_own() -> None:
+    with pytest.raises(BindingError, match="what sizes make of node 'differ' takes 1073741824 bytes"):
+        squares(3).array("differ")

@@ -92,3 +92,25 @@ def test_equal_sizes_of_inputs_may_have_different_names(device: str) -> None:
         y = model.run({"x": x, "of": np.arange(n) % 2})["y"]
         np.testing.assert_array_equal(y, [x[::2].sum(0), x[1::2].sum(0)])
         assert model.program.notes[NOTE].startswith("bound")
+
+
+def test_what_attention_adds_to_its_scores_is_made_for_no_witness(device: str) -> None:
+    """PyTorch's ``baddbmm`` adds zeros: 36 GiB of them for a witness of 128 x 384 places."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "rows"], ["q"]),
+        helper.make_node("Transpose", ["q"], ["k"], perm=[0, 2, 1]),
+        helper.make_node("Shape", ["q"], ["of_q"]),
+        helper.make_node("Split", ["of_q"], ["heads", "_", "places"], axis=0, num_outputs=3),
+        helper.make_node("Concat", ["heads", "places", "places"], ["square"], axis=0),
+        helper.make_node("ConstantOfShape", ["square"], ["empty"]),
+        helper.make_node("Mul", ["empty", "beta"], ["nothing"]),
+        helper.make_node("MatMul", ["k", "q"], ["scores"]),
+        helper.make_node("Add", ["scores", "nothing"], ["y"]),
+    ]
+    constants = {"rows": np.array([0, 0, -1]), "beta": np.zeros(1, np.float32)}
+    model = clgraph.compile(open_model(nodes, {"x": (FLOAT, (4, 3, "h", "w"))}, constants), device)
+    for size in ((5, 6), (4, 9)):
+        x = np.random.default_rng(0).integers(-8, 8, (4, 3, *size)).astype(np.float32)
+        q = x.reshape(4, 3, -1)
+        np.testing.assert_array_equal(model.run({"x": x})["y"], q.transpose(0, 2, 1) @ q)
+        assert model.program.notes[NOTE].startswith("bound")
