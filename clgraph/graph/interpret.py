@@ -26,6 +26,9 @@ Execute = Callable[["ControlFlow", Sequence[Any]], tuple[Array, ...]]
 RunBody = Callable[[Topology, Mapping[str, Array]], dict[str, Array]]
 """Runs a topology on arrays by name and returns its outputs by name."""
 
+Trip = Callable[[Sequence[Any]], list[Any]]
+"""Runs a topology on its inputs in their order and returns its outputs in theirs."""
+
 
 def interpret(
     topology: Topology, feeds: Mapping[str, Array], spend: Spend | None = None, execute: Execute | None = None
@@ -124,6 +127,36 @@ class Blocks(ABC):
     @abstractmethod
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...] | str:
         """Return the outputs, computed by *bodies* with *run*; where the inputs do not allow that, the reason."""
+
+
+class RunsTrips(ABC):
+    """A :data:`RunBody` that finds what runs a body once for all trips of a loop."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __call__(self, body: Topology, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs of *body* by name."""
+
+    @abstractmethod
+    def trips(self, body: Topology) -> Trip:
+        """Return what runs *body* as a call does."""
+
+
+def trips(body: Topology, run: RunBody) -> Trip:
+    """Return what runs *body* with *run*, trip by trip."""
+    return run.trips(body) if isinstance(run, RunsTrips) else by_names(body, run)
+
+
+def by_names(body: Topology, run: RunBody) -> Trip:
+    """Return what calls *run* on *body*."""
+    names, made_names = tuple(body.inputs), [name for name, _ in body.outputs]
+
+    def trip(given: Sequence[Any]) -> list[Any]:
+        made = run(body, dict(zip(names, given, strict=True)))
+        return [made[name] for name in made_names]
+
+    return trip
 
 
 class ControlFlow(DataDependent):

@@ -14,7 +14,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
-from clgraph.graph.primitive import Array, Permuted, PostOperation, Primitive, primitive
+from clgraph.graph.primitive import REFERENCE_SECONDS, Array, Permuted, PostOperation, Primitive, primitive
 from clgraph.selector.general import (
     INTEGERS,
     REALS,
@@ -37,6 +37,9 @@ from clgraph.selector.views import View, space
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
+ERF_SECONDS = 5e-8
+"""What the error function takes for an element: it is called for each."""
+
 
 def _sigmoid(v: Array) -> Array:
     small = np.exp(-np.abs(v))
@@ -44,7 +47,7 @@ def _sigmoid(v: Array) -> Array:
 
 
 def _gelu_tanh(v: Array) -> Array:
-    return np.asarray(v / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))))
+    return np.asarray(v / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * (v * v * v)))))
 
 
 FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
@@ -119,6 +122,10 @@ class Activation(Primitive):
         alpha, beta = (held(v, x.dtype) for v in (self.alpha, self.beta))
         with np.errstate(all="ignore"):
             return (np.asarray(FUNCTIONS[self.function](x, alpha, beta)).astype(x.dtype),)
+
+    def reference_seconds(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        each = ERF_SECONDS if self.function in ("erf", "gelu") else 0.0
+        return REFERENCE_SECONDS + each * inputs[0].count
 
     def as_post(self, slot: int) -> PostOperation | None:
         return None if self.function == "not" else PostOperation(self.function, self.alpha, self.beta)

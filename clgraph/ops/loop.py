@@ -13,7 +13,8 @@ from clgraph.errors import ShapeError
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.host_types import STRINGS
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.interpret import Blocks, ControlFlow, InvariantInputs, RunBody
+from clgraph.graph.interpret import Blocks, ControlFlow, InvariantInputs, RunBody, Trip
+from clgraph.graph.interpret import trips as trips_of
 from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.random_numbers import RANDOM_KEY, folded
 from clgraph.graph.topology import Topology
@@ -55,16 +56,16 @@ class Loop(ControlFlow):
         state, around = left[: self.carried], left[self.carried :]
         stacks: list[list[Array]] = [[] for _ in self.scanned]
         gathered = Gathered("the scanned results")
-        names = tuple(self.body.inputs)
-        made_names = [name for name, _ in self.body.outputs]
-        keyed = RANDOM_KEY in self.body.inputs
+        key = [*self.body.inputs].index(RANDOM_KEY) if RANDOM_KEY in self.body.inputs else None
+        run_trip: Trip | None = None
         trip = 0
         while going and (trips is None or trip < trips):
-            feeds = dict(zip(names, (np.array(trip, np.int64), np.array(going), *state, *around), strict=True))
-            if keyed:
-                feeds[RANDOM_KEY] = folded(feeds[RANDOM_KEY], trip)
-            made = run(self.body, feeds)
-            condition, *results = [made[name] for name in made_names]
+            if run_trip is None:
+                run_trip = trips_of(self.body, run)
+            given = [np.array(trip, np.int64), np.array(going), *state, *around]
+            if key is not None:
+                given[key] = folded(given[key], trip)
+            condition, *results = run_trip(given)
             going, state, trip = bool(condition if condition.ndim == 0 else condition.ravel()[0]), results, trip + 1
             if stacks:
                 state = results[: self.carried]

@@ -12,7 +12,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.interpret import Blocks, ControlFlow, InvariantInputs, RunBody
+from clgraph.graph.interpret import Blocks, ControlFlow, InvariantInputs, RunBody, trips
 from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.random_numbers import RANDOM_KEY, folded
 from clgraph.graph.topology import Topology
@@ -155,14 +155,15 @@ class Scan(ControlFlow):
         length = self.length_of(inputs)
         stacks: list[list[Array]] = [[] for _ in self.output_axes]
         gathered = Gathered("the scanned results")
+        key = [*self.body.inputs].index(RANDOM_KEY) if RANDOM_KEY in self.body.inputs else None
+        run_trip = trips(self.body, run)
         for trip in range(length):
             places = [length - 1 - trip if back else trip for back in self.input_reverse]
             slices = [_slice(a, at, axis) for a, at, axis in zip(cut, places, self.input_axes, strict=True)]
-            feeds = dict(zip(self.body.inputs, [*state, *slices, *around], strict=True))
-            if RANDOM_KEY in feeds:
-                feeds[RANDOM_KEY] = folded(feeds[RANDOM_KEY], row << 32 | trip)
-            made = run(self.body, feeds)
-            results = [made[name] for name, _ in self.body.outputs]
+            given = [*state, *slices, *around]
+            if key is not None:
+                given[key] = folded(given[key], row << 32 | trip)
+            results = run_trip(given)
             state = results[: self.carried]
             gathered.add(results[self.carried :])
             for stack, result in zip(stacks, results[self.carried :], strict=True):

@@ -12,7 +12,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Array
+from clgraph.graph.primitive import REFERENCE_SECONDS, Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.spellings import Spelling, spelled
@@ -67,7 +67,8 @@ class HostPlan:
         self.layers, self.decided = len(self._steps), bool(values)
         self._deciding = [(i, values[v.name].tobytes()) for i, v in enumerate(program.inputs) if v.name in values]
         steps = sum(
-            SPELLED_SECONDS if own else primitive.reference_seconds(read, made)
+            (SPELLED_SECONDS if own else REFERENCE_SECONDS)
+            + (primitive.reference_seconds(read, made) - REFERENCE_SECONDS)
             for own, (primitive, read, made) in zip(spellings, layouts, strict=True)
         )
         self.seconds = steps + self.operations * OPERATION_SECONDS

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from clgraph.errors import UnsupportedError
-from clgraph.graph.interpret import ControlFlow
+from clgraph.graph.interpret import ControlFlow, RunsTrips, Trip, by_names
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.stages.compiled_piece import CompiledPiece, MakeModel, Sizes
@@ -32,6 +32,8 @@ class PieceRunner:
     Attributes:
         compiled, host: The piece as either runs it.
         on_host: Whether the host ran it last.
+        names: Its inputs.
+        tensors: Whether results of the device stay there.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class PieceRunner:
         """
         preferences.check(piece)
         self.piece = piece
-        self._make, self._tensors, self._preferences, self._strict = make, tensors, preferences, strict
+        self._make, self.tensors, self._preferences, self._strict = make, tensors, preferences, strict
         fixed = all(s.is_fixed for s in piece.topology.inputs.values())
         self._first = first
         self._always = always or strict or (piece.compilable and preferences.name_device(piece))
@@ -68,7 +70,7 @@ class PieceRunner:
         self.host = HostPiece(piece, first=first)
         self.compiled = CompiledPiece(piece, make, sizes, tensors=tensors)
         self._heavy = self.host.is_heavy
-        self._names, self._compilable = tuple(piece.topology.inputs), piece.compilable
+        self.names, self._compilable = tuple(piece.topology.inputs), piece.compilable
         self._latest_plan: HostPlan | None = None
         self._repeats = None if tensors or preferences.deterministic else Repeats(self.compiled)
         self.on_host = False
@@ -114,25 +116,24 @@ class PieceRunner:
         if cancellation is not None:
             cancellation.check()
         elif watch is None and self._compilable and not self.on_host and self._latest_plan is None:
-            same = {name: arrays[name] for name in self._names}
+            same = {name: arrays[name] for name in self.names}
             if (results := self.compiled.run_quickly(same)) is not None:
                 return results
-        given = [arrays[name] for name in self._names]
+        given = [arrays[name] for name in self.names]
         if watch is None:
-            if not self._compilable and not self._tensors:
+            if not self._compilable and not self.tensors:
                 self.on_host = True
-                own = self._run_body if cancellation is None else partial(self._run_body, cancellation=cancellation)
-                return self.host.run_between(given, own)
+                return self.host.run_between(given, _RunBodies(self, None, cancellation))
             if (found := self._planned(given)) is not None:
                 return found
-        feeds = dict(zip(self._names, given, strict=True))
+        feeds = dict(zip(self.names, given, strict=True))
         if not self._compilable:
             return self._on_host(feeds, None, watch, cancellation)
         unseen = watch is None and cancellation is None
         if unseen and not self.on_host and (results := self.compiled.run_quickly(feeds)) is not None:
             return results
         if not self._always and not self._heavy and self._is_small(feeds) and not self._has_state:
-            arrays = {name: array_of(a) for name, a in feeds.items()} if self._tensors else feeds
+            arrays = {name: array_of(a) for name, a in feeds.items()} if self.tensors else feeds
             plan = self.host.plan(arrays)
             taken_over = unseen and plan is not None and plan.on_device
             if taken_over and (results := self.compiled.run_again(feeds)) is not None:
@@ -155,8 +156,21 @@ class PieceRunner:
             plan.on_device is None
             and not plan.is_quick
             and self._repeats is not None
-            and self._repeats.on_device(plan, dict(zip(self._names, given, strict=True)))
+            and self._repeats.on_device(plan, dict(zip(self.names, given, strict=True)))
         ):
+            return None
+        self.on_host = True
+        return self.host.run_plan(plan, given)
+
+    def run_quickly(self, given: Sequence[Any]) -> dict[str, Any] | None:
+        """Return what :meth:`run` does of the inputs in their order, where the latest plan fits and stays on the host.
+
+        ``None`` where :meth:`run` has to find what computes them.
+        """
+        plan = self._latest_plan
+        if plan is None or self._first or not (plan.is_quick or plan.on_device is False):
+            return None
+        if not plan.fits(given):
             return None
         self.on_host = True
         return self.host.run_plan(plan, given)
@@ -183,35 +197,28 @@ class PieceRunner:
         cancellation: Cancellation | None,
     ) -> dict[str, Any]:
         start = time.perf_counter()
-        run_body = partial(self._run_body, watch=watch, cancellation=cancellation)
-        results = self.host.run(feeds, run_body, cancellation, plan)
+        results = self.host.run(feeds, _RunBodies(self, watch, cancellation), cancellation, plan)
         self.on_host = True
         self._latest_plan = plan
         if isinstance(watch, StageClock) and (self.piece.compilable or not self._bodies):
             watch.note_host(self.piece, start, self.host.operations)
         return results
 
-    def _run_body(
-        self,
-        body: Topology,
-        feeds: Mapping[str, Any],
-        watch: StageObserver | None = None,
-        cancellation: Cancellation | None = None,
-        whole: bool = False,
-    ) -> dict[str, Any]:
-        if id(body) not in self._bodies:
-            self._bodies[id(body)] = StageRunner(
+    def body(self, body: Topology, *, whole: bool) -> StageRunner:
+        """Return what runs *body*; *whole*: it is a block of trips."""
+        runner = self._bodies.get(id(body))
+        if runner is None:
+            runner = self._bodies[id(body)] = StageRunner(
                 body,
                 self._make,
                 strict=self._strict,
-                tensors=self._tensors,
+                tensors=self.tensors,
                 preferences=self._preferences,
                 whole=whole,
                 block=whole,
                 label=f"{self.piece.topology.label}_{self.host.role_of(body)}_",
             )
-        results = self._bodies[id(body)].run(feeds, watch, cancellation)
-        return {name: array_of(a) for name, a in results.items()} if self._tensors else results
+        return runner
 
     def take_over(self, other: PieceRunner) -> None:
         """Clone what *other* has compiled of the same piece."""
@@ -224,8 +231,42 @@ class PieceRunner:
         return self.compiled.declared() if self._always or self._first else None
 
 
+class _RunBodies(RunsTrips):
+    """Runs the bodies of control flow in one run of a piece."""
+
+    __slots__ = ("_cancellation", "_piece", "_watch")
+
+    def __init__(self, piece: PieceRunner, watch: StageObserver | None, cancellation: Cancellation | None) -> None:
+        """Take the piece that has the bodies, and what the run is observed and ended by."""
+        self._piece, self._watch, self._cancellation = piece, watch, cancellation
+
+    def __call__(self, body: Topology, feeds: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
+        results = self._piece.body(body, whole=whole).run(feeds, self._watch, self._cancellation)
+        return {name: array_of(a) for name, a in results.items()} if self._piece.tensors else results
+
+    def trips(self, body: Topology) -> Trip:
+        by_name, cancellation = by_names(body, self), self._cancellation
+        only = None if self._watch is not None or self._piece.tensors else self._piece.body(body, whole=False).only
+        if only is None:
+            return by_name
+        piece, read, sources = only
+
+        def trip(given: Sequence[Any]) -> list[Any]:
+            if cancellation is not None:
+                cancellation.check()
+            made = piece.run_quickly([given[i] for i in read])
+            if made is None:
+                return by_name(given)
+            return [made[source] if place is None else given[place] for source, place in sources]
+
+        return trip
+
+
 def _size(feeds: Mapping[str, Any]) -> float:
     return float(sum(getattr(a, "size", 0) for a in feeds.values()))
+
+
+_ByPlace = tuple[PieceRunner, list[int], list[tuple[str, int | None]]]
 
 
 class StageRunner:
@@ -233,6 +274,9 @@ class StageRunner:
 
     Attributes:
         pieces: In the order in which they run.
+        only: The only one, where it and the outputs read nothing but inputs and what it makes, else ``None``; the
+            places of its inputs among those of the topology; the sources of the outputs, each with its place if it is
+            an input.
     """
 
     def __init__(
@@ -279,6 +323,7 @@ class StageRunner:
         self._warns = any(piece.warns for piece in self.pieces)
         makers = {name: piece for piece in self.pieces for name, _ in piece.piece.topology.outputs}
         self._makers = [(name, makers.get(source)) for name, source in topology.outputs]
+        self.only = _by_place(topology, self.pieces[0]) if len(pieces) == 1 else None
 
     def run(
         self, feeds: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
@@ -312,3 +357,13 @@ class StageRunner:
         self._sizes.found = other._sizes.found
         for mine, theirs in zip(self.pieces, other.pieces, strict=True):
             mine.take_over(theirs)
+
+
+def _by_place(topology: Topology, piece: PieceRunner) -> _ByPlace | None:
+    """Return :attr:`StageRunner.only` of *piece*, the only one."""
+    made = {name for name, _ in piece.piece.topology.outputs}
+    places = {name: i for i, name in enumerate(topology.inputs)}
+    if not {*piece.names, *(source for _, source in topology.outputs)} <= {*places, *made}:
+        return None
+    sources = [(source, None if source in made else places[source]) for _, source in topology.outputs]
+    return piece, [places[name] for name in piece.names], sources

@@ -5,17 +5,22 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import clgraph
-from clgraph.errors import RunCancelledError
+from clgraph.errors import RunCancelledError, RunTimeoutError
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.host_plan import PLANNED, HostPlan, HostPlans
+from clgraph.model.stages.runner import PieceRunner
 from clgraph.network.cancelling import Cancellation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather
 from clgraph.ops.non_zero import NonZero
+from tests.support.graphs import BOOL, FLOAT, INT, agrees, graph, model
+
+node = helper.make_node
 
 pytestmark = pytest.mark.opencl
 
@@ -78,6 +83,66 @@ def test_a_cancelled_or_failed_run_leaves_the_plan_usable(device: str, monkeypat
             broken.setattr(HostPlan, "run", lambda *_: 1 / 0)
             np.testing.assert_array_equal(model.run({"x": x})["y"], wanted(x))
         np.testing.assert_array_equal(model.run({"x": x})["y"], wanted(x))
+
+
+def shifting() -> onnx.ModelProto:
+    """A loop that adds the mean of the first of three values, which move up in each trip, and ends by data."""
+    body = graph(
+        [
+            node("ReduceMean", ["a"], ["mean"], keepdims=0),
+            node("Add", ["sum", "mean"], ["more"]),
+            node("Less", ["more", "limit"], ["on"]),
+        ],
+        [("i", INT, []), ("go", BOOL, []), ("sum", FLOAT, []), *((name, FLOAT, None) for name in "abc")],
+        [("on", BOOL, []), ("more", FLOAT, []), *((name, FLOAT, None) for name in "bca"), ("mean", FLOAT, [])],
+        limit=np.float32(100),
+    )
+    loop = node("Loop", ["n", "yes", "zero", "x", "y", "z"], ["sum", "u", "v", "w", "means"], body=body)
+    inputs = [("n", INT, []), ("x", FLOAT, ["first"]), ("y", FLOAT, ["width"]), ("z", FLOAT, ["length"])]
+    outputs = [("sum", FLOAT, []), *((name, FLOAT, None) for name in "uvw"), ("means", FLOAT, None)]
+    constants = {"yes": np.array(True), "zero": np.float32(0)}
+    return model(graph([loop], inputs, outputs, **constants))
+
+
+def test_a_body_whose_shape_changes_at_a_later_trip_runs_another_plan(device: str) -> None:
+    source = shifting()
+    with clgraph.compile(source, device) as made:
+        for run in range(3 * PLANNED):
+            z = np.arange(2.0 + run % 2, dtype=np.float32) + np.float32(run)
+            feeds = {"x": np.ones(1, np.float32), "y": np.full(1, 2, np.float32), "z": z}
+            agrees(made, source, {"n": np.int64(3 + run % 5), **feeds})
+
+
+def test_trips_alike_run_the_plan_of_their_body_at_once(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ones = np.ones(1, np.float32)
+    feeds = {"n": np.array(7), "x": ones, "y": ones, "z": ones}
+    with clgraph.compile(shifting(), device) as made:
+        for _ in range(PLANNED):
+            made.run(feeds)
+        calls, run = [], PieceRunner.run
+        monkeypatch.setattr(PieceRunner, "run", lambda self, *given: calls.append(self) or run(self, *given))
+        assert made.run(feeds)["sum"] == 7
+    assert len(calls) == 1
+
+
+def test_trips_that_run_a_plan_at_once_are_ended(device: str) -> None:
+    zero = np.zeros(1, np.float32)
+    feeds = {"n": np.array(7), "x": zero, "y": zero, "z": zero}
+    with clgraph.compile(shifting(), device) as made:
+        for _ in range(PLANNED):
+            made.run(feeds)
+        with pytest.raises(RunTimeoutError):
+            made.run({**feeds, "n": np.array(200_000)}, timeout=0.02)
+        assert made.run(feeds)["sum"] == 0
+
+
+def test_trips_on_many_elements_are_handed_to_the_device(device: str) -> None:
+    many = np.ones(20_000, np.float32)
+    feeds = {"n": np.array(7), "x": many, "y": many, "z": many}
+    with clgraph.compile(shifting(), device) as made:
+        for _ in range(200):
+            assert made.run(feeds)["sum"] == 7
+        assert any("3 layers (eltwise 2, reduce); compiled" in note for note in made.notes), made.notes
 
 
 def test_a_plan_says_what_it_holds_for() -> None:

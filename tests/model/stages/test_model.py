@@ -237,7 +237,7 @@ def test_values_stay_on_a_device_with_memory_of_its_own(device, rng):
     compiler = Compiler(settings().with_(device=device))
     info = replace(compiler.context.default, features=compiler.context.default.features - {"host_memory"})
     model = StagedModel(places(), info, compiler.specialise)
-    assert all(piece._tensors for piece in model._runner.pieces)
+    assert all(piece.tensors for piece in model._runner.pieces)
     x = rng.standard_normal((4, 5)).astype(np.float32)
     results = model.run({"x": clgraph.Tensor(x, device)}, tensors=True)
     assert all(isinstance(a, clgraph.Tensor) for a in results.values())

@@ -14,9 +14,9 @@ from clgraph.graph.interpret import interpret
 from clgraph.graph.topology import Topology
 from clgraph.model.stages import repeats
 from clgraph.model.stages.compiled_piece import CompiledPiece
-from clgraph.model.stages.host_plan import OPERATION_SECONDS, RUN_SECONDS, SPELLED_SECONDS
+from clgraph.model.stages.host_plan import OPERATION_SECONDS, PLANNED, RUN_SECONDS, SPELLED_SECONDS
 from clgraph.model.stages.model import StagedModel
-from clgraph.ops.activation import Activation
+from clgraph.ops.activation import ERF_SECONDS, Activation
 from clgraph.ops.gather import Gather
 from clgraph.ops.non_zero import NonZero
 
@@ -77,6 +77,20 @@ def test_shapes_that_come_again_are_compiled_once_the_host_has_spent_as_much(dev
     assert behind(model).startswith("on the host")
     assert runs_until_compiled(model, turned(3)) <= 1.1 * binding / saved + 3
     np.testing.assert_array_equal(same(model, X), before)
+    assert behind(model).startswith("compiled")
+
+
+@pytest.mark.parametrize("function", ["erf", "gelu"])
+def test_an_error_function_of_many_elements_is_compiled(device, function) -> None:
+    t = Topology()
+    x = t.input("x", (4000,))
+    picked = t.add("picked", Gather(0), x, t.add("places", NonZero(), x))
+    t.output("y", t.add("last", Activation(function), picked))
+    model, x = clgraph.compile(t, device=device), np.linspace(1, 2, 4000, dtype=np.float32)
+    saved = 4000 * ERF_SECONDS - RUN_SECONDS
+    most = PLANNED + 1.1 * (repeats.COMPILING_SECONDS[0] + 3 * repeats.COMPILING_SECONDS[1]) / saved
+    for _ in range(int(most)):
+        model.run({"x": x})
     assert behind(model).startswith("compiled")
 
 
