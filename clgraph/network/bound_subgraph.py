@@ -110,3 +110,8 @@ class BoundSubgraph:
         """
         for segment in self._joined:
             segment.executor.check_waits()
+
+    def clear(self) -> None:
+        """Set back what launches of a run that did not come to its end have left."""
+        for executor in self.executors:
+            executor.clear()

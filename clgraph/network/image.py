@@ -95,7 +95,7 @@ def run_of(image: Rows, array: Callable[[Any], Array], file: MappedFile, engine:
     feeds = [_feed(row, places, tables) for row in image["feeds"]]
     results = [_result(row, places, tables) for row in image["results"]]
     files = [file] if any(kind == IN_FILE for kind, *_ in image["banks"]) else []
-    return QuickRun(engine, [ImagedLaunches(steps, joined, kernels)], feeds, results, places.workspace, files)
+    return QuickRun(engine, [ImagedLaunches(steps, joined, tables, kernels)], feeds, results, places.workspace, files)
 
 
 def _add_banks(image: Rows, array: Callable[[Any], Array], file: MappedFile, places: ImageBanks) -> None:

@@ -191,10 +191,15 @@ class TileKernels:
             self.engine.stream.read(self._error, 0, word)
         found = int(word[0])
         if found:
-            self.engine.stream.fill(self._error)
-            self.engine.stream.fill(self._counters)
-            self.engine.stream.finish()
+            self.clear()
         return found
+
+    def clear(self) -> None:
+        """Set the state back to zeros, behind a launch that may have lacked a worker."""
+        self.engine.stream.finish()
+        self.engine.stream.fill(self._error)
+        self.engine.stream.fill(self._counters)
+        self.engine.stream.finish()
 
     def check_waits(self) -> None:
         """Look at what a run has left, which is over.
