@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from clgraph.errors import UnsupportedError
 from clgraph.graph.check import check
@@ -82,6 +83,22 @@ def test_results_are_shared_between_the_programs_of_a_model() -> None:
     ran = len(runs)
     PASS.run(net.build(), context)
     assert len(runs) == ran
+
+
+def test_what_equal_constants_make_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As exporters spell the places of two assignments to one slice, from rows and columns of their own."""
+    monkeypatch.setattr("clgraph.passes.constants.compute_constants.batches", lambda nodes: [[n] for n in nodes])
+    net = Net()
+    for name in "stu":
+        net.add(f"{name}.ab", MatMul(), net.data(f"{name}.a", 150, 300), net.data(f"{name}.b", 300, 300))
+    net.constants["t.a"], net.constants["t.b"] = net.constants["s.a"].copy(), net.constants["s.b"].copy()
+    program = net.program("s.ab", "t.ab", "u.ab")
+    PASS.run(program, Context(execute=run_reference, build=lambda part: 0))
+    first, second, other = (value.constant for _, value in program.outputs)
+    assert first is not None
+    assert first is second
+    assert other is not None
+    assert not np.array_equal(first, other)
 
 
 def test_what_cannot_be_computed_alone_is_left_and_told() -> None:
