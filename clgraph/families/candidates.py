@@ -40,18 +40,50 @@ another, for all sizes of the rows, it may be otherwise for these."""
 
 @frozen
 class Candidate:
-    """What a representative is tried with, what its witnesses are, in the order they are tried in, and extremes.
+    """What a representative is tried with, and the sizes beside it, which are derived when they are asked for.
+
+    A piece of a model may have tens of free sizes, and none of its hundreds of candidates be built.
 
     Attributes:
-        larger: Extremes of many times its sizes, and how many times, largest first; ``small`` are few of everything.
+        rows: The row of each free size that has one.
+        first: The entry of the rows that the sizes begin at.
         times: How many times the sizes of a row these are: more than once where the model builds for none of the rows.
     """
 
-    sizes: Sizes
-    witnesses: tuple[Sizes, ...]
-    larger: tuple[tuple[int, Sizes], ...]
-    small: Sizes
+    schema: Schema
+    rows: Mapping[str, int]
+    first: int = 0
     times: int = 1
+
+    @property
+    def sizes(self) -> Sizes:
+        """What is tried."""
+        return _of(self.schema, self._chosen)
+
+    @property
+    def witnesses(self) -> Iterator[Sizes]:
+        """The witnesses, in the order they are tried in."""
+        for by in (1, -1):
+            shifted = {name: row + by for name, row in self.rows.items()}
+            if all(0 <= row < len(OTHERS) for row in shifted.values()):
+                yield _of(self.schema, _chosen(self.schema, shifted, self.first + 3, self.times))
+        for turn in (1, 2):
+            yield _of(self.schema, _chosen(self.schema, self.rows, self.first + turn, self.times))
+
+    @property
+    def larger(self) -> tuple[tuple[int, Sizes], ...]:
+        """Extremes of many times its sizes, and how many times, largest first."""
+        chosen = self._chosen
+        return tuple((by, _of(self.schema, {name: by * size for name, size in chosen.items()})) for by in FACTORS)
+
+    @property
+    def small(self) -> Sizes:
+        """The extreme of which all are few."""
+        return _of(self.schema, {name: SMALL[i % len(SMALL)] for i, name in enumerate(self._chosen)})
+
+    @property
+    def _chosen(self) -> dict[str, int]:
+        return _chosen(self.schema, self.rows, self.first, self.times)
 
 
 def candidates(schema: Schema) -> Iterator[Candidate]:
@@ -63,36 +95,22 @@ def candidates(schema: Schema) -> Iterator[Candidate]:
     size, as where some axis of a model has the one before; at last sizes are far larger.
     """
     counted = any(given.count_of for given in schema.values)
-    others = [name for name in schema.free if counted or name not in schema.leading]
+    leading = schema.leading
+    others = [name for name in schema.free if counted or name not in leading]
     rows = range(len(OTHERS))
     for row in (rows[-3::-1] if schema.small else rows[:-2]) if others else ():
-        yield _candidate(schema, dict.fromkeys(others, row))
+        yield Candidate(schema, dict.fromkeys(others, row))
     for row, odd in permutations(rows[:-1], 2) if len(others) > 1 else ():
         for name in others:
-            yield _candidate(schema, {n: odd if n == name else row for n in others})
+            yield Candidate(schema, {n: odd if n == name else row for n in others})
     for row in rows[-2:] if others else rows[:1]:
-        yield _candidate(schema, dict.fromkeys(others, row))
+        yield Candidate(schema, dict.fromkeys(others, row))
     for row in rows[:-2] if schema.free_elements else ():
-        yield _candidate(schema, dict.fromkeys((*schema.free_elements, *others), row))
+        yield Candidate(schema, dict.fromkeys((*schema.free_elements, *others), row))
     for first in range(1, len(LEADING)) if len(others) < len(schema.free) else ():
-        yield _candidate(schema, dict.fromkeys(others, 0), first=first)
+        yield Candidate(schema, dict.fromkeys(others, 0), first=first)
     for times in GROWN if others else ():
-        yield _candidate(schema, dict.fromkeys(others, 0), times)
-
-
-def _candidate(schema: Schema, rows: Mapping[str, int], times: int = 1, first: int = 0) -> Candidate:
-    near = [_sizes(schema, rows, first + turn, times) for turn in (1, 2)]
-    shifted = [{name: row + by for name, row in rows.items()} for by in (1, -1)]
-    shifted = [other for other in shifted if all(0 <= row < len(OTHERS) for row in other.values())]
-    far = [_sizes(schema, other, first + 3, times) for other in shifted]
-    sizes = _chosen(schema, rows, first, times)
-    larger = [(factor, _of(schema, {name: factor * size for name, size in sizes.items()})) for factor in FACTORS]
-    small = _of(schema, {name: SMALL[i % len(SMALL)] for i, name in enumerate(sizes)})
-    return Candidate(_of(schema, sizes), (*far, *near), tuple(larger), small, times)
-
-
-def _sizes(schema: Schema, rows: Mapping[str, int], turn: int, times: int) -> Sizes:
-    return _of(schema, _chosen(schema, rows, turn, times))
+        yield Candidate(schema, dict.fromkeys(others, 0), times=times)
 
 
 def _chosen(schema: Schema, rows: Mapping[str, int], turn: int, times: int) -> dict[str, int]:
@@ -110,8 +128,10 @@ def _of(schema: Schema, sizes: dict[str, int]) -> Sizes:
     """Return what has *sizes* for those that are free; elements that make up a number are changed for it."""
     sizes = schema.with_sums(sizes)
     shapes = schema.shapes_of(sizes)
-    for given in schema.values:
-        last = next((e for e in reversed(given.elements) if e in schema.free_elements), None)
+    counted = [given for given in schema.values if given.count_of is not None]
+    elements = schema.free_elements if counted else ()
+    for given in counted:
+        last = next((e for e in reversed(given.elements) if e in elements), None)
         if given.count_of is not None and isinstance(last, str):
             count = prod(shapes[schema.names.index(given.count_of)])
             sizes[last] = count // prod(sizes[e] if isinstance(e, str) else e for e in given.elements if e != last)

@@ -83,8 +83,8 @@ class Schema:
     def free_elements(self) -> tuple[str, ...]:
         """The names of the free elements of values that are no sizes of inputs."""
         found = dict.fromkeys(e for given in self.values for e in given.elements if isinstance(e, str))
-        summed = {name for name, _, _ in self.sums}
-        return tuple(name for name in found if name not in self.free and name not in summed)
+        others = {*self.free, *(name for name, _, _ in self.sums)}
+        return tuple(name for name in found if name not in others)
 
     @property
     def leading(self) -> frozenset[str]:

@@ -70,6 +70,25 @@ def test_candidates_are_a_fixed_list_of_different_sizes() -> None:
         assert all(sizes.shapes != candidate.sizes.shapes for sizes in others)
 
 
+def test_candidates_that_no_model_builds_for_are_soon_told_from_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of a model may have tens of free sizes: each candidate is derived in a few walks over them."""
+    sizes = [f"s{i}" for i in range(20)]
+    (schema, *_) = of([signature("x", *sizes), signature("n", 20)], [(9,) * 20, (20,)], n=np.full(20, 9))
+    walks = 0
+    free = Schema.free.fget
+    assert free is not None
+
+    def counted(self: Schema) -> tuple[str, ...]:
+        nonlocal walks
+        walks += 1
+        return free(self)
+
+    monkeypatch.setattr(Schema, "free", property(counted))
+    found = [candidate.sizes for candidate in candidates(schema)]
+    assert len(found) > 100
+    assert walks < 8 * len(found)
+
+
 def test_small_pictures_are_a_family_of_their_own_with_a_smaller_representative() -> None:
     signatures = [signature("x", "n", 3, "h", "w")]
     (small, *_), (large, *_), (long, *_) = (of(signatures, [(2, 3, *size)]) for size in ((96, 33), (97, 33), (5, 300)))

@@ -6,17 +6,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from clgraph.core.dtype import spelled
 from clgraph.core.frozen import frozen
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.constants.constant_programs import batches, leaving
+from clgraph.passes.constants.constant_programs import batches, leaving, logical
 from clgraph.passes.constants.copying import Copier
 from clgraph.passes.manager import PassManager
 from clgraph.passes.packed_weights import PackedWeights, Recipe
 from clgraph.passes.rewriting import constant_part
+
+COMPARED_BYTES = 1 << 19
+"""Of a constant that is known by its data: exporters spell the places of each assignment to a slice out, of a row and a
+column that are constants of their own, and what is made of these may be a hundred times larger."""
 
 
 @frozen
@@ -67,6 +72,9 @@ class ComputeConstants(Pass):
         nodes = [copier.node(node) for node in batch]
         part = Program([], [(str(i), copier.value(v)) for i, v in enumerate(wanted)], nodes)
         PassManager(self.passes()).run(part, replace(context, forced={}, budgets=None, packed=PackedWeights()))
+        made = [value for _, value in part.outputs]
+        if all(value.constant is not None for value in made):  # by propagate_constants: a run would copy them
+            return [logical(value) for value in made]
         results = context.execute(part, {})
         return [results[str(i)] for i in range(len(wanted))]
 
@@ -75,10 +83,20 @@ def _recipes(nodes: Sequence[Node], packed: PackedWeights) -> dict[Value, Recipe
     """Return what the results of *nodes* are known by: what computes them, of which constants."""
     found: dict[Value, Recipe | None] = {}
     for node in nodes:
-        read = tuple(found[v] if v.constant is None else packed.recipe("as it is", [v.constant]) for v in node.inputs)
+        read = tuple(found[v] if v.constant is None else _recipe(v.constant, packed) for v in node.inputs)
         recipe = None if None in read else packed.made_of(node.primitive, node.fused, *read)
         found.update((v, recipe and packed.made_of(recipe, slot)) for slot, v in enumerate(node.outputs))
     return found
+
+
+def _recipe(constant: Array, packed: PackedWeights) -> Recipe | None:
+    """Return what *constant* is known by: a short one, of which a model may hold many that are equal, by its data."""
+    if constant.nbytes <= COMPARED_BYTES:
+        import hashlib  # loads OpenSSL
+
+        data = hashlib.sha256(constant.tobytes()).digest()
+        return packed.made_of("data", spelled(constant.dtype), constant.shape, data)
+    return packed.recipe("as it is", [constant])
 
 
 def _by_references(batch: Sequence[Node], wanted: Sequence[Value]) -> list[Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from clgraph.errors import UnsupportedError
 from clgraph.graph.check import check
@@ -20,10 +21,10 @@ PASS = ComputeConstants(required_pipeline)
 
 
 def generated_weights() -> Net:
-    """Return a net whose weights are a product of two constants: y = conv(x, reshape(a @ b)) + relu(c)."""
+    """Return a net whose weights are a product of two constants, too large to fold: y = conv(x, reshape(a @ b))."""
     net = Net()
     x = net.input("x", (1, 32, 14, 14))
-    w = net.add("w", Reshape((64, 32, 3, 3)), net.add("ab", MatMul(), net.data("a", 64, 40), net.data("b", 40, 288)))
+    w = net.add("w", Reshape((64, 32, 3, 3)), net.add("ab", MatMul(), net.data("a", 64, 600), net.data("b", 600, 288)))
     net.add("y", Convolution((1, 1), (1, 1), ((1, 1), (1, 1))), x, w)
     net.add("z", RELU, net.data("c", 400, 400))
     return net
@@ -37,8 +38,8 @@ def test_what_constants_make_becomes_data_and_nothing_else_changes() -> None:
     ]
     want = (net.constants["a"].astype(np.float64) @ net.constants["b"]).reshape(64, 32, 3, 3)
     found = next(v.constant for v in program.constants if v.name == "w")
-    # A sum of 40 products.
-    bound = 41 * 2.0**-24 * (np.abs(net.constants["a"]) @ np.abs(net.constants["b"])).reshape(64, 32, 3, 3)
+    # A sum of 600 products.
+    bound = 601 * 2.0**-24 * (np.abs(net.constants["a"]) @ np.abs(net.constants["b"])).reshape(64, 32, 3, 3)
     assert (np.abs(found - want) <= bound).all()
     assert program.outputs[1][0] == "z"
     np.testing.assert_array_equal(program.outputs[1][1].constant, np.maximum(net.constants["c"], 0))
@@ -59,6 +60,7 @@ def test_on_a_device_the_parts_are_programs_of_their_own_that_run_once() -> None
     assert PASS.run(program, context) == 3
     check(program)
     assert len(seen) >= 1
+    assert all(list(part) for part in seen), "what is known is run again, which copies it"
     ran = len(seen)
     again = generated_weights().program("y", "z")
     context.packed.register(v.constant for v in again.constants)
@@ -81,6 +83,22 @@ def test_results_are_shared_between_the_programs_of_a_model() -> None:
     ran = len(runs)
     PASS.run(net.build(), context)
     assert len(runs) == ran
+
+
+def test_what_equal_constants_make_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As exporters spell the places of two assignments to one slice, from rows and columns of their own."""
+    monkeypatch.setattr("clgraph.passes.constants.compute_constants.batches", lambda nodes: [[n] for n in nodes])
+    net = Net()
+    for name in "stu":
+        net.add(f"{name}.ab", MatMul(), net.data(f"{name}.a", 150, 300), net.data(f"{name}.b", 300, 300))
+    net.constants["t.a"], net.constants["t.b"] = net.constants["s.a"].copy(), net.constants["s.b"].copy()
+    program = net.program("s.ab", "t.ab", "u.ab")
+    PASS.run(program, Context(execute=run_reference, build=lambda part: 0))
+    first, second, other = (value.constant for _, value in program.outputs)
+    assert first is not None
+    assert first is second
+    assert other is not None
+    assert not np.array_equal(first, other)
 
 
 def test_what_cannot_be_computed_alone_is_left_and_told() -> None:
