@@ -20,7 +20,6 @@ from clgraph.model.model import Model
 from clgraph.network.image import BORROWED, COPIED, IN_FILE, INPUT, PACKED, RESULT, UNREAD
 from clgraph.runtime.binaries import ProgramCache
 from clgraph.saved.container import Contents
-from tests.support.launch_interrupts import LaunchInterrupts
 
 pytestmark = pytest.mark.opencl
 RNG = np.random.default_rng(13)
@@ -152,26 +151,6 @@ def test_images_hold_what_programs_have(kept, tmp_path):
     wanted = {("launches", "tiles"), ("launches", "kernel"), ("banks", IN_FILE), ("banks", PACKED), ("banks", INPUT)}
     wanted |= {("banks", RESULT), *(("feeds", kind) for kind in (COPIED, BORROWED, UNREAD))}
     assert wanted | {("results", COPIED), ("results", BORROWED)} <= parts
-
-
-@pytest.mark.usefixtures("several_units")
-def test_an_interrupt_behind_a_launch_leaves_nothing(compiled, tmp_path, monkeypatch):
-    shape = (F32, [1, 64, 112, 112])  # enough for several workers
-    weight = RNG.standard_normal((64, 64, 1, 1)).astype(np.float32)
-    file = write(tmp_path / "wide.onnx", [("Conv", ["x", "w"], ["y"])], {"x": shape}, {"y": shape}, w=weight)
-    whole = [compiled(file), compiled(file)][1]
-    feeds = feeds_of(whole)
-    interrupts = LaunchInterrupts(monkeypatch)
-    model = compiled(file)
-    assert isinstance(model, KeptModel)
-    model.run(feeds)
-    interrupts.armed = True
-    with pytest.raises(KeyboardInterrupt):
-        model.run(feeds)
-    assert interrupts.tiles
-    assert not interrupts.leaves_counters
-    for name, result in whole.run(feeds).items():
-        assert np.array_equal(model.run(feeds)[name], result)
 
 
 def test_results_stay_when_the_model_is_run_again(compiled, kept):
