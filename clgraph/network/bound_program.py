@@ -213,7 +213,7 @@ class BoundProgram:
                 return {r.name: r.view() for r in self.results}
             return {r.name: r.end() for r in wanted}
         except BaseException as error:
-            give_up(error, self.failures, *(() if over else (self.finish, self.clear)))
+            give_up(error, self.failures, *(() if over else (self.finish, self.check)))
             raise
         finally:
             self.host.forget()
@@ -233,11 +233,6 @@ class BoundProgram:
         """Raise when workers have waited in vain."""
         for bound in self.subgraphs:
             bound.check()
-
-    def clear(self) -> None:
-        """Set back what workers have left of a run that did not come to its end."""
-        for bound in self.subgraphs:
-            bound.clear()
 
     def finish(self) -> None:
         """Wait for what the devices were given."""

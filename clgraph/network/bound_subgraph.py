@@ -27,7 +27,6 @@ class BoundSubgraph:
         launches: Its commands in order, with tile steps that follow each other as one where the device can.
         executors: What runs its tile steps: one a library.
         steps: What :meth:`submit` does, one after the other.
-        is_waited_for: Whether runs are over when they return: they are not enqueued on a queue of the caller's.
     """
 
     def __init__(
@@ -58,7 +57,6 @@ class BoundSubgraph:
         self._kernels = [c.work[0] for c in self.launches if isinstance(c.work, tuple)]
         self._joined = [segment for segment in segments if segment.count > 1]
         self._stream = None if places is None else places.engine.stream
-        self.is_waited_for = places is not None and not places.engine.on_callers_queue
         self.steps: list[Step] = []
 
     @property
@@ -71,20 +69,19 @@ class BoundSubgraph:
         """Of :attr:`executors`, those whose launches :meth:`check` looks at."""
         return list(dict.fromkeys(segment.executor for segment in self._joined))
 
-    def prepare(self, *, alone: bool, recorded: bool = False, helps: bool = False) -> int:
+    def prepare(self, *, alone: bool, recorded: bool = False) -> int:
         """Make what :meth:`submit` does; return how many recordings of launches there are.
 
         Args:
             alone: It is the whole program. Else it starts behind all that its device was given before, whatever order
                 the queue runs in, and its device starts at once, while the host goes on to the next.
             recorded: Record launches that follow each other.
-            helps: Who submits waits until it is over, and nothing is submitted meanwhile.
         """
         stream, count = self._stream, 0
         if stream is not None and recorded:
             self.steps, count = recorded_steps(self.launches, stream)
         else:
-            self.steps = ordered_steps(self.launches, stream, helps=helps and alone)
+            self.steps = ordered_steps(self.launches, stream)
         if stream is not None and not alone:
             self.steps = [stream.barrier, *self.steps, stream.flush]
         return count
@@ -110,8 +107,3 @@ class BoundSubgraph:
         """
         for segment in self._joined:
             segment.executor.check_waits()
-
-    def clear(self) -> None:
-        """Set back what launches of a run that did not come to its end have left."""
-        for executor in self.executors:
-            executor.clear()

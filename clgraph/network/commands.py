@@ -9,7 +9,6 @@ from typing import Any
 from clgraph.core.frozen import frozen
 from clgraph.errors import ProgramError
 from clgraph.graph.node import Node
-from clgraph.network.tile_kernels import HELPED_LAUNCHES
 from clgraph.network.tiles import TileExecutor
 from clgraph.runtime.engine import BoundKernel
 from clgraph.runtime.stream import Step as Enqueue
@@ -72,19 +71,14 @@ class Command:
         """Whether it is given to a queue; else the host does it, and it is over when the next command is given."""
         return isinstance(self.work, tuple | Segment)
 
-    def on(self, stream: Stream | None, *, timed: bool = False, helps: bool = False) -> Enqueue:
-        """Return the step that does it, in order, on *stream*.
-
-        Args:
-            timed: Tile steps write their times.
-            helps: The calling thread is one of the workers that run tile steps, if it can be.
-        """
+    def on(self, stream: Stream | None, *, timed: bool = False) -> Enqueue:
+        """Return the step that does it, in order, on *stream*; with *timed*, tile steps write their times."""
         if not isinstance(self.work, tuple | Segment):
             return self.work
         if stream is None:
             raise ProgramError(f"node {self.node.name!r}: {self.what} needs a stream")
         kernel, grid, group = self.work.bind(timed=timed) if isinstance(self.work, Segment) else self.work
-        return kernel.on(stream, grid, group, helps=helps and isinstance(self.work, Segment))
+        return kernel.on(stream, grid, group)
 
 
 def recorded_steps(found: Sequence[Command], stream: Stream) -> tuple[list[Enqueue], int]:
@@ -106,18 +100,13 @@ def recorded_steps(found: Sequence[Command], stream: Stream) -> tuple[list[Enque
     return steps, made
 
 
-def ordered_steps(found: Sequence[Command], stream: Stream | None, *, helps: bool = False) -> list[Enqueue]:
-    """Return the steps of *found*: on a queue that runs in order just that, on another each after those it needs.
-
-    Args:
-        helps: The thread that submits them waits for them then: it works where there are so few launches.
-    """
+def ordered_steps(found: Sequence[Command], stream: Stream | None) -> list[Enqueue]:
+    """Return the steps of *found*: on a queue that runs in order just that, on another each after those it needs."""
     events: list[Any] = [None] * len(found)
     steps: list[Enqueue] = []
-    few = len(found) <= HELPED_LAUNCHES and all(isinstance(command.work, Segment) for command in found)
     for number, command in enumerate(found):
         if stream is None or not stream.out_of_order or not isinstance(command.work, tuple | Segment):
-            steps.append(command.on(stream, helps=helps and few))
+            steps.append(command.on(stream))
         else:
             kernel, grid, group = command.work.bind() if isinstance(command.work, Segment) else command.work
             # What the host does in between has no event.

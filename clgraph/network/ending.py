@@ -13,7 +13,7 @@ def give_up(error: BaseException, failures: tuple[type[Exception], ...], *waits:
 
     Args:
         failures: What the driver raises.
-        waits: Wait for the device, and set back what it has left.
+        waits: Wait for the device, and look at what it has left.
 
     Raises:
         DeviceError, DeviceMemoryError: What *error* stands for, if that is not itself.

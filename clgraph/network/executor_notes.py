@@ -57,11 +57,7 @@ def submissions(program: Program, parts: Sequence[BoundSubgraph], recorded: Cont
     recordings = Counter[str]()
     for bound in parts:
         placement = bound.subgraph.placement
-        recordings[placement] += bound.prepare(
-            alone=len(parts) == 1,
-            recorded=placement in recorded,
-            helps=bound.is_waited_for and program.batch_slices == 1,
-        )
+        recordings[placement] += bound.prepare(alone=len(parts) == 1, recorded=placement in recorded)
     for placement, count in recordings.items():
         if count:
             add_note(program, f"{placement}: launches recorded in {count} command buffers")

@@ -18,7 +18,7 @@ from clgraph.errors import ModelError
 from clgraph.network.borrowed_buffers import BorrowedBuffer, BorrowedSpot
 from clgraph.network.image_parts import ImagedFeed, ImagedLaunches, ImagedResult
 from clgraph.network.quick import QuickRun
-from clgraph.network.tile_kernels import HELPED_LAUNCHES, TileKernels, TileRows
+from clgraph.network.tile_kernels import TileKernels, TileRows
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.programs import KeptBinary
@@ -77,8 +77,6 @@ def run_of(image: Rows, array: Callable[[Any], Array], file: MappedFile, engine:
     steps: list[Step] = []
     joined: list[TileKernels] = []
     kernels: list[BoundKernel] = []
-    few = len(image["launches"]) <= HELPED_LAUNCHES
-    helps = few and all(kind == "tiles" for kind, *_ in image["launches"])
     for kind, *launch in image["launches"]:
         if kind == "tiles":
             number, first, last = launch
@@ -91,11 +89,11 @@ def run_of(image: Rows, array: Callable[[Any], Array], file: MappedFile, engine:
             kernel = engine.kernel(KeptBinary(key, options), entry, given, what=what)
             grid, group = tuple(grid), None if group is None else tuple(group)
         kernels.append(kernel)
-        steps.append(kernel.on(engine.stream, grid, group, helps=helps))
+        steps.append(kernel.on(engine.stream, grid, group))
     feeds = [_feed(row, places, tables) for row in image["feeds"]]
     results = [_result(row, places, tables) for row in image["results"]]
     files = [file] if any(kind == IN_FILE for kind, *_ in image["banks"]) else []
-    return QuickRun(engine, [ImagedLaunches(steps, joined, tables, kernels)], feeds, results, places.workspace, files)
+    return QuickRun(engine, [ImagedLaunches(steps, joined, kernels)], feeds, results, places.workspace, files)
 
 
 def _add_banks(image: Rows, array: Callable[[Any], Array], file: MappedFile, places: ImageBanks) -> None:

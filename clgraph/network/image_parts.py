@@ -23,24 +23,16 @@ class ImagedLaunches:
     Attributes:
         steps: Each launches one kernel.
         joined: The tables whose steps wait for each other.
-        tables: All of them.
     """
 
-    def __init__(
-        self, steps: list[Step], joined: list[TileKernels], tables: list[TileKernels], kernels: list[BoundKernel]
-    ) -> None:
+    def __init__(self, steps: list[Step], joined: list[TileKernels], kernels: list[BoundKernel]) -> None:
         """Take them; *kernels*, with their memory, are kept because steps do not keep them."""
-        self.steps, self.joined, self.tables, self._kernels = steps, joined, tables, kernels
+        self.steps, self.joined, self._kernels = steps, joined, kernels
 
     def check(self) -> None:
         """Raise as :meth:`TileKernels.check_waits`."""
         for tiles in self.joined:
             tiles.check_waits()
-
-    def clear(self) -> None:
-        """Set back what launches of a run that did not come to its end have left."""
-        for tiles in self.tables:
-            tiles.clear()
 
 
 class ImagedFeed:

@@ -143,7 +143,7 @@ class QuickRun:
                         found[name] = view.copy()
             except BaseException as error:  # an interrupt, too, must leave nothing in flight
                 with faults("a run of the model"):
-                    give_up(error, self._failures, self._finish, self._clear)
+                    give_up(error, self._failures, self._finish, self._check)
                     raise
             finally:
                 self._forget()
@@ -156,10 +156,6 @@ class QuickRun:
     def _check(self) -> None:
         for bound in self._bound:
             bound.check()
-
-    def _clear(self) -> None:
-        for bound in self._bound:
-            bound.clear()
 
 
 def quick_run(

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from clgraph.runtime.memory import Memory
     from clgraph.runtime.programs import KeptBinary
 
-HELPED_LAUNCHES = 1
-"""Launches of a run up to which the calling thread works on each. Of more all have to meet in between, which takes 28
-us where launches are short, and waits for a worker whose core others take. Most programs are one launch."""
-
 INTERRUPTED = 2**31 - 1
 """In the error word: the host wants the workers to leave. No table has as many steps."""
 
@@ -191,15 +187,10 @@ class TileKernels:
             self.engine.stream.read(self._error, 0, word)
         found = int(word[0])
         if found:
-            self.clear()
+            self.engine.stream.fill(self._error)
+            self.engine.stream.fill(self._counters)
+            self.engine.stream.finish()
         return found
-
-    def clear(self) -> None:
-        """Set the state back to zeros, behind a launch that may have lacked a worker."""
-        self.engine.stream.finish()
-        self.engine.stream.fill(self._error)
-        self.engine.stream.fill(self._counters)
-        self.engine.stream.finish()
 
     def check_waits(self) -> None:
         """Look at what a run has left, which is over.

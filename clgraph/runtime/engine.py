@@ -204,27 +204,19 @@ class Engine:
             kernel = self.programs.kernel(text, entry, given, what or entry, library=library)
         else:
             kernel = self.programs.kernel_of_binary(text, entry, given, what or entry)
-        if calling_thread.calls(self._handle):
-            code = self.programs.code_of(text, entry) if library else pocl_binary.loaded_alone
-            return BoundKernel(kernel, args, code, called=True)
-        return BoundKernel(kernel, args, self.programs.code_of(text, entry) if library and self.calls_alone else None)
+        if not calling_thread.calls(self._handle):
+            return BoundKernel(kernel, args)
+        return BoundKernel(kernel, args, self.programs.code_of(text, entry) if library else pocl_binary.loaded_alone)
 
 
 class BoundKernel:
     """A kernel with its arguments, and the memory that they refer to."""
 
-    __slots__ = ("_args", "_call", "_called", "_code", "_held", "handle")
+    __slots__ = ("_args", "_call", "_code", "_held", "handle")
 
-    def __init__(
-        self, handle: Any, args: list[KernelArgument], code: Code | None = None, *, called: bool = False
-    ) -> None:
-        """Keep *args* alive as long as the kernel.
-
-        Args:
-            code: Where it is loaded from, if it can be called.
-            called: Its device runs kernels in the calling thread.
-        """
-        self.handle, self._held, self._args, self._code, self._called = handle, args, list(args), code, called
+    def __init__(self, handle: Any, args: list[KernelArgument], code: Code | None = None) -> None:
+        """Keep *args* alive as long as the kernel; *code* is where it is loaded from, if it can be called."""
+        self.handle, self._held, self._args, self._code = handle, args, list(args), code
         self._call: KernelCall | None = None
 
     def set(self, index: int, memory: Memory) -> None:
@@ -234,20 +226,11 @@ class BoundKernel:
         if self._call is not None:
             self._call.set(index, memory)
 
-    def on(
-        self, stream: Stream, grid: tuple[int, ...], group: tuple[int, ...] | None, *, helps: bool = False
-    ) -> Callable[[], Any]:
-        """Return the step that enqueues the kernel on *stream*, or calls it behind all that *stream* was given.
-
-        Args:
-            helps: The calling thread, which has nothing else to do, runs one of the work-groups, if it can.
-        """
+    def on(self, stream: Stream, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Callable[[], Any]:
+        """Return the step that enqueues the kernel on *stream*, or calls it behind all that *stream* was given."""
         launch = stream.launch(self.handle, grid, group)
-        if self._code is None or not stream.is_plain or len(grid) > 1 or group not in (None, (1,)):
-            return launch
-        if not helps and not (self._called and grid == (1,)):
+        if self._code is None or not stream.is_plain or grid != (1,) or group not in (None, (1,)):
             return launch
         if self._call is None:
             self._call = KernelCall(self._code, self.handle.entry, self._args)
-        others = stream.launch(self.handle, (grid[0] - 1,), group) if grid[0] > 1 else None
-        return self._call.step(launch, stream.finish, grid[0], others)
+        return self._call.step(launch, stream.finish)

@@ -1,12 +1,8 @@
-"""Kernels of PoCL, called as the functions that it has made of them.
+"""Kernels of PoCL's ``basic`` device, called as the functions that PoCL has made of them.
 
 To run a kernel in the calling thread takes PoCL 4 us, in which it makes a command and an event, copies the arguments
 and takes locks. What it calls at last is a function of a library that it has loaded: one work-group of the kernel. The
 kernel of an operator on a small tensor is over in less than that (docs/decisions/019-kernels-that-are-called.md).
-
-Of a kernel of several work-groups the calling thread runs the last itself, while PoCL's threads wake and run the
-others: it loses no time until then, and they find its core taken and another one idle
-(docs/decisions/020-the-caller-works.md).
 """
 
 from __future__ import annotations
@@ -41,7 +37,7 @@ Code = Path | Callable[[str], Path | None]
 
 
 class KernelCall:
-    """A kernel with its arguments, for launches of work-groups of one work-item, the last of them in this thread."""
+    """A kernel with its arguments, for launches of one work-group of one work-item."""
 
     def __init__(self, code: Code, entry: str, args: Sequence[Memory | np.generic]) -> None:
         """Take where PoCL loads the kernel's code from, its name and its arguments."""
@@ -49,6 +45,7 @@ class KernelCall:
         # Not ctypes' arrays: each length is a class of its own, which only the collector removes.
         self._held = np.zeros(len(args), np.uint64)
         self._pointers = _address(self._held) + np.arange(len(args), dtype=np.uint64) * np.uint64(8)
+        self._context = np.frombuffer(_CONTEXT.pack(1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1), np.uint8).copy()
         self._unknown = set[int]()
         for number, arg in enumerate(args):
             if isinstance(arg, Memory):
@@ -68,13 +65,7 @@ class KernelCall:
         """Whether the address of each buffer is known."""
         return not self._unknown
 
-    def step(
-        self,
-        enqueue: Callable[[], Any],
-        finish: Callable[[], None],
-        groups: int = 1,
-        others: Callable[[], Any] | None = None,
-    ) -> Callable[[], None]:
+    def step(self, enqueue: Callable[[], Any], finish: Callable[[], None]) -> Callable[[], None]:
         """Return the step that calls the kernel behind all that its queue was given before.
 
         The first time it is enqueued, by which PoCL loads it. It is, too, where the thread computes otherwise than PoCL
@@ -84,26 +75,21 @@ class KernelCall:
         Args:
             enqueue: Gives it to its queue.
             finish: Waits until all that the queue was given is over.
-            groups: Of the launch.
-            others: Gives all work-groups but the last to the queue, ``None`` where there is one.
         """
         function: Any = None
         asked = False
-        context = np.frombuffer(_CONTEXT.pack(groups, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1), np.uint8).copy()
-        here = [ctypes.c_void_p(int(_address(array))) for array in (self._pointers, context)]
-        arguments = (*here, ctypes.c_size_t(groups - 1), *[ctypes.c_size_t(0)] * 2)
+        here = [ctypes.c_void_p(int(_address(array))) for array in (self._pointers, self._context)]
+        arguments = (*here, *[ctypes.c_size_t(0)] * 3)
         environment = np.zeros(_ENVIRONMENT // 4, np.uint32)
         ask, where = ctypes.PyDLL(None).fegetenv, ctypes.c_void_p(int(_address(environment)))
         ask.restype = None
 
-        def call(_held: Any = (self, context)) -> None:
+        def call(_held: Any = self) -> None:
             nonlocal function, asked
             finish()
             if function is not None and not self._unknown:
                 ask(where)
                 if environment.item(_ENVIRONMENT // 4 - 1) & ~_STATUS == _USUAL:
-                    if others is not None:
-                        others()
                     function(*arguments)
                     return
             enqueue()

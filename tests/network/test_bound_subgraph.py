@@ -11,9 +11,8 @@ from clgraph.core.mapped import MappedFile
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
-from clgraph.network import commands
 from clgraph.network.network import Network
-from clgraph.runtime.engine import BoundKernel, Engine
+from clgraph.runtime.engine import Engine
 from clgraph.runtime.stream import Stream
 from tests.support.tiny import Scale, ScaleLaunch, ScaleTile, linked, planned
 
@@ -102,33 +101,6 @@ def test_a_profile_names_the_subgraph_of_every_command_and_has_its_time(engine) 
     assert [(c.node, c.subgraph) for c in profile.commands] == list(zip(("first", "apart", "second"), ids, strict=True))
     assert list(profile.by_subgraph()) == ids
     assert list(profile.by_subgraph().values()) == [c.seconds for c in profile.commands]
-
-
-def test_the_calling_thread_helps_where_a_run_is_a_launch_that_it_waits_for(engine, monkeypatch) -> None:
-    asked: list[bool] = []
-    on = BoundKernel.on
-
-    def recorded(self, stream, grid, group, *, helps=False):
-        asked.append(helps)
-        return on(self, stream, grid, group, helps=helps)
-
-    def helped(program: Program, executor: str = "stream") -> list[bool]:
-        asked.clear()
-        Network(program, {engine.info.name: engine}, executor=executor)
-        return list(asked)
-
-    monkeypatch.setattr(BoundKernel, "on", recorded)
-    whole = frozenset[str]()
-    assert helped(_program(engine, ScaleTile, whole)) == [False] * 3
-    monkeypatch.setattr(commands, "HELPED_LAUNCHES", 3)
-    assert helped(_program(engine, ScaleTile, whole)) == [True] * 3
-    assert helped(_program(engine, ScaleTile)) == [False] * 2
-    assert not any(helped(_program(engine, ScaleLaunch, whole)))
-    sliced = _program(engine, ScaleTile, whole)
-    sliced.batch_slices = 2
-    assert not any(helped(sliced))
-    monkeypatch.setattr(Engine, "on_callers_queue", True)
-    assert helped(_program(engine, ScaleTile, whole)) == [False] * 3
 
 
 @pytest.mark.parametrize(("count", "files"), [(4096, 0), (16384, 1)])

@@ -17,11 +17,11 @@ FLUSH = 0x8000
 """Of the control word of x86's vector instructions: denormal results are zeros."""
 
 
-def model_of(shape, engine, threads=1):
+def model_of(shape, engine):
     if not is_wheel(engine.device.handle.platform):
         pytest.skip("only the wheel's PoCL is known to run kernels in the calling thread")
     made = open_model([helper.make_node("Mul", ["a", "b"], ["y"])], dict.fromkeys("ab", (FLOAT, shape)))
-    return clgraph.compile(made, device=engine.device.info.name, threads=threads)
+    return clgraph.compile(made, device=engine.device.info.name, threads=1)
 
 
 def bound_kernel(model):
@@ -117,48 +117,3 @@ def test_a_kernel_of_a_text_is_called_where_one_work_item_is_all(engine):
             step()
         alone.stream.finish()
         assert second.array[:16].view(np.int32).tolist() == found
-
-
-@pytest.mark.opencl
-def test_of_several_work_groups_the_calling_thread_runs_the_last(engine):
-    with model_of((64, 1024), engine, threads=3) as model:
-        first = numbers((64, 1024), 0)
-        assert np.array_equal(model.run(first)["y"], first["a"] * first["b"])
-        kernel, stream = bound_kernel(model)
-        queued, others = [], stream.launch(kernel.handle, (2,), (1,))
-        whole = stream.launch(kernel.handle, (3,), (1,))
-        step = kernel._call.step(
-            lambda: (queued.append("all"), whole()), stream.finish, 3, lambda: (queued.append("others"), others())
-        )
-        model._specialisations.latest.network.quick._steps = (step,)
-        for seed in range(20):
-            given = numbers((64, 1024), seed)
-            assert np.array_equal(model.run(given)["y"], given["a"] * given["b"])
-        assert queued == ["all", *["others"] * 19]
-
-
-@pytest.mark.opencl
-def test_a_caller_that_does_not_help_gives_all_work_groups_to_the_queue(engine):
-    with model_of((64, 1024), engine, threads=2) as model:
-        model.run(numbers((64, 1024), 0))
-        kernel, stream = bound_kernel(model)
-        given = []
-        stream.launch = lambda handle, grid, group: given.append(grid)
-        kernel.on(stream, (2,), (1,))
-        kernel.on(stream, (2,), (1,), helps=True)
-        assert given == [(2,), (2,), (1,)]
-
-
-@pytest.mark.opencl
-def test_the_work_group_that_is_called_is_the_one_that_the_queue_is_not_given(engine):
-    if not is_wheel(engine.device.handle.platform):
-        pytest.skip("only the wheel's PoCL is known to run kernels in the calling thread")
-    alone = Engine(engine.device, threads=1)
-    text = "__kernel void counted_groups(__global int* x) { x[get_group_id(0)] += get_num_groups(0); }"
-    memory = alone.upload(np.zeros(4, np.int32), "x")
-    kernel = alone.kernel(text, "counted_groups", [memory])
-    whole, others = (alone.stream.launch(kernel.handle, (n,), (1,)) for n in (3, 2))
-    step = KernelCall(kernel._code, "counted_groups", [memory]).step(whole, alone.stream.finish, 3, others)
-    step(), step()
-    alone.stream.finish()
-    assert memory.array[:16].view(np.int32).tolist() == [3 + 2, 3 + 2, 3 + 3, 0]

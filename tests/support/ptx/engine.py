@@ -65,10 +65,8 @@ class _Kernel:
         """Bind argument *index* to *memory*."""
         self._args[index] = memory
 
-    def on(
-        self, stream: Any, grid: tuple[int, ...], group: tuple[int, ...] | None, *, helps: bool = False
-    ) -> Callable[[], Any]:
-        """Return the step that runs the kernel; *helps*, for tile steps alone, changes nothing."""
+    def on(self, stream: Any, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Callable[[], Any]:
+        """Return the step that runs the kernel."""
         assert group is not None
 
         def step() -> None:

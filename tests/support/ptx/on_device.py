@@ -56,11 +56,9 @@ class _Noted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._made, name)
 
-    def on(
-        self, stream: Stream, grid: tuple[int, ...], group: tuple[int, ...] | None, *, helps: bool = False
-    ) -> Callable[[], Any]:
+    def on(self, stream: Stream, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Callable[[], Any]:
         """Return the step that runs the kernel."""
-        launch = self._made.on(stream, grid, group, helps=helps)
+        launch = self._made.on(stream, grid, group)
 
         def step() -> Any:
             self._ran.append((self._entry, grid, 1.0))
