@@ -13,6 +13,7 @@ from math import prod
 
 import numpy as np
 
+from clgraph.compilation.agreement import distance
 from clgraph.compilation.mixture_sums import adds, sums_of
 from clgraph.compilation.one_hot_masks import chosen_expert
 from clgraph.compilation.row_choices import NUMBERS, RowChoice
@@ -30,9 +31,6 @@ from clgraph.ops.gather import Gather
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.moe import EXPERT_ACTIVATIONS, MixtureOfExperts
 from clgraph.ops.reshape import Reshape
-
-_CLOSE = 1e-4
-"""How far apart sums of some hundred products may be that are the same but for their order, of numbers near 1."""
 
 _SMALL = 64
 """Elements of a constant that may say where something is."""
@@ -146,9 +144,7 @@ class _Mixture:
             (y,) = form.primitive.reference(x.reshape(rows, -1), chosen, shares.reshape(rows, k), *weights)
         except (ClgraphError, KeyError, ValueError, IndexError):
             return None
-        if np.shape(total) != y.shape or not np.allclose(y, total, _CLOSE, _CLOSE):
-            return None
-        return float(np.abs(y - total).max())
+        return distance(y, np.asarray(total))
 
     def _of_expert(
         self, choice: RowChoice, mask: Array, random: np.random.Generator, feeds: Mapping[str, Array]
