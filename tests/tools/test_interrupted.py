@@ -167,6 +167,23 @@ def test_the_suite_shows_how_far_it_is_and_what_is_not_as_listed(
     assert shown.count("1 of 1, 1 not as listed, 0 s") == 2
 
 
+def test_of_the_suite_a_slice_and_one_of_its_ways_may_be_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run: list[tuple[str, str]] = []
+    for number, way, other in (("1/2", 0, "CLGRAPH_STRICT=1"), ("2/2", 1, "nodes may run on the host")):
+        for variable in ("ONNX_MODELS", "CLGRAPH_STRICT"):
+            monkeypatch.setenv(variable, "0")
+        main = main_of("onnx_suite", monkeypatch, *HOST, "--slice", number, "--strict", str(way))
+        names = {name: name for name in ("test_a", "test_b", "test_c")}
+        outcome = lambda test: run.append((test, os.environ["CLGRAPH_STRICT"])) or ""  # noqa: E731
+        monkeypatch.setitem(main.__globals__, "suite", lambda device, names=names: names)
+        monkeypatch.setitem(main.__globals__, "outcome", outcome)
+        assert main() == 0
+        assert other not in capsys.readouterr().out
+    assert run == [("test_a", "0"), ("test_c", "0"), ("test_b", "1")]
+
+
 def test_the_suite_says_what_is_listed_and_is_no_test_of_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
