@@ -62,6 +62,17 @@ def test_a_client_is_the_same_where_it_ends_well_and_prints_the_same(
     assert capsys.readouterr().out.endswith(f"2 clients, {0 if same else 2} of them not the same\n")
 
 
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_client_that_fails_with_onnx_runtime_says_nothing_about_clgraph(
+    status: int, trying: Trying, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(command: list[str], *_: object) -> tuple[str, float, int]:
+        return "0.5 x", 1.0, status if "clgraph.as_onnxruntime" in command else 1
+
+    assert trying(run=run)() == 1
+    assert capsys.readouterr().out.startswith("faces: FAILS WITH ONNX RUNTIME; ")
+
+
 def test_a_client_that_hangs_is_ended(trying: Trying, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     main = trying()
     monkeypatch.setitem(main.__globals__, "SECONDS", 0.2)
