@@ -125,30 +125,40 @@ class ModelCache:
 
     def trim(self) -> None:
         """Remove what is beyond the limits, and what was left half written."""
-        found = {p: s for p in self._files(self.folder) if (s := Stamp.of(p)) is not None}
-        kept = {p.with_suffix(_ENTRY): s for p, s in found.items() if p.suffix == _IMAGE}
-        kept |= {p: s for p, s in found.items() if p.suffix == _ENTRY}
-        beside = {path for p in kept for path in _beside(p)}
-        for path, state in found.items():
-            if path not in kept.keys() | beside and time.time() - state.modified * 1e-9 > _ABANDONED_SECONDS:
-                path.unlink(missing_ok=True)
-        sizes = {p: sum(found[each].nbytes for each in (p, *_beside(p)) if each in found) for p in kept}
+        found = _files(self.folder)
+        used: dict[str, int] = {}
+        sizes: dict[str, int] = {}
+        for stem in {name.removesuffix(s) for name in found for s in (_ENTRY, _IMAGE) if name.endswith(s)}:
+            of = [found.pop(stem + suffix, None) for suffix in (_USED, _ENTRY, _IMAGE)]
+            sizes[stem] = sum(nbytes for nbytes, _ in filter(None, of))
+            used[stem] = next(modified for _, modified in filter(None, of))
+        for name, (_, modified) in found.items():
+            if time.time() - modified * 1e-9 > _ABANDONED_SECONDS:
+                (self.folder / name).unlink(missing_ok=True)
         excess = sum(sizes.values()) - self.limit
-        for path in sorted(kept, key=lambda p: found.get(_used(p), kept[p]).modified):
+        for stem in sorted(used, key=lambda s: used[s]):
             if excess <= 0:
                 break
-            self.drop(path)
-            excess -= sizes[path]
-        stamps = [(s.modified, p) for p in self._files(self.folder / "stamps") if (s := Stamp.of(p)) is not None]
-        for _, path in sorted(stamps)[:-MOST_STAMPS]:
-            path.unlink(missing_ok=True)
+            self.drop(self.folder / (stem + _ENTRY))
+            excess -= sizes[stem]
+        stamps = _files(self.folder / "stamps")
+        for name in sorted(stamps, key=lambda n: stamps[n][1])[:-MOST_STAMPS]:
+            (self.folder / "stamps" / name).unlink(missing_ok=True)
 
-    def _files(self, folder: Path) -> list[Path]:
-        try:
-            with os.scandir(folder) as entries:
-                return [Path(e.path) for e in entries if e.is_file(follow_symlinks=False)]
-        except OSError:
-            return []
+
+def _files(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return the size and the time of the last change, in nanoseconds, of each file in *folder*, by name.
+
+    A folder has thousands of entries, and each that is written has it looked through: no object is made for a file.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # by another process, meanwhile
+                if entry.is_file(follow_symlinks=False):
+                    state = entry.stat(follow_symlinks=False)
+                    found[entry.name] = (state.st_size, state.st_mtime_ns)
+    return found
 
 
 def kept_for(content: str, key: str) -> str:

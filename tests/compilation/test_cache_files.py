@@ -37,6 +37,31 @@ def test_what_was_used_longest_ago_goes_first(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == [".clgraph-new", "a.clg", "a.used", "b.clg", "b.used"]
 
 
+def test_what_is_left_beside_entries_goes_when_it_is_old(tmp_path):
+    for name in ("a.clg", "a.used", "b.image", "b.used", "c.used", "a.other", "d"):
+        (tmp_path / name).write_bytes(bytes(10))
+        os.utime(tmp_path / name, (1, 1))
+    ModelCache(tmp_path, 40).trim()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.clg", "a.used", "b.image", "b.used"]
+    os.utime(tmp_path / "b.used", (2, 2))
+    ModelCache(tmp_path, 39).trim()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["b.image", "b.used"]
+
+
+def test_entries_that_stay_are_not_made_paths_of_when_one_is_written(tmp_path, monkeypatch):
+    """Each of two thousand entries took 0.2 ms, at each model that was compiled."""
+    cache = ModelCache(tmp_path, 1000)
+    for i in range(5):
+        kept(cache, f"{i}", 100, i)
+    made = []
+    monkeypatch.setattr(store, "Path", lambda *parts: made.append(parts))
+    monkeypatch.setattr(type(tmp_path), "with_suffix", made.append)
+    monkeypatch.setattr(Stamp, "of", made.append)
+    cache.trim()
+    assert made == []
+    assert len(list(tmp_path.iterdir())) == 10
+
+
 def test_only_so_many_stamps_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "MOST_STAMPS", 2)
     (tmp_path / "stamps").mkdir()

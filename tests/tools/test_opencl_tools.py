@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.test_starting import main_of
 from tools.opencl.implementations import IMPLEMENTATIONS, Implementation, Installed, InstallError, installed
 from tools.opencl.report import BEGIN, END, HEAD, replaced, table
 from tools.opencl.trials import Ended, Row, run
@@ -68,6 +69,20 @@ def test_every_implementation_for_gpus_has_a_case_or_a_reason():
     sys.modules["check_races"] = module
     loader.exec_module(module)
     assert module.uncovered() == []
+
+
+def test_an_implementation_is_limited_by_the_processor_time_that_it_takes(monkeypatch, tmp_path):
+    """A limit of the clock is met, or not, by what else the machine does."""
+    limited = "import sys, time; sys.argv.append('none'); from tools.races import child; child.PROCESSOR_SECONDS = 1\n"
+    limited += (
+        "child.find_device = lambda name: [None for _ in iter(lambda: time.process_time() > 5, True)]\nchild.main()"
+    )
+    ended = run(MACHINE, [sys.executable, "-c", limited], 600)
+    assert ended.why == "died (SIGXCPU)"
+    main = main_of("check_races", monkeypatch)
+    monkeypatch.setitem(main.__globals__, "run", lambda *_, **__: ended)
+    checked = main.__globals__["check"]("softmax", MACHINE, tmp_path)
+    assert (checked.wrong, checked.result) == (True, "took 1200 s of processor time")
 
 
 def test_a_table_stands_between_its_marks():

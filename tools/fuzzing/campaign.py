@@ -163,7 +163,7 @@ def run_campaign(plan: Plan, show: Callable[[dict[str, Any]], None]) -> list[dic
     Args:
         show: Called with each new outcome.
     """
-    outcomes = _earlier(plan)
+    outcomes = earlier(plan)
     done = {o["number"] for o in outcomes}
     child = Child(plan)
     log = None
@@ -268,7 +268,8 @@ def table(outcomes: Iterable[dict[str, Any]]) -> str:
     )
 
 
-def _earlier(plan: Plan) -> list[dict[str, Any]]:
+def earlier(plan: Plan) -> list[dict[str, Any]]:
+    """Return the outcomes of earlier calls with the same folder."""
     if plan.log is None or not plan.log.exists():
         return []
     found = []

@@ -76,6 +76,9 @@ def run(made: Installed, command: Sequence[str], seconds: float, **variables: st
             os.killpg(process.pid, signal.SIGKILL)
             output, errors = process.communicate()
             status = None
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # ^C does not reach a session of its own
+            raise
     return Ended(status, output, errors, time.perf_counter() - start)
 
 

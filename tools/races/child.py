@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,6 +26,8 @@ from tests.support.check_op import check_op, run_raw
 from tools.races.alone import ALONE
 from tools.races.cases import Case, cases
 
+PROCESSOR_SECONDS = 1200
+"""What an implementation may take of all cores together; its process ends by SIGXCPU then."""
 COARSE = 2.0**14
 """Units of 2^-24 that a result may be off by, of the largest number in the problem, squared."""
 
@@ -107,6 +110,7 @@ class NotingEngine(Engine):
 def main() -> int:
     """Run the cases and print what ran, and what was wrong with results, as JSON."""
     (name,) = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, resource.getrlimit(resource.RLIMIT_CPU)[1]))
     device = with_class(find_device("oclgrind"), "gpu")
     ran: list[str] = []
     wrong: list[str] = []
