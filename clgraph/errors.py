@@ -4,11 +4,22 @@
 stands for a built-in condition derives from that built-in too, so that ordinary Python code can handle it.
 """
 
+import sys
 from collections.abc import Iterable
+from typing import Any, Self
+
+from clgraph.handlers import is_converted
 
 
 class ClgraphError(Exception):
-    """Base class of all errors of clgraph."""
+    """Base class of all errors of clgraph; none is made of what a signal handler of the program has raised."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Return a new error; raises what clgraph is about to convert where that is a signal handler's."""
+        if is_converted(caught := sys.exception()):
+            assert caught is not None
+            raise caught
+        return super().__new__(cls, *args, **kwargs)
 
 
 class OptionError(ClgraphError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import io
 import logging
@@ -154,11 +155,12 @@ def main() -> None:
     except MemoryError:
         sys.exit(_failed("error: this process is out of memory", FAILED))
     except BrokenPipeError:
-        # What is left in the buffer of the closed pipe would be flushed, and fail, once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard()
         sys.exit(FAILED)
     except OSError as error:
-        sys.exit(_failed(f"error: {error}", FAILED))
+        # Files that cannot be written have a name.
+        what = f"the output cannot be written: {error.strerror}" if _is_of_stream(error) else str(error)
+        sys.exit(_failed(f"error: {what}", FAILED))
     except Exception as error:  # a fault of a command itself: whatever it is, the user gets one line
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
         report = "This is a fault of clgraph: please report it, with the traceback, which -vv shows"
@@ -184,6 +186,15 @@ def _replace_closed_streams() -> None:
 
 def _nowhere() -> TextIO:
     return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
+def _is_of_stream(error: OSError) -> bool:
+    return error.filename is None and error.errno in (errno.ENOSPC, errno.EIO, errno.EFBIG)
+
+
+def _discard() -> None:
+    """Drop what is left of the output: it would be flushed, and fail, once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(line: str, status: int) -> int:

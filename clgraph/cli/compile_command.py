@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from clgraph.cli.compiling import compiled
-from clgraph.cli.options import ModelOptions, model_options, refuse_idle
+from clgraph.cli.compiling import compiled, load
+from clgraph.cli.options import ModelOptions, model_options, parse_ranges, refuse_idle
 from clgraph.cli.output import json_option, milliseconds, nbytes, say, say_json, table
 from clgraph.cli.progress import working
 from clgraph.cli.reports import dump_sources as write_sources
@@ -16,12 +17,19 @@ from clgraph.cli.reports import report_memory
 from clgraph.cli.sections import SectionedCommand
 from clgraph.graph.program import Program
 from clgraph.model.explain import explain
+from clgraph.model.model import Model
 
 
 @click.command(cls=SectionedCommand, name="compile")
 @model_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Save the compiled model to this file (.clg).")
 @click.option("--without-weights", is_flag=True, help="Save it without its weights, for --weights-from.")
+@click.option(
+    "--prepare",
+    multiple=True,
+    metavar="NAME=1-8,3,224,224",
+    help="Compile for these sizes, or ranges of sizes, and leave dimensions open.",
+)
 @click.option("--notes", is_flag=True, help="Show all notes of the passes.")
 @click.option("--report", type=click.Choice(["memory"]), help="Show what uses the memory.")
 @click.option(
@@ -37,6 +45,7 @@ def command(
     options: ModelOptions,
     output: Path | None,
     without_weights: bool,
+    prepare: tuple[str, ...],
     notes: bool,
     report: str | None,
     picture: Path,
@@ -50,6 +59,7 @@ def command(
       clgraph compile model.onnx
       clgraph compile model.onnx -o model.clg
       clgraph compile model.onnx -o model.clg --without-weights
+      clgraph compile model.onnx -o model.clg --prepare x=1,3,64-640,64-640
       clgraph compile model.onnx --shape x=1,3,224,224 --dump-graphs graphs
       clgraph compile model.onnx --disable-pass fuse_attention --verify-passes
       clgraph compile model.onnx --force-kernel conv1=convolution.ref
@@ -63,10 +73,13 @@ def command(
         refuse_idle("dump_sources", "with --report")
     if output is None:
         refuse_idle("without_weights", "without --output")
-    model = compiled(options)
+    model = _compiled(options, prepare, is_saved=output is not None)
     if output is not None:
         with working(f"saving {output.name}"):
             model.save(output, weights=not without_weights)
+    if not model.is_compiled:
+        _open(model, output, as_json=as_json)
+        return
     if report is not None:
         report_memory(model, picture, as_json=as_json)
         return
@@ -87,6 +100,34 @@ def command(
         say(f"saved       {output}, {nbytes(output.stat().st_size)}")
     if dump_sources is not None:
         say(f"sources     {len(sources)} files in {dump_sources}")
+
+
+def _compiled(options: ModelOptions, prepare: Sequence[str], *, is_saved: bool) -> Model:
+    """Return the model to show or save: compiled, or with open dimensions where it is saved and nothing else."""
+    if prepare and options.shapes:
+        raise click.UsageError("--prepare leaves dimensions open and --shape fixes them: give one of them")
+    if not prepare and not is_saved:
+        return compiled(options)
+    model = load(options)
+    if prepare:
+        with working(f"compiling {options.model.name}"):
+            model.prepare(parse_ranges(prepare))
+    elif not model.is_compiled:
+        for flag in ("report", "dump_sources"):
+            refuse_idle(flag, "where dimensions stay open and nothing is compiled: give --shape or --prepare")
+    return model
+
+
+def _open(model: Model, output: Path | None, *, as_json: bool) -> None:
+    """Show what was saved of a model of which nothing is compiled."""
+    inputs = [str(signature) for signature in model.topology.inputs.values()]
+    if as_json:
+        say_json({"inputs": inputs, "passes": [], "saved": output, "sources": []})
+        return
+    say(f"inputs      {', '.join(inputs)}")
+    say("compiled    nothing: sizes are open, and compiled when they come, or where --prepare gives them")
+    if output is not None:
+        say(f"saved       {output}, {nbytes(output.stat().st_size)}")
 
 
 def _figures(program: Program) -> dict[str, object]:

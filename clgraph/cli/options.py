@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -177,6 +178,29 @@ def parse_shapes(texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], ...]
         )
     sets = max(counts, default=1)
     return tuple({name: shapes[i % len(shapes)] for name, shapes in found.items()} for i in range(sets))
+
+
+def parse_ranges(texts: Sequence[str]) -> dict[str, tuple[int | tuple[int, int], ...]]:
+    """Return shapes by name from ``NAME=1-8,3,224,224``: a dimension is a size, or the ends of a range.
+
+    Raises:
+        click.UsageError: A text is not of that form, or names an input twice.
+    """
+    found: dict[str, tuple[int | tuple[int, int], ...]] = {}
+    for text in texts:
+        name, _, sizes = text.rpartition("=")
+        ends = [_RANGE.fullmatch(size.strip()) for size in sizes.replace("x", ",").split(",")]
+        if not name or name in found or None in ends:
+            raise click.UsageError(
+                f"--prepare names {name!r} twice"
+                if name in found
+                else f"--prepare {text!r} is not NAME=SIZE,SIZE with ranges, as in --prepare x=1-8,3,64-640,64-640"
+            )
+        found[name] = tuple((int(m[1]), int(m[2])) if m[2] is not None else int(m[1]) for m in ends if m is not None)
+    return found
+
+
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def taking(command: F, options: Sequence[Callable[[Any], Any]], name: str, build: Callable[[dict[str, Any]], Any]) -> F:

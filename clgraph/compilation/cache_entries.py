@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,6 +18,7 @@ from clgraph.engines.opening import open_engines
 from clgraph.errors import ClgraphError, ModelError
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
+from clgraph.handlers import pass_on, suppressed
 from clgraph.model.keys import Key
 from clgraph.model.model import Model
 from clgraph.model.specialisation import Specialisation
@@ -49,6 +49,7 @@ def load_entry(
         read = call.source.reader(content, call.outputs, call.shapes, call.images)
         model = load_contents(call, content, contents, topology_of(contents, read))
     except (ModelError, OSError) as error:
+        pass_on(error)
         drop(call, content, error)
         return None
     if model is not None:
@@ -120,7 +121,7 @@ def keep_later(call: Cached, model: Model) -> None:
 def drop(call: Cached, content: str, error: Exception) -> None:
     """Drop a damaged entry."""
     _log.warning("%s is compiled anew: the model cache: %s", call.source, error)
-    with contextlib.suppress(OSError):
+    with suppressed(OSError):
         call.cache.drop(call.entry(content))
 
 
@@ -145,6 +146,7 @@ def _write(call: Cached, topology: Topology, made: Mapping[Key, Specialisation])
         call.cache.trim()
         _keep_binaries(call, [s.program for s in made.values()])
     except (ClgraphError, OSError) as error:
+        pass_on(error)
         _log.info("%s is not kept in the model cache: %s", call.source, error)
 
 

@@ -9,7 +9,6 @@ changed just before, because times are coarse.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from clgraph.core.cache_folder import is_trusted, read, write
 from clgraph.core.digests import blake2
 from clgraph.core.frozen import frozen
+from clgraph.handlers import pass_on, suppressed
 
 SETTLED_SECONDS = 2.0
 """How long a file must have been left alone: longer than the clock of any file system ticks."""
@@ -42,7 +42,8 @@ class Stamp:
         """Return the state of the file at a path, or of an open one; ``None`` where there is no regular file."""
         try:
             found = os.stat(file)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            pass_on(error)
             return None
         if not stat.S_ISREG(found.st_mode):
             return None
@@ -69,7 +70,7 @@ class ModelCache:
 
     def content(self, path: Path, stamp: Stamp) -> str | None:
         """Return the digest of the file at *path* in state *stamp*; ``None`` where nothing can be kept of it."""
-        with contextlib.suppress(OSError, ValueError):
+        with suppressed(OSError, ValueError):
             state, known = read(self.folder / "stamps" / stamp.name).decode("ascii").split()
             if state == stamp.name and len(known) == _DIGITS:
                 return known
@@ -88,11 +89,12 @@ class ModelCache:
         try:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
+        except OSError as error:
+            pass_on(error)
             return None
         if Stamp.of(path) != stamp:
             return None
-        with contextlib.suppress(OSError):
+        with suppressed(OSError):
             write(self.folder / "stamps" / stamp.name, f"{stamp.name} {digest}".encode("ascii"))
         return digest
 
@@ -107,7 +109,7 @@ class ModelCache:
 
     def note_use(self, entry: Path) -> None:
         """Note that *entry* was used now: not in its own times, which whoever has it mapped looks at."""
-        with contextlib.suppress(OSError):
+        with suppressed(OSError):
             try:
                 os.utime(_used(entry), follow_symlinks=False)
             except FileNotFoundError:
@@ -152,9 +154,9 @@ def _files(folder: Path) -> dict[str, tuple[int, int]]:
     A folder has thousands of entries, and each that is written has it looked through: no object is made for a file.
     """
     found: dict[str, tuple[int, int]] = {}
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+    with suppressed(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            with contextlib.suppress(FileNotFoundError):  # by another process, meanwhile
+            with suppressed(FileNotFoundError):  # by another process, meanwhile
                 if entry.is_file(follow_symlinks=False):
                     state = entry.stat(follow_symlinks=False)
                     found[entry.name] = (state.st_size, state.st_mtime_ns)

@@ -14,6 +14,7 @@ from clgraph.compilation.sources import OpenShapes, read_source
 from clgraph.core.frozen import frozen
 from clgraph.core.mapped import MappedFile
 from clgraph.errors import ModelError
+from clgraph.handlers import pass_on
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
@@ -65,7 +66,8 @@ def source_of(source: object) -> CacheSource | None:
         return _serialised(source)
     try:
         path = Path(cast(str, source))
-    except TypeError:
+    except TypeError as error:
+        pass_on(error)
         return None
     stamp = Stamp.of(path)
     return None if stamp is None or not stamp.is_settled else _File(path, stamp)
@@ -74,7 +76,8 @@ def source_of(source: object) -> CacheSource | None:
 def _serialised(model: Any) -> CacheSource | None:
     try:
         return _Bytes(model.SerializeToString(deterministic=True))
-    except ValueError:
+    except ValueError as error:
+        pass_on(error)
         # More than 2 GiB, which protobuf does not write.
         return None
 

@@ -21,6 +21,7 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
+from clgraph.handlers import pass_on
 from clgraph.model.state.examples import Examples
 
 _GATHERS = frozenset({"gather", "gather_nd"})
@@ -127,7 +128,8 @@ class _Confirmed:
                 want = _values([self.choice.finder, *self.choice.rows, *self.choice.sinks], feeds)
                 behind = [x for sink in self.choice.sinks for x in self.choice.behind(sink)]
                 got = _values([*self.choice.before, *self.choice.rows, *behind], feeds)
-            except (ClgraphError, KeyError, ValueError, IndexError):
+            except (ClgraphError, KeyError, ValueError, IndexError) as error:
+                pass_on(error)
                 return None
             for sink in self.choice.sinks:
                 a, b = want[sink.outputs[0]], got[sink.outputs[0]]

@@ -19,6 +19,7 @@ from clgraph.core.well_formed import well_formed
 from clgraph.engines.opening import device_infos, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS
 from clgraph.errors import ClgraphError, ModelError, NoImageError
+from clgraph.handlers import pass_on
 from clgraph.model.model import Model
 from clgraph.network.image import run_of
 from clgraph.runtime.engine import Engine
@@ -82,6 +83,7 @@ def read_image(path: Path, of: Path | MappedFile, kept_for: str, options: Settin
         engine, device = engines[header["image"]["placement"]], next(iter(devices.values()))
         return Image(contents, file, engine, device) if isinstance(engine, Engine) else None
     except (ClgraphError, LookupError) as error:
+        pass_on(error)
         _log.info("%s is not used: %s", path, error)
         return None
 

@@ -25,6 +25,7 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
+from clgraph.handlers import pass_on
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather
@@ -142,7 +143,8 @@ class _Mixture:
             weights = [np.stack(own) for own in zip(*each, strict=True)]
             x, shares = feeds[self.given[form.rows]], feeds[self.given[form.shares]]
             (y,) = form.primitive.reference(x.reshape(rows, -1), chosen, shares.reshape(rows, k), *weights)
-        except (ClgraphError, KeyError, ValueError, IndexError):
+        except (ClgraphError, KeyError, ValueError, IndexError) as error:
+            pass_on(error)
             return None
         return distance(y, np.asarray(total))
 

@@ -20,6 +20,7 @@ from clgraph.graph.interpret import compute
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
+from clgraph.handlers import pass_on
 from clgraph.model.state.examples import Examples
 from clgraph.ops.microsoft.moe import EXPERT_ACTIVATIONS, MixtureOfExperts
 from clgraph.ops.reshape import Reshape
@@ -206,7 +207,8 @@ class _Trial:
         weights = [constants[n] if part is None else constants[n][:, slice(*part)] for n, part in form.parts]
         try:
             (y,) = form.primitive.reference(self.rows, self.places, self.shares.reshape(self.places.shape), *weights)
-        except (ClgraphError, ValueError, IndexError):
+        except (ClgraphError, ValueError, IndexError) as error:
+            pass_on(error)
             return None
         return distance(y, self.total)
 
@@ -224,7 +226,8 @@ def _trials(region: _Region, example: _Example, rows: str, shares: str) -> list[
             values = _computed(region.layers, {**sources, **feeds, region.places: places})
             total = np.asarray(values[region.layers[-1].outputs[0]])
             found.append(_Trial(feeds[rows], feeds[shares], places, total))
-    except (ClgraphError, KeyError, ValueError, IndexError):
+    except (ClgraphError, KeyError, ValueError, IndexError) as error:
+        pass_on(error)
         return []
     return found
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from clgraph.core import cache_folder
 from clgraph.core.frozen import frozen
 from clgraph.engines.opening import tuning_identity
+from clgraph.handlers import pass_on
 from clgraph.runtime.device import find_device
 from clgraph.settings import Settings
 
@@ -67,7 +68,8 @@ def _model(source: object) -> str | None:
         try:
             with Path(source).open("rb") as file:
                 start, size = file.read(READ_BYTES), os.fstat(file.fileno()).st_size
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            pass_on(error)
             return None  # who reads the model says what is wrong
     elif isinstance(source, bytes):
         start, size = source[:READ_BYTES], len(source)
@@ -83,7 +85,8 @@ def read_choice(path: Path | None) -> StreamChoice | None:
     try:
         data = json.loads(cache_folder.read(path))
         found = StreamChoice(*(kind(data[name]) for name, kind in _FIELDS.items()))
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        pass_on(error)
         return None
     return found if found.streams > 0 and found.maximum > 0 else None
 

@@ -8,7 +8,6 @@ take the place of what is there by a rename: a link that somebody planted is rep
 from __future__ import annotations
 
 import atexit
-import contextlib
 import errno
 import functools
 import os
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from clgraph.core.files import NO_LINKS, partial, replacing
 from clgraph.errors import OptionError
+from clgraph.handlers import pass_on, suppressed
 from clgraph.settings import homeless_cache_dir
 
 AREAS = {
@@ -82,6 +82,7 @@ def refusal(folder: Path) -> str | None:
                 shut = "it" if path == folder else path
                 return f"{shut} cannot be read by this user; name a folder of your own by CLGRAPH_CACHE_DIR"
     except OSError as error:
+        pass_on(error)
         return f"{error.strerror or error}; name a folder that can be written by CLGRAPH_CACHE_DIR"
     return None
 
@@ -94,6 +95,7 @@ def not_writable(folder: Path) -> str | None:
             return "it cannot be written"
         return unfit_for_code(folder)
     except OSError as error:
+        pass_on(error)
         return str(error)
 
 
@@ -150,7 +152,8 @@ def make_folder(folder: Path) -> None:
         make_folder(folder.parent)
     try:
         os.mkdir(folder, _FOLDER_MODE)
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         # Another process may have made it; and a file system that can only be read says so first.
         if folder.is_dir():
             return
@@ -175,7 +178,8 @@ def is_trusted(path: Path) -> bool:
     """Whether there is a file at *path* below the cache folder that only the user can have put there."""
     try:
         return _distrust_file(os.lstat(path)) is None
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return False
 
 
@@ -191,14 +195,14 @@ def keep(path: Path, content: bytes) -> None:
     try:
         if read(path) == content:
             return
-    except OSError:
-        pass
+    except OSError as error:
+        pass_on(error)
     write(path, content)
 
 
 def link(path: Path, target: Path) -> None:
     """Put a link to *target* at *path* below the cache folder, where it is not yet; raises ``OSError``."""
-    with contextlib.suppress(OSError):  # it is not there, or no link
+    with suppressed(OSError):  # it is not there, or no link
         if os.readlink(path) == os.fspath(target):
             return
     make_folder(path.parent)
@@ -214,7 +218,7 @@ def _areas(folder: Path) -> Iterator[Path]:
         if not os.path.lexists(path):
             continue
         yield path
-        with contextlib.suppress(OSError), os.scandir(path) as entries:
+        with suppressed(OSError), os.scandir(path) as entries:
             yield from (Path(entry.path) for entry in entries if entry.is_dir())
 
 

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from clgraph.handlers import suppressed
+
 PARTIAL = ".clgraph-"
 """How the name of a file begins that is being written; it ends in letters of chance, not in the number of a process,
 which another machine has as well."""
@@ -41,7 +43,7 @@ def replacing(path: Path, mode: int = _PRIVATE) -> Iterator[BinaryIO]:
             yield file
         os.replace(temporary, path)
     except BaseException:
-        with contextlib.suppress(OSError):
+        with suppressed(OSError):
             os.unlink(temporary)
         raise
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from clgraph.core.mapped import REPLACING, MappedFile
+from clgraph.handlers import pass_on
 
 PAGE = 1 << 21
 """Bytes of a large page of most processors."""
@@ -28,7 +29,8 @@ def has_large_pages() -> bool:
     """Whether the system gives large pages to memory that asks for them."""
     try:
         return hasattr(mmap, "MADV_HUGEPAGE") and b"[never]" not in _ASKED.read_bytes()
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return False
 
 

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from clgraph.errors import ModelError
+from clgraph.handlers import pass_on
 
 READ_BYTES = 1 << 24
 """Files up to this size are read, which takes milliseconds: what becomes of them later is no matter."""
@@ -51,7 +52,8 @@ class MappedFile(mmap.mmap):
         try:
             now = os.stat(self.path)
             kept = (now.st_ino, now.st_dev) == (was.st_ino, was.st_dev)
-        except OSError:
+        except OSError as error:
+            pass_on(error)
             kept = False
         size = now.st_size if kept else self.size()
         if size < len(self):

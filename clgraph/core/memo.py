@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import wraps
+from operator import is_
 from typing import Any, ParamSpec, TypeVar
 from weakref import ReferenceType, ref
 
@@ -136,14 +137,19 @@ def remembered_of_arrays(function: Callable[..., R]) -> Callable[..., R]:
     @wraps(function)
     def found(*arrays: Any) -> R:
         key = tuple(map(id, arrays))
-        if key in known:
-            return known[key][1]
+        given = [array for array in arrays if array is not None]
+        # Python drops what a signal handler raises while an array goes, and with it the removal of what was known.
+        if (entry := known.get(key)) is not None and all(map(is_, [guard() for guard in entry[0]], given)):
+            return entry[1]
         result = function(*arrays)
         if not all(map(_lasts, arrays)):
             return result
+
+        def forget(_: object) -> None:
+            known.pop(key, None)
+
         # An array takes along what its place in memory would say of the next one there.
-        guards = [ref(array, lambda _: known.pop(key, None)) for array in arrays if array is not None]
-        known[key] = guards, result
+        known[key] = [ref(array, forget) for array in given], result
         return result
 
     return found

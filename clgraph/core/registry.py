@@ -6,8 +6,10 @@ import contextlib
 import importlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
+from clgraph.core.unfinished import settle, undone_unless_imported
 from clgraph.errors import RegistrationError
 
 K = TypeVar("K")
@@ -64,10 +66,12 @@ class Registry(Generic[K, V]):
         Raises:
             RegistrationError: *key* is taken; the message names both claimants.
         """
+        settle()
         if (old := self._entries.get(key)) is not None:
             raise RegistrationError(
                 f"{self.what} {key!r} is already {_describe(old)}; {_describe(entry)} cannot replace it"
             )
+        undone_unless_imported(partial(self._take_back, key, entry))
         self._entries[key] = entry
         self._members.setdefault(self._group(key, entry), {})[key] = entry
         return entry
@@ -93,6 +97,7 @@ class Registry(Generic[K, V]):
 
     def at(self, key: K, part: str) -> V:
         """Return the entry of *key*, after importing as few modules as possible, the one named after the key first."""
+        settle()
         if key not in self._entries and self._is_found:
             called = str(key).replace(".", "_")
             with Registry._importing:
@@ -115,6 +120,7 @@ class Registry(Generic[K, V]):
 
     def of(self, group: str, part: str | None = None) -> tuple[V, ...]:
         """Return the entries of one group, in order of their keys; those of one part, or all."""
+        settle()
         count, found = self._parts.get((group, part), (-1, ()))
         if count != len(self._members.get(group, ())):
             self._fill(group, part)
@@ -144,12 +150,20 @@ class Registry(Generic[K, V]):
 
         The empty name stands for entries that do not tell where they are from, such as texts.
         """
+        settle()
         entries = tuple(self._entries.values())
         if self._third_party[0] != len(entries):
             modules: set[str] = {getattr(entry, "__module__", "") for entry in entries}
             packages = frozenset(module.partition(".")[0] for module in modules) - {__name__.partition(".")[0]}
             self._third_party = len(entries), packages
         return self._third_party[1]
+
+    def _take_back(self, key: K, entry: V) -> None:
+        """Remove *entry*, if it is in the table."""
+        if self._entries.get(key) is entry:
+            del self._entries[key]
+            self._members.get(self._group(key, entry), {}).pop(key, None)
+            self._parts, self._third_party = {}, (0, frozenset())
 
     @property
     def _is_found(self) -> bool:
@@ -163,6 +177,7 @@ class Registry(Generic[K, V]):
         return self._modules(group, part)
 
     def _with(self, key: K) -> dict[K, V]:
+        settle()
         return self._entries if key in self._entries else self._filled(self._group(key, None))
 
     def _filled(self, group: str | None, part: str | None = None) -> dict[K, V]:
@@ -172,6 +187,7 @@ class Registry(Generic[K, V]):
 
     def _fill(self, group: str | None, part: str | None = None) -> None:
         """Import what registers the entries of *part* of *group*; waits for a thread that is importing them."""
+        settle()
         if self._is_found and self._found.isdisjoint({(group, part), (group, None), (None, None)}):
             with Registry._importing:
                 for name in self._names(group, part):
@@ -190,7 +206,7 @@ def rolled_back() -> Iterator[None]:
     saved = [(registry, registry.snapshot()) for registry in Registry._all]
     try:
         yield
-    except Exception:
+    except BaseException:
         for registry, entries in saved:
             registry.restore(entries)
         raise

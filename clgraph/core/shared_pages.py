@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from clgraph.core.aligned import ALIGNMENT, aligned
 from clgraph.core.large_pages import PAGE, has_large_pages
+from clgraph.handlers import suppressed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ def in_large_pages(nbytes: int) -> NDArray[Any]:
     """
     if nbytes >= LEAST_BYTES and has_large_pages():
         # A process may have room for the bytes, and none for a block.
-        with suppress(OSError):
+        with suppressed(OSError):
             return _POOL.take(nbytes)
     return aligned(nbytes)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clgraph.core.files import NO_LINKS
+from clgraph.handlers import pass_on
 
 try:
     import fcntl
@@ -29,7 +30,8 @@ def in_turn(path: Path, seconds: float) -> Iterator[None]:
     """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINKS, _PRIVATE)
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         yield
         return
     try:
@@ -48,7 +50,8 @@ def _wait(handle: int, until: float) -> None:
             if time.monotonic() >= until:
                 return
             time.sleep(LOOK_SECONDS)
-        except OSError:
+        except OSError as error:
+            pass_on(error)
             return
         else:
             return

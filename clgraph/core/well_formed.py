@@ -6,8 +6,8 @@ import struct
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-from clgraph.core.handlers import is_of_handler
 from clgraph.errors import ModelError
+from clgraph.handlers import is_of_handler
 
 _ILL_FORMED = (
     LookupError,

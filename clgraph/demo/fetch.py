@@ -12,6 +12,7 @@ from pathlib import Path
 from clgraph.core.cache_folder import cache_folder, make_folder, read, write
 from clgraph.core.frozen import frozen
 from clgraph.errors import DownloadError, OptionError
+from clgraph.handlers import pass_on
 from clgraph.settings import settings
 
 _TIMEOUT_SECONDS = 600
@@ -61,7 +62,8 @@ def cached_model(name: str, folder: Path | None = None) -> Path | None:
     path = _place(name, folder)
     try:
         return path if _sha256(read(path)) == MODELS[name].sha256 else None
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return None
 
 

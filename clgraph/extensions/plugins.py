@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from clgraph.core.registry import rolled_back
 from clgraph.errors import OptionError, RegistrationError
+from clgraph.handlers import pass_on
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -74,6 +75,7 @@ def import_plugins(names: str, points: Sequence[EntryPoint]) -> None:
             with rolled_back():
                 point.load()
         except Exception as error:  # a stranger's module may raise anything; it must not take the others down
+            pass_on(error)
             PLUGIN_FAILURES.append(f"{point.name} ({point.value}): {type(error).__name__}: {error}")
             warnings.warn(f"plugin {PLUGIN_FAILURES[-1]}", stacklevel=2)
 
@@ -95,7 +97,8 @@ def _may_bring_plugins(place: str) -> bool:
             return any(_names_plugins(e.path) for e in entries if e.name.lower().endswith(("dist-info", "egg-info")))
     except NotADirectoryError:
         return True
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return False
 
 
@@ -106,5 +109,6 @@ def _names_plugins(package: str) -> bool:
     try:
         with open(listing, "rb") as file:
             return PLUGIN_GROUP.encode() in file.read()
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return False

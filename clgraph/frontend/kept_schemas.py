@@ -6,7 +6,6 @@ compiles a small model; a model asks for a dozen.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -18,6 +17,7 @@ from clgraph.core.digests import blake2
 from clgraph.core.part import folder_of
 from clgraph.frontend import protobuf
 from clgraph.frontend.signatures import OperatorSignature
+from clgraph.handlers import suppressed
 
 FORMAT = 1
 """Raised whenever what is kept of a schema changes."""
@@ -41,7 +41,7 @@ class Schemas:
         self._state = f"{FORMAT} {library} {s.st_ino} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}"
         # One file for a library: what it said before an update does not stay.
         self._path = folder / f"{blake2(os.fsencode(library)).hexdigest()[:32]}.json"
-        with contextlib.suppress(OSError, ValueError, TypeError):
+        with suppressed(OSError, ValueError, TypeError):
             state, known = json.loads(cache_folder.read(self._path))
             if state == self._state:
                 self._known = dict(known)
@@ -71,7 +71,7 @@ class Schemas:
         """Keep what onnx was asked for, where that is more than was kept."""
         if self._path is not None and self._new and not _may_differ():
             # A folder that cannot be written costs the time of asking, no more.
-            with contextlib.suppress(OSError):
+            with suppressed(OSError):
                 cache_folder.write(self._path, json.dumps([self._state, self._known]).encode())
 
     def _learn(self, key: str, value: Any) -> None:

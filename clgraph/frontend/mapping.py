@@ -15,6 +15,7 @@ import numpy as np
 
 from clgraph.core.mapped import content_of
 from clgraph.graph.primitive import Array
+from clgraph.handlers import pass_on
 
 LEAST_BYTES = 1 << 12
 """Smaller weights are parsed with the rest."""
@@ -44,12 +45,14 @@ def outline(path: Path) -> tuple[bytes, dict[str, Array]] | None:
         if not path.is_file():
             return None
         content = content_of(path)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        pass_on(error)
         return None
     found: dict[str, Array] = {}
     try:
         return _model(content, found), found
-    except ValueError:
+    except ValueError as error:
+        pass_on(error)
         return None
 
 

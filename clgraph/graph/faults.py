@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, ParamSpec, TypeGuard, TypeVar
 
-from clgraph.core.handlers import is_of_handler
 from clgraph.core.registry import third_party
 from clgraph.errors import ClgraphError, DeviceMemoryError, InternalError
 from clgraph.graph.refusals import one_line
+from clgraph.handlers import is_of_handler
 
 if TYPE_CHECKING:
     from clgraph.graph.node import Node

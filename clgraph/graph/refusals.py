@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from clgraph.core.handlers import is_of_handler
 from clgraph.errors import ClgraphError, DeviceMemoryError, ShapeError
+from clgraph.handlers import is_of_handler
 
 
 class refusals:  # noqa: N801  # it is used like a function

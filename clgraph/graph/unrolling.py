@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.core.handlers import pass_on
 from clgraph.errors import ClgraphError
 from clgraph.graph.interpret import ControlFlow, InvariantInputs, compute
 from clgraph.graph.known_values import VALUE_ELEMENTS
@@ -21,6 +20,7 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Dimension, Signature
 from clgraph.graph.topology import Topology
+from clgraph.handlers import pass_on
 
 UNROLLED_LAYERS = 4096
 """Layers that a loop is written out to at most: each costs the passes some tenths of a millisecond."""

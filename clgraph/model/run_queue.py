@@ -7,7 +7,6 @@ locked for good. Nothing that the worker takes is entered by Python code here.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import threading
@@ -20,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 from clgraph.errors import DeadlockError
+from clgraph.handlers import suppressed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -147,7 +147,7 @@ class RunQueue:
                     tasks.put((future, functools.partial(call, *args, **options)))
                     return future
                 oldest = self._pending[0]
-            with contextlib.suppress(TimeoutError):
+            with suppressed(TimeoutError):
                 oldest.wait(LOOK)
 
     def close(self) -> None:

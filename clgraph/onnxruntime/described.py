@@ -11,6 +11,7 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError
 from clgraph.frontend.files import map_model
 from clgraph.graph.signature import Dimension, Signature
+from clgraph.handlers import pass_on
 from clgraph.model.model import Model
 from clgraph.onnxruntime.typing_of import onnx_type
 
@@ -74,7 +75,8 @@ def _inferred(source: str | bytes, fed: Container[str]) -> dict[str, Shape]:
         for output in model.graph.output:
             output.type.tensor_type.ClearField("shape")  # where both are there and differ, what is inferred counts
         found = onnx.shape_inference.infer_shapes(model)
-    except (ModelError, onnx.shape_inference.InferenceError, ValueError):
+    except (ModelError, onnx.shape_inference.InferenceError, ValueError) as error:
+        pass_on(error)
         return {}  # the file is gone or too large for it: what it declares is all there is
     shapes = {v.name: v.type.tensor_type.shape for v in found.graph.output if v.type.tensor_type.HasField("shape")}
     return {

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from clgraph.core.version import __version__ as own_version
+from clgraph.handlers import pass_on
 from clgraph.onnxruntime.names import __version__
 from clgraph.onnxruntime.notes import log, say_once
 from clgraph.onnxruntime.statuses import Fail, RefusedError
@@ -59,7 +60,8 @@ class _Teller(logging.Handler):
         place = f"{record.filename}:{record.lineno} {record.funcName}"
         try:
             self._callback(severity, "clgraph", record.name, place, record.getMessage())
-        except Exception:  # the program's own
+        except Exception as error:  # the program's own
+            pass_on(error)
             self.handleError(record)
 
 

@@ -15,6 +15,7 @@ from onnx import numpy_helper
 from clgraph.compilation.entry import compile_model
 from clgraph.core.frozen import frozen
 from clgraph.errors import FileError, ModelError, OptionError
+from clgraph.handlers import pass_on
 from clgraph.model.model import Model
 from clgraph.onnxruntime.notes import log, say_once
 from clgraph.onnxruntime.options import SessionOptions
@@ -59,7 +60,8 @@ def _is_ort(path: str) -> bool:
     try:
         with open(path, "rb") as file:
             return file.read(8)[4:] == _ORT_FORMAT
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        pass_on(error)
         return False  # who reads the model says what is wrong
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from clgraph.handlers import pass_on
 from clgraph.model.model import Model
 from clgraph.onnxruntime.described import OrtEpAssignedSubgraph
 from clgraph.onnxruntime.statuses import statuses
@@ -65,5 +66,6 @@ class Trace:
         try:
             self._path.write_text(f"[\n{events}\n]\n", encoding="utf-8")
         except OSError as error:
+            pass_on(error)
             warnings.warn(f"the profile cannot be written to {self._path}: {error}", stacklevel=3)
         return str(self._path)

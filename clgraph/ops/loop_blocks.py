@@ -15,7 +15,6 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.core.handlers import pass_on
 from clgraph.errors import ClgraphError
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.interpret import Blocks, RunBody, compute, interpret
@@ -23,6 +22,7 @@ from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.refusals import one_line
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
+from clgraph.handlers import pass_on
 from clgraph.ops.gather import Gather
 from clgraph.ops.loop_induction import InductionVariables, induction_variables
 from clgraph.ops.loop_trips import LoopBody

@@ -13,6 +13,7 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import InputError
 from clgraph.graph.host_types import STRINGS, has_strings, tensor_type
 from clgraph.graph.primitive import Array, OfHostValues, primitive
+from clgraph.handlers import pass_on
 from clgraph.ops.decimal_texts import DIGITS, LEAST, MOST, decimal_texts
 
 _FEW = 512
@@ -129,7 +130,8 @@ def _numbers(texts: Array, dtype: DType) -> Array:
         if _has_fractions(dtype):
             return _nearest(texts.tolist(), dtype)
         return np.array([*map(int, texts.tolist())], dtype.numpy)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError) as error:
+        pass_on(error)
         # The first text that is none is told; integers of few bits do not come out of a list.
         return np.array([_number(text, dtype) for text in texts.tolist()], dtype.numpy)
 

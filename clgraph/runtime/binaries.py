@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import warnings
 from pathlib import Path
@@ -12,6 +11,7 @@ from clgraph.core import cache_folder
 from clgraph.core.digests import blake2
 from clgraph.core.log import Log
 from clgraph.errors import KernelBuildError
+from clgraph.handlers import pass_on, suppressed
 from clgraph.runtime import driver, pocl_binary
 from clgraph.runtime.pocl_headers import CHOSEN
 
@@ -55,7 +55,8 @@ class ProgramCache:
         """Return what was written under *key*, ``None`` where there is nothing sound."""
         try:
             content = cache_folder.read(self._folder / f"{key}.bin")
-        except OSError:
+        except OSError as error:
+            pass_on(error)
             return None
         head, payload = content[: len(_MAGIC) + 32], memoryview(content)[len(_MAGIC) + 32 :]
         return bytes(payload) if head == _head(key, payload) else None
@@ -66,12 +67,12 @@ class ProgramCache:
 
     def remove(self, key: str) -> None:
         """Keep nothing under *key* any more."""
-        with contextlib.suppress(OSError):  # it was not kept, or what cannot be removed is read once more
+        with suppressed(OSError):  # it was not kept, or what cannot be removed is read once more
             (self._folder / f"{key}.bin").unlink()
 
     def turn_path(self, key: str) -> Path:
         """Return the file by which processes take turns to make what is kept under *key*; its folder is made."""
-        with contextlib.suppress(OSError):  # what cannot be written is not kept, and made by everybody
+        with suppressed(OSError):  # what cannot be written is not kept, and made by everybody
             cache_folder.make_folder(self._folder)
         return self._folder / f"{key}.turn"
 
@@ -83,7 +84,8 @@ class ProgramCache:
         """Return why nothing could be made for *key*; empty where nobody noted it."""
         try:
             return cache_folder.read(self.note_path(key)).decode("utf-8", "replace").strip()
-        except OSError:
+        except OSError as error:
+            pass_on(error)
             return ""
 
     def keep_note(self, key: str, text: str) -> None:
@@ -94,6 +96,7 @@ class ProgramCache:
         try:
             cache_folder.write(path, content)
         except OSError as error:
+            pass_on(error)
             if not self._warned:
                 warnings.warn(f"compiled kernels are not kept: {self._folder}: {error}", stacklevel=2)
             self._warned = True

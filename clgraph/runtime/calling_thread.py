@@ -16,6 +16,7 @@ from typing import Any
 
 from clgraph.core.log import Log
 from clgraph.errors import DeviceError
+from clgraph.handlers import pass_on
 from clgraph.runtime import pocl
 from clgraph.runtime.wheel import impose, is_wheel, wheel_decision
 
@@ -58,6 +59,7 @@ def _comes_second(library: Path) -> bool:
         )
         pocl.list_pthread_first(pocl.ProcessMemory(), pthread, basic)
     except (DeviceError, OSError, AttributeError) as error:
+        pass_on(error)
         _log.info("PoCL's device for the calling thread is not asked for: %s", error)
         return False
     return True

@@ -6,7 +6,6 @@ verdict is kept in the cache folder under everything it depends on: driver, inst
 
 from __future__ import annotations
 
-import contextlib
 import json
 import warnings
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from clgraph.core import cache_folder
 from clgraph.core.digests import blake2
 from clgraph.core.frozen import frozen
 from clgraph.core.log import Log
+from clgraph.handlers import pass_on, suppressed
 from clgraph.runtime.instruction_sets import InstructionSet, cpu_identity
 from clgraph.selector.costs import Rates
 from clgraph.selector.sources import kernel_text
@@ -136,7 +136,7 @@ def verdict(subject: Subject, record: InstructionSet, folder: Path) -> Verdict:
         from clgraph.core.progress import lasting
         from clgraph.core.turns import in_turn
 
-        with contextlib.suppress(OSError):  # without a folder there are no turns
+        with suppressed(OSError):  # without a folder there are no turns
             cache_folder.make_folder(folder)
         tried = lasting(_log, "%s is being tried with %s, once on this machine", subject.device, record.name)
         with tried, in_turn(folder / f"{key}.turn", _TURN_SECONDS):
@@ -169,6 +169,7 @@ def _try(subject: Subject, record: InstructionSet) -> tuple[dict[str, Any], bool
             ended = child.run(_MODULE, work, _CPU_SECONDS, folder)
             short = shortage(Path(folder).parent)
     except OSError as error:
+        pass_on(error)
         return {"why": f"it cannot be tried: there is no folder to do so in ({error})"}, False
     if ended.result is None:
         said = next((line.strip() for line in reversed(ended.log.splitlines()) if line.strip()), "")
@@ -193,7 +194,8 @@ def _read(path: Path, key: str) -> dict[str, Any] | None:
             further = (rates.cached, rates.amx_products, rates.byte_products, rates.loaded_products)
             numbers += tuple(rate for rate in further if rate is not None)
             return found if min(numbers) > 0 else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        pass_on(error)
         return None
     return found
 
@@ -202,4 +204,5 @@ def _write(path: Path, content: dict[str, Any]) -> None:
     try:
         cache_folder.write(path, json.dumps(content).encode("utf-8"))
     except OSError as error:
+        pass_on(error)
         _log.info("the verdict on the device is not kept: %s", error)

@@ -13,6 +13,7 @@ from typing import Any
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import DeviceError, RunCancelledError
+from clgraph.handlers import pass_on
 
 _POLL_SECONDS = 5.0
 _IDLE_SECONDS = 60.0
@@ -86,6 +87,7 @@ def run(
                 errors="replace",
             )
         except OSError as error:
+            pass_on(error)
             return Outcome(why=f"it cannot be started: {error}")
     hung, here = False, threading.get_ident()
     _running[here] = process.kill
@@ -115,7 +117,8 @@ def run(
         return Outcome(why=f"it crashed ({signal.Signals(-status).name})", log=log, died=own)
     try:
         return Outcome(json.loads(out.strip().rpartition("\n")[2]), log=log)
-    except ValueError:
+    except ValueError as error:
+        pass_on(error)
         return Outcome(why=f"it ended with status {status} and no result", log=log or out, died=True)
 
 
@@ -195,7 +198,8 @@ class _Watch:
         try:
             fields = self._file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
             ticks = int(fields[11]) + int(fields[12])
-        except (OSError, ValueError, IndexError):
+        except (OSError, ValueError, IndexError) as error:
+            pass_on(error)
             return False
         if ticks != self._ticks:
             self._ticks, self._since = ticks, time.monotonic()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from clgraph.handlers import pass_on
+
 _PERIOD = 100_000
 """Microseconds in which a control group may use its quota, if it says nothing else: the default of Linux."""
 
@@ -49,5 +51,6 @@ def _content(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             return file.read()
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return None

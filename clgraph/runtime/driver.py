@@ -17,6 +17,7 @@ from typing import Any
 from clgraph.core.log import Log
 from clgraph.core.part import folder_of
 from clgraph.errors import DeviceError
+from clgraph.handlers import pass_on
 from clgraph.runtime import intel, opencl, pocl, pocl_cache, pocl_devices, pocl_headers, process
 from clgraph.runtime.process import chosen_options, pocl_was_loaded
 from clgraph.runtime.wheel import is_wheel, pocl_folder, wheel, wheel_decision
@@ -160,6 +161,7 @@ def restore(handle: Any) -> bool:
         try:
             pocl.overlay(pocl_folder() / "links", library, wheel_decision().record.built_in, anew=True)
         except OSError as error:
+            pass_on(error)
             _log.warning("%s, which PoCL compiles kernels with, is gone and cannot be made again: %s", tree, error)
     return True
 
@@ -184,6 +186,7 @@ def _declared() -> dict[str, str]:
     try:
         return pocl_headers.declarations(*pocl.headers(tree, library))
     except OSError as error:
+        pass_on(error)
         _log.info("kernels are compiled with the declarations of all built-in functions: %s", error)
         return {}
 

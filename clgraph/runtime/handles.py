@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from clgraph.core.log import Log
 from clgraph.errors import DeviceError
+from clgraph.handlers import pass_on
 from clgraph.runtime import amx, calling_thread, driver, pocl, pocl_devices
 from clgraph.runtime.canary import Decision, Subject, decide
 from clgraph.runtime.cpus import usable_cores
@@ -174,7 +175,8 @@ def compute_capability(handle: Any) -> int:
     """Return ten times the version of an NVIDIA GPU's instructions, 0 where the driver does not tell."""
     try:
         return int(handle.compute_capability_major_nv) * 10 + int(handle.compute_capability_minor_nv)
-    except (driver.load().Error, AttributeError):
+    except (driver.load().Error, AttributeError) as error:
+        pass_on(error)
         return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import os
@@ -11,6 +10,7 @@ from typing import Any
 
 from clgraph.core import cache_folder
 from clgraph.core.digests import blake2
+from clgraph.handlers import pass_on, suppressed
 
 _DIGITS, _HEXADECIMAL = 64, frozenset("0123456789abcdef")
 _ENTRIES = 16
@@ -35,7 +35,8 @@ def library_of(platform: Any) -> Path | None:
     """
     try:
         address = ctypes.CDLL(None).dladdr
-    except (OSError, AttributeError, TypeError):
+    except (OSError, AttributeError, TypeError) as error:
+        pass_on(error)
         return None
     address.argtypes, address.restype = (ctypes.c_void_p, ctypes.POINTER(_Symbol)), ctypes.c_int
     table = ctypes.c_void_p.from_address(platform.int_ptr).value
@@ -54,7 +55,8 @@ def identity_of(platform: Any, stamps: Path) -> str:
     library = library_of(platform)
     try:
         return "" if library is None else sha256_of(library, stamps)
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return ""
 
 
@@ -67,7 +69,7 @@ def sha256_of(library: Path, stamps: Path) -> str:
     state = library.stat()
     told = f"{library}:{state.st_size}:{state.st_mtime_ns}:{state.st_ctime_ns}:{state.st_ino}"
     stamp = stamps / f"{blake2(os.fsencode(told)).hexdigest()[:32]}.sha256"
-    with contextlib.suppress(OSError):
+    with suppressed(OSError):
         text = cache_folder.read(stamp).decode("ascii", "replace")
         name, _, known = text.partition(" ")
         if name == stamp.stem and len(known) == _DIGITS and set(known) <= _HEXADECIMAL:
@@ -78,6 +80,7 @@ def sha256_of(library: Path, stamps: Path) -> str:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     try:
         cache_folder.write(stamp, f"{stamp.stem} {digest}".encode("ascii"))
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return digest  # a folder that cannot be written costs 65 ms a start, no more
     return digest

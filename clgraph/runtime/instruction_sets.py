@@ -16,6 +16,7 @@ from pathlib import Path
 
 from clgraph.core.digests import blake2
 from clgraph.core.frozen import changed, frozen
+from clgraph.handlers import pass_on
 
 _DATA = Path(__file__).parents[1] / "data" / "instruction_sets.json"
 CPUINFO = Path("/proc/cpuinfo")
@@ -173,7 +174,8 @@ def _first_cpu() -> dict[str, str]:
     try:
         with CPUINFO.open("rb") as file:
             text = file.read(_FIRST_CPU).decode(errors="replace")
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return {}
     found: dict[str, str] = {}
     for key, value in re.findall(r"^([^:\n\t]+?)[ \t]*:[ \t]*(.*)$", text, re.MULTILINE):

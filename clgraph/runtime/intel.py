@@ -12,6 +12,7 @@ from pathlib import Path
 
 from clgraph.core.cache_folder import keep
 from clgraph.core.digests import blake2
+from clgraph.handlers import pass_on
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 
@@ -26,7 +27,8 @@ def _names_in(folder: Path) -> list[str]:
     """Return the names of what may be the runtime's library in *folder*, in order; most folders have none."""
     try:
         return sorted(name for name in os.listdir(folder) if name.startswith("libintelocl.so"))
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return []
 
 
@@ -46,6 +48,7 @@ def make_visible(folder: Path) -> None:
     try:
         made = write_vendors(folder, libraries[0], before)
     except OSError as error:
+        pass_on(error)
         warnings.warn(f"Intel's OpenCL runtime stays hidden: {folder} cannot be written ({error})", stacklevel=2)
         return
     os.environ["OCL_ICD_VENDORS"] = str(made)

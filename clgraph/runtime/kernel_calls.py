@@ -7,7 +7,6 @@ kernel of an operator on a small tensor is over in less than that (docs/decision
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import struct
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.log import Log
+from clgraph.handlers import suppressed
 from clgraph.runtime.memory import Memory
 
 _log = Log(__name__)
@@ -102,7 +102,7 @@ class KernelCall:
     def _loaded(self) -> Any | None:
         """Return the function of the kernel that PoCL has loaded, ``None`` if it has not."""
         code = self._code if isinstance(self._code, Path) else self._code(self._entry)
-        with contextlib.suppress(OSError, AttributeError):
+        with suppressed(OSError, AttributeError):
             if code is None:
                 return None
             library = ctypes.CDLL(os.fspath(code), mode=os.RTLD_NOW | os.RTLD_NOLOAD)

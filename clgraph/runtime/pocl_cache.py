@@ -14,6 +14,7 @@ from typing import Any
 
 from clgraph.core.cache_folder import is_trusted, read, write
 from clgraph.core.files import PARTIAL
+from clgraph.handlers import pass_on, suppressed
 
 SEAL = "clgraph.seal"
 """File in a program's folder that names its files with size and CRC-32."""
@@ -138,7 +139,7 @@ def _state_of(program: Path) -> _State:
     waiting = [""]
     while waiting:
         prefix = waiting.pop()
-        with contextlib.suppress(OSError):
+        with suppressed(OSError):
             found[prefix] = [_FOLDER, os.stat(program / prefix).st_ctime_ns]
         for entry in _entries(program / prefix):
             if entry.name.endswith((".bc", ".so")):
@@ -161,7 +162,8 @@ def _is_as_it_was(program: str, state: _State) -> bool:
             status = os.stat(f"{program}/{name}")
             if status.st_ctime_ns != changed or size not in (status.st_size, _FOLDER):
                 return False
-    except (OSError, TypeError, ValueError, AttributeError):
+    except (OSError, TypeError, ValueError, AttributeError) as error:
+        pass_on(error)
         return False
     return True
 
@@ -169,7 +171,8 @@ def _is_as_it_was(program: str, state: _State) -> bool:
 def _used_since(access: str, since: float) -> bool:
     try:
         return os.stat(access).st_mtime >= since
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return True
 
 
@@ -178,7 +181,8 @@ def _entries(folder: str | Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return []
 
 
@@ -186,7 +190,8 @@ def _read_json(path: Path) -> dict[str, Any]:
     """Return the object in a file; an empty one where there is none that can be read."""
     try:
         content = json.loads(read(path).decode("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        pass_on(error)
         return {}
     return content if isinstance(content, dict) else {}
 
@@ -195,7 +200,8 @@ def _write_json(path: Path, content: dict[str, Any]) -> bool:
     """Write *content*, at once or not at all; return whether it was written."""
     try:
         write(path, json.dumps(content).encode("utf-8"))
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return False
     return True
 
@@ -213,7 +219,8 @@ def _is_sound(program: Path, state: _State, sealed: _State) -> bool:
             _fingerprint(program / name) == sealed[name] if name in sealed else _is_complete(program / name)
             for name in state
         )
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return False
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clgraph.core.log import Log
+from clgraph.handlers import pass_on
 from clgraph.runtime import calling_thread
 
 _log = Log(__name__)
@@ -63,4 +64,5 @@ def set_up(library: Path) -> None:
                 get_devices = (_GetDevices * (_PLACE + 1)).from_address(table)[_PLACE]
                 get_devices(platform, _ALL, 0, None, ctypes.byref(ctypes.c_uint()))
     except (OSError, AttributeError) as error:
+        pass_on(error)
         _log.info("PoCL is not asked for its devices beside what a start does: %s", error)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clgraph.core.cache_folder import make_folder, unfit_for_code
+from clgraph.handlers import pass_on
 from clgraph.runtime.process import chosen_options
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ def scratch_folder(prefix: str) -> TemporaryDirectory[str]:
             _remove_left(Path(made.name).parent, prefix)
             return made
         made.cleanup()
-    except OSError:
-        pass  # no folder of the system's can be written, or its file system has no room for one more
+    except OSError as error:
+        pass_on(error)
+        # no folder of the system's can be written, or its file system has no room for one more
     make_folder(chosen_options().cache_dir)
     _remove_left(chosen_options().cache_dir, prefix)
     return tempfile.TemporaryDirectory(prefix=prefix, dir=chosen_options().cache_dir, ignore_cleanup_errors=True)
@@ -52,7 +54,8 @@ def _remove_left(parent: Path, prefix: str) -> None:
     for folder in parent.glob(f"{prefix}*"):
         try:
             found = folder.lstat()
-        except OSError:
+        except OSError as error:
+            pass_on(error)
             continue
         ours = stat.S_ISDIR(found.st_mode) and user in (None, found.st_uid)
         if ours and time.time() - found.st_mtime > _LEFT_SECONDS:
@@ -67,6 +70,7 @@ def shortage(folder: Path) -> str:
     try:
         why = unfit_for_code(folder)
     except OSError as error:
+        pass_on(error)
         why = str(error)
     found = [f"{folder} is of no use to a compiler: {why}" if why else ""]
     try:

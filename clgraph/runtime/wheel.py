@@ -11,6 +11,7 @@ from clgraph.core.cache_folder import make_folder, not_writable, temporary_folde
 from clgraph.core.digests import blake2
 from clgraph.core.frozen import changed
 from clgraph.errors import DeviceError
+from clgraph.handlers import pass_on
 from clgraph.runtime import pocl, pocl_cache
 from clgraph.runtime.canary import FORMAT, Decision, Subject, decide
 from clgraph.runtime.cpus import usable_cores
@@ -98,5 +99,6 @@ def pocl_folder() -> Path:
     try:
         pocl_cache.copy_kernels(folder, temporary)
     except OSError as error:
+        pass_on(error)
         warnings.warn(f"kernels of {folder} cannot be copied: {error}", stacklevel=2)
     return temporary

@@ -32,6 +32,7 @@ from clgraph.core.files import output, replacing
 from clgraph.core.mapped import MappedFile, files_of
 from clgraph.core.well_formed import well_formed
 from clgraph.errors import ModelError
+from clgraph.handlers import pass_on
 
 if TYPE_CHECKING:
     from clgraph.graph.primitive import Array
@@ -134,7 +135,8 @@ def _start(path: Path) -> bytes:
             return b""  # what is read of a pipe is gone
         with path.open("rb") as file:
             return file.read(len(MAGIC))
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        pass_on(error)
         return b""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from clgraph.core import cache_folder
 from clgraph.core.digests import blake2
+from clgraph.handlers import suppressed
 from clgraph.saved.circumstances import sources_digest
 from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.library import Library, compose
@@ -41,7 +41,7 @@ def _kept(name: str, simd: int, cache_dir: Path) -> Library:
     # One file for these sources wherever they lie: those that change leave none behind.
     file = blake2(os.fsencode(f"{Path(__file__)} {name} {simd}")).hexdigest()[:32]
     path = cache_folder.cache_folder(cache_dir) / "compiled" / "libraries" / file
-    with contextlib.suppress(OSError, ValueError, TypeError):
+    with suppressed(OSError, ValueError, TypeError):
         head, _, text = cache_folder.read(path).partition(b"\n")
         told, functions, instances = json.loads(head)
         if told == _told(sources, text):
@@ -49,7 +49,7 @@ def _kept(name: str, simd: int, cache_dir: Path) -> Library:
     made = compose(name, simd)
     text = made.text.encode()
     # A folder that cannot be written costs the time of composing, no more.
-    with contextlib.suppress(OSError):
+    with suppressed(OSError):
         told = json.dumps([_told(sources, text), made.functions, made.instances])
         cache_folder.write(path, told.encode() + b"\n" + text)
     return made

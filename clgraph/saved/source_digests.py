@@ -15,6 +15,7 @@ from pathlib import Path
 
 from clgraph.core.cache_folder import read, write
 from clgraph.core.digests import blake2
+from clgraph.handlers import suppressed
 
 SETTLED_SECONDS = 2.0
 """How long files must have been left alone before their state stands for them: longer than any clock of files ticks."""
@@ -39,7 +40,7 @@ def _remembered(folders: tuple[str, ...], kept: Path) -> str:
     state = blake2("".join(map(_state, folders)).encode()).hexdigest()
     # One file for the same folders: sources that change leave none behind.
     path = kept / f"{blake2(repr(folders).encode()).hexdigest()[:32]}.sources"
-    with contextlib.suppress(OSError, ValueError):
+    with suppressed(OSError, ValueError):
         then, digest = read(path).decode("ascii").split()
         if then == state:
             return digest
@@ -47,7 +48,7 @@ def _remembered(folders: tuple[str, ...], kept: Path) -> str:
     latest = max((max(times) for folder in folders for _, _, _, *times in _states(folder)), default=0)
     if time.time() - latest * 1e-9 > SETTLED_SECONDS:
         # A folder that cannot be written costs the time of reading, no more.
-        with contextlib.suppress(OSError):
+        with suppressed(OSError):
             write(path, f"{state} {digest}".encode("ascii"))
     return digest
 

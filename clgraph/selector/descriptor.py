@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, dataclass_transform, get_args
 
 from clgraph.core.frozen import frozen
 from clgraph.core.registry import Registry
+from clgraph.handlers import pass_on
 from clgraph.selector.libraries import CORE
 
 
@@ -79,7 +80,8 @@ class Descriptor:
         try:
             # As many as there are, and none of those missing: half of the time that comparing the names takes.
             row = self.c_values(given)
-        except KeyError:
+        except KeyError as error:
+            pass_on(error)
             row = ()
         if len(values) + len(named) != len(self.c_names) or not row:
             raise TypeError(f"{type(self).__name__} takes {', '.join(self.c_names)}, once each")

@@ -15,6 +15,7 @@ from clgraph.core.digests import blake2
 from clgraph.core.frozen import frozen
 from clgraph.core.log import Log
 from clgraph.errors import OptionError
+from clgraph.handlers import pass_on
 from clgraph.selector.costs import CostModel
 
 _log = Log(__name__)
@@ -79,7 +80,8 @@ def read_tuning(
     """
     try:
         now = path.lstat()
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return None
     state = (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
     return _read(path, state, tuple(sorted(identity.items())), read)
@@ -99,6 +101,7 @@ def _read(
             return Tuning.from_data(data)
         error: Exception = OptionError(f"it was made for another {'; '.join(other)}")
     except (OSError, ValueError, RecursionError, OptionError) as damage:
+        pass_on(damage)
         error = damage
     _log.warning("the tuning in %s is not used: %s; `clgraph tune` makes a new one", path, error)
     return None

@@ -9,8 +9,9 @@ from time import monotonic
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
-from clgraph.errors import ClgraphError, RunCancelledError, UnsupportedError
+from clgraph.errors import ClgraphError, InputError, RunCancelledError, UnsupportedError
 from clgraph.graph.faults import faults
 from clgraph.serving.grpc_calls import read_call, write_answer
 from clgraph.serving.messages import MESSAGES, PACKAGE
@@ -41,19 +42,31 @@ class GrpcService:
             "RepositoryModelLoad": self._load,
             "RepositoryModelUnload": self._unload,
         }
+        # One message is asked for as a stream is: gRPC calls a method of one message when that is there, which a server
+        # that ends does not wait for, and would end the call without a word.
         found = {
-            name: grpc.unary_unary_rpc_method_handler(partial(self._answer, name, method), **_codec(name, name))
+            name: grpc.stream_unary_rpc_method_handler(partial(self._answer, name, method), **_codec(name, name))
             for name, method in methods.items()
         }
         stream = _codec("ModelInfer", "ModelStreamInfer")
         found["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._stream, **stream)
         return grpc.method_handlers_generic_handler(SERVICE, found)
 
-    async def _answer(self, name: str, method: Method, request: Any, context: Any) -> Any:
+    async def _answer(self, name: str, method: Method, requests: AsyncIterator[Any], context: Any) -> Any:
         try:
+            request = await self._next(name, requests)
+            if request is None:
+                raise InputError(f"{name} was called without a message")
             return await self._told(name, method, request)
         except ClgraphError as error:
             await context.abort(grpc.StatusCode[status_of(error).grpc], text_of(error))
+
+    async def _next(self, name: str, requests: AsyncIterator[Any]) -> Any:
+        """Return the next message to a method of that *name*; ``None`` where there is none, else raises."""
+        try:
+            return await self._service.received(anext(requests, None))
+        except DecodeError as error:
+            raise InputError(f"the message to {name} cannot be read: {error}") from error
 
     async def _told(self, name: str, method: Method, request: Any) -> Any:
         """Return what *method* answers, which is logged and counted, or raises."""
@@ -109,7 +122,13 @@ class GrpcService:
 
     async def _stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         """Answer the requests of a stream one after the other; an error is an answer, and the stream goes on."""
-        async for request in requests:
+        while True:
+            try:
+                request = await self._next("ModelStreamInfer", requests)
+            except ClgraphError as error:
+                await context.abort(grpc.StatusCode[status_of(error).grpc], text_of(error))
+            if request is None:
+                return
             try:
                 answer = await self._told("ModelInfer", self._infer, request)
                 yield MESSAGES["ModelStreamInferResponse"](infer_response=answer)

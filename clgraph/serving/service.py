@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 from typing import TypeVar
@@ -19,6 +20,10 @@ from clgraph.serving.served_model import Pending, ServedModel
 from clgraph.serving.statuses import FAULT, status_of
 
 T = TypeVar("T")
+
+ENDING = "the server is shutting down and takes no more calls"
+_NOW = 0.0
+"""In the event loop's time: no limit is there by itself."""
 
 NAME, VERSION = "clgraph", __version__
 EXTENSIONS = ("binary_tensor_data", "model_repository")
@@ -37,6 +42,7 @@ class Service:
         self.options, self.repository = options, repository
         self.metrics = Metrics(repository)
         self.ready, self._ending, self._running = False, False, 0
+        self._messages, self._runs = set[asyncio.Timeout](), set[asyncio.Timeout]()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -49,7 +55,7 @@ class Service:
             ClgraphError: As :meth:`ServedModel.submit` and :meth:`clgraph.Model.run` raise.
         """
         if self._ending:
-            raise NotReadyError("the server is shutting down and takes no more calls")
+            raise NotReadyError(ENDING)
         model = self.repository.get(call.model, call.version)
         version, since = str(model.version), monotonic()
         seconds = model.seconds if call.seconds is None else min(call.seconds, model.seconds)
@@ -57,10 +63,13 @@ class Service:
         self._idle.clear()
         pending = None
         try:
-            async with asyncio.timeout(seconds):
-                pending = model.submit_loaded(call.feeds, call.outputs) or await _elsewhere(model, call)
-                results = await asyncio.wrap_future(pending.future)
+            async with asyncio.timeout(seconds) as limit:
+                with _among(self._runs, limit):
+                    pending = model.submit_loaded(call.feeds, call.outputs) or await _elsewhere(model, call)
+                    results = await asyncio.wrap_future(pending.future)
         except TimeoutError as error:
+            if limit.when() == _NOW:
+                raise NotReadyError("the server has shut down before the call was over") from error
             raise RunTimeoutError(f"the call of model {call.model!r} was not over after {seconds:g} s") from error
         finally:
             if pending is not None:
@@ -70,6 +79,15 @@ class Service:
                 self._idle.set()
         self.metrics.ran(call.model, version, monotonic() - since, call.feeds)
         return Answer(call.model, version, call.id, results)
+
+    async def received(self, message: Awaitable[T]) -> T:
+        """Wait for a *message* of a client; raises ``NotReadyError`` where the server ends before it has come."""
+        try:
+            async with asyncio.timeout(None) as limit:
+                with _among(self._messages, limit):
+                    return await message
+        except TimeoutError as error:
+            raise NotReadyError(ENDING) from error
 
     async def load(self, name: str) -> None:
         """Load a model; raises as :meth:`Repository.load`."""
@@ -120,7 +138,10 @@ class Service:
                 fault("look", error, folder=self.options.folder)
 
     async def drain(self) -> None:
-        """Take no more calls, and wait until those that run are over, no longer than the grace."""
+        """Take no more calls, and wait until those that run are over, no longer than the grace.
+
+        Who still sends a message then, or waits for a run, is told that the server ends.
+        """
         self._ending, self.ready = True, False
         self.repository.end()
         try:
@@ -128,6 +149,25 @@ class Service:
                 await self._idle.wait()
         except TimeoutError:
             event("give_up", running=self._running, grace=self.options.grace)
+            _end(self._runs)
+        _end(self._messages)
+
+
+@contextmanager
+def _among(limits: set[asyncio.Timeout], limit: asyncio.Timeout) -> Iterator[None]:
+    """Have *limit* among others in the block."""
+    limits.add(limit)
+    try:
+        yield
+    finally:
+        limits.discard(limit)
+
+
+def _end(limits: set[asyncio.Timeout]) -> None:
+    """Let *limits* be over, those that are not yet."""
+    for limit in limits:
+        if not limit.expired():
+            limit.reschedule(_NOW)
 
 
 async def _elsewhere(model: ServedModel, call: Call) -> Pending:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from clgraph.errors import OptionError
+from clgraph.handlers import pass_on
 
 
 def homeless_cache_dir() -> Path | None:
@@ -18,8 +19,8 @@ def homeless_cache_dir() -> Path | None:
     try:
         if not _user_cache_dir().startswith("~"):
             return None
-    except RuntimeError:  # newer versions of platformdirs raise it where older ones leave the "~"
-        pass
+    except RuntimeError as error:  # newer versions of platformdirs raise it where older ones leave the "~"
+        pass_on(error)
     # Imported where it is needed: it takes longer than everything else here.
     import tempfile
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import gc
+import inspect
 
 import numpy as np
 
+from clgraph.core import memo
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
@@ -18,6 +20,7 @@ from clgraph.core.memo import (
     remembered_with,
     shared_of_arrays,
 )
+from tests.support.moments import interrupted
 
 CALLS: list[object] = []
 
@@ -102,6 +105,20 @@ def test_what_arrays_determine_is_computed_once_while_they_are_there_and_cannot_
     for value in range(50):  # each where the one before it was
         assert total(_array(value), None) == value
     gc.collect()
+
+
+def test_what_arrays_determined_is_not_found_for_another_where_its_removal_was_interrupted() -> None:
+    @remembered_of_arrays
+    def total(one: np.ndarray) -> int:
+        return int(one.sum())
+
+    lines, start = inspect.getsourcelines(memo.remembered_of_arrays)
+    (removal,) = [start + i for i, line in enumerate(lines) if "def forget" in line]
+    for value in range(50):
+        error = ValueError("too late")
+        with interrupted((memo.__file__, removal, removal + 1), error) as told:
+            assert total(_array(value)) == value
+        assert told.dropped
 
 
 def test_what_is_made_of_arrays_is_one_array_while_it_is_used() -> None:

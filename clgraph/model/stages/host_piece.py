@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from clgraph.core.handlers import pass_on
 from clgraph.graph.interpret import Blocks, ControlFlow, interpret
 from clgraph.graph.refusals import one_line
 from clgraph.graph.topology import Topology
+from clgraph.handlers import pass_on
 from clgraph.model.stages.handing import array_of
 from clgraph.model.stages.host_layers import HostLayers
 from clgraph.model.stages.host_plan import PLANNED, HostPlan, HostPlans

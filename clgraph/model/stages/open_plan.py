@@ -14,13 +14,13 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.core.handlers import pass_on
 from clgraph.core.layout import Layout
 from clgraph.errors import RunCancelledError
 from clgraph.graph.interpret import ControlFlow, Spend, compute
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.topology import Inlinable, Topology
+from clgraph.handlers import pass_on
 
 _KEPT = 16
 """Element types and ranks whose plans are kept."""

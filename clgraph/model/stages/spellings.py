@@ -18,6 +18,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Array, Primitive
+from clgraph.handlers import pass_on
 from clgraph.ops.activation import FUNCTIONS as ACTIVATIONS
 from clgraph.ops.activation import held
 from clgraph.ops.eltwise import ARITHMETIC, COMPARISONS
@@ -125,8 +126,8 @@ def _gather(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
         if x.nbytes < _MOVED_AT_ONCE or x.flags.aligned:
             try:
                 return x.take(indices, axis)
-            except IndexError:
-                pass
+            except IndexError as error:
+                pass_on(error)
         return reference(x, indices)[0]
 
     return run
@@ -141,8 +142,8 @@ def _gather_nd(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
         if indices.shape[1] == depth:
             try:
                 return x[tuple(indices.T)]
-            except IndexError:
-                pass
+            except IndexError as error:
+                pass_on(error)
         return reference(x, indices)[0]
 
     return run
@@ -155,7 +156,8 @@ def _gather_elements(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
     def run(x: Array, indices: Array) -> Any:
         try:
             return x[(*before, indices, *after)]
-        except IndexError:
+        except IndexError as error:
+            pass_on(error)
             return reference(x, indices)[0]
 
     return run
@@ -171,7 +173,8 @@ def _scatter_elements(primitive: Any, inputs: Sequence[Layout]) -> Spelling | No
         made = x.copy()
         try:
             made[(*before, indices, *after)] = updates
-        except IndexError:
+        except IndexError as error:
+            pass_on(error)
             return reference(x, indices, updates)[0]
         return made
 
@@ -187,7 +190,8 @@ def _scatter_nd(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
         made = x.copy()
         try:
             made[tuple(indices.T)] = updates
-        except IndexError:
+        except IndexError as error:
+            pass_on(error)
             return reference(x, indices, updates)[0]
         return made
 

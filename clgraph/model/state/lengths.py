@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from clgraph.core.dtype import DType
-from clgraph.core.handlers import pass_on
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, InputError, ShapeError, UnsupportedError
 from clgraph.graph.composite import Composite
@@ -22,6 +21,7 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.refusals import refusals
 from clgraph.graph.topology import Inlinable, Topology
+from clgraph.handlers import pass_on
 from clgraph.model.state.joined import joined
 from clgraph.model.state.quick import quick
 from clgraph.model.state.quick_shapes import quick_shape

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from clgraph.core.handlers import pass_on
 from clgraph.errors import ClgraphError, ProgramError
 from clgraph.graph.check import check
 from clgraph.graph.program import Milestone, Program
+from clgraph.handlers import pass_on
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.targets.target import Phase, Target, targets_of
 
