@@ -104,6 +104,7 @@ def test_large_pictures_in_batches_have_a_representative_that_fits_a_device() ->
     """A batch of 13 pictures of 96 x 160 pixels and 384 channels takes 306 MB, and no tensor may more than 256 MiB."""
     n, _, height, width = representative(halving(384, 1, first=1), (2, 3, 300, 300))
     assert 4 * SMALL_PIXELS < n * height * width < LARGEST / (4 * 384)
+    assert min(height, width) >= 160
 
 
 @pytest.mark.parametrize(
