@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from itertools import permutations
 from math import prod
 
@@ -29,6 +30,17 @@ ELEMENTS = (32, 4, 8, 2)
 """For elements of values: ends of slices, and sizes of reshaped tensors, lie within the others and divide them."""
 
 
+SMALL_ALONE = ((96, 160), (64, 224), (112, 144))
+"""Rows and columns of small pictures one by one, of about ``SMALL_PIXELS``. Networks of 48 or 96 channels have those of
+the first, halved, as channels of some layer, networks of 32 the second; the third are no multiples of 32.
+"""
+PAIR = 2
+SMALL_PAIRS = ((72, 104), (80, 112), (96, 128))
+"""The same in batches of ``PAIR``: of no more, and halved five times they are not that size themselves."""
+PAIRS = ((160, 224), (224, 288))
+"""Larger pictures in batches of ``PAIR``: networks that compute many channels of all pixels take too much memory for
+more of them."""
+
 GROWN = (16, 64, 3)
 """What the first row is multiplied by where the model builds for too few sizes of the rows: one window of a waveform
 alone may take 512 samples or more, the rows of luma and chroma in a video frame are a multiple of 3."""
@@ -48,12 +60,14 @@ class Candidate:
         rows: The row of each free size that has one.
         first: The entry of the rows that the sizes begin at.
         times: How many times the sizes of a row these are: more than once where the model builds for none of the rows.
+        own: Sizes that are of no row.
     """
 
     schema: Schema
     rows: Mapping[str, int]
     first: int = 0
     times: int = 1
+    own: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def sizes(self) -> Sizes:
@@ -83,23 +97,38 @@ class Candidate:
 
     @property
     def _chosen(self) -> dict[str, int]:
-        return _chosen(self.schema, self.rows, self.first, self.times)
+        return _chosen(self.schema, self.rows, self.first, self.times) | {**self.own}
 
 
 def candidates(schema: Schema) -> Iterator[Candidate]:
     """Yield what to try as the representative of *schema*: a fixed list, that no request has a say in.
 
-    First all sizes are of one row, the largest first, or for small pictures a smaller one; then of two sizes or more
-    one is of another row than the others, as where the height of a picture must be small; then all are of the last row.
-    Then elements of values are like sizes of inputs, as where pictures are resized to them; then batches are of another
-    size, as where some axis of a model has the one before; at last sizes are far larger.
+    First all sizes are of one row, the largest first, or for small pictures sizes of their own and a smaller row; then
+    the sizes of a row trade places, and batches are of two; then of two sizes or more one is of another row than the
+    others, as where the height of a picture must be small; then all are of the last row. Then elements of values are
+    like sizes of inputs, as where pictures are resized to them; then batches are of another size, as where some axis of
+    a model has the one before; at last sizes are far larger.
     """
     counted = any(given.count_of for given in schema.values)
     leading = schema.leading
     others = [name for name in schema.free if counted or name not in leading]
+    batches = [name for name in schema.free if name not in others]
     rows = range(len(OTHERS))
-    for row in (rows[-3::-1] if schema.small else rows[:-2]) if others else ():
+    wide = rows[-3::-1] if schema.small else rows[:-2]
+
+    def pictures(sides: Sequence[tuple[int, int]]) -> Iterator[Candidate]:
+        for of_two in sides if [len(others), len(batches[1:])] == [2, 0] else ():
+            own = dict.fromkeys(batches, PAIR) | dict(zip(others, of_two, strict=True))
+            yield Candidate(schema, dict.fromkeys(others, 1), own=own)
+
+    if schema.small:
+        yield from pictures(SMALL_PAIRS if batches else SMALL_ALONE)
+    for row in wide if others else ():
         yield Candidate(schema, dict.fromkeys(others, row))
+    for row in wide if len(others) > 1 else ():
+        for first in range(1, len(LEADING)):
+            yield Candidate(schema, dict.fromkeys(others, row), first=first)
+    yield from pictures(PAIRS if batches else ())
     for row, odd in permutations(rows[:-1], 2) if len(others) > 1 else ():
         for name in others:
             yield Candidate(schema, {n: odd if n == name else row for n in others})

@@ -21,9 +21,10 @@ Size = int | str
 ROWS = ".rows"
 """How the names of sizes end that are the rows of an image, which is fed without a batch."""
 
-PICTURE = 96
-"""Rows and columns up to which a picture is small: networks that halve it five times end in a few pixels, where what
-kernels read of weights decides, and what they compute a pixel does not."""
+SMALL_PIXELS = 128 * 128
+"""Pixels of all pictures of a run together, up to which these are small: networks that halve them five times end in few
+pixels, where what kernels read of weights decides, and what they compute a pixel does not. Of ResNets and RepVGGs with
+16 to 128 channels, most layers choose Winograd's method from 24 thousand pixels on."""
 
 MOST_SUMS = 4
 """How many sums of sizes are tried: some hold by chance."""
@@ -63,7 +64,7 @@ class Schema:
 
     Attributes:
         sums: Sizes that are the sum of two others, as the keys of attention are those of the past and the new ones.
-        small: Of pictures with at most ``PICTURE`` rows and columns, which other kernels may suit.
+        small: Of pictures with at most ``SMALL_PIXELS`` together, which other kernels may suit.
     """
 
     names: tuple[str, ...]
@@ -106,7 +107,7 @@ class Schema:
     def __str__(self) -> str:
         shapes = [f"{n} [{', '.join(map(str, shape))}]" for n, shape in zip(self.names, self.shapes, strict=True)]
         values = [f"{g.name} = {g.of({}) if g.data else _spell(g.elements)}" for g in self.values]
-        small = [f"at most {PICTURE} x {PICTURE}"] if self.small else []
+        small = [f"at most {SMALL_PIXELS} pixels"] if self.small else []
         return ", ".join([*shapes, *values, *(f"{name} = {a} + {b}" for name, a, b in self.sums), *small])
 
 
@@ -144,13 +145,14 @@ def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Map
 
 
 def _is_small(schema: Schema, shapes: Sequence[Shape]) -> bool:
-    """Whether *shapes* are small pictures: an input has two free sizes or more behind its first, and none is large."""
+    """Whether *shapes* are small pictures: inputs with two free sizes or more behind the first have few pixels each."""
     found = False
     for names, shape in zip(schema.shapes, shapes, strict=True):
-        sizes = [n for d, n in zip(names, shape, strict=True) if isinstance(d, str) and d not in schema.leading]
-        if max(sizes, default=0) > PICTURE:
-            return False
-        found |= len(sizes) > 1
+        free = [axis for axis, n in enumerate(names) if isinstance(n, str) and n not in schema.leading]
+        if len(free) > 1:
+            found = True
+            if prod(shape[axis] for axis in {0, *free}) > SMALL_PIXELS:
+                return False
     return found
 
 

@@ -57,7 +57,7 @@ def ends(shapes: Mapping[str, Sequence[Any]], signatures: Mapping[str, Signature
 
     Axes that have the same range change together where their size has the same name in the model, or no name but the
     same place. A range that begins below 2 has its programs for 0 and 1 beside the one for other sizes: these are ends,
-    too.
+    too, and so is 2 of batches of pictures, because few small ones have other kernels than many.
 
     Raises:
         InputError: A range is none, or there are more than ``MOST_ENDS`` ends.
@@ -67,7 +67,11 @@ def ends(shapes: Mapping[str, Sequence[Any]], signatures: Mapping[str, Signature
         for axis, size in enumerate(shape):
             if isinstance(size, tuple | list):
                 groups.setdefault((_label(signatures, name, axis), _range(name, size)), []).append((name, axis))
-    sizes = [sorted({low, high} | {s for s in (0, 1) if low < s < high}) for _, (low, high) in groups]
+    pictures = [name for name, shape in shapes.items() if sum(isinstance(d, tuple | list) for d in shape[1:]) > 1]
+    sizes = []
+    for (_, (low, high)), places in groups.items():
+        apart = (0, 1, 2) if any((name, 0) in places for name in pictures) else (0, 1)
+        sizes.append(sorted({low, high} | {s for s in apart if low < s < high}))
     if (count := prod(map(len, sizes))) > MOST_ENDS:
         raise InputError(f"{len(groups)} ranges have {count} ends, of at most {MOST_ENDS}: prepare fewer at once")
     found = []

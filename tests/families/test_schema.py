@@ -10,7 +10,7 @@ from clgraph.errors import BindingError
 from clgraph.families.built import Built, special
 from clgraph.families.candidates import COMPUTED_ELEMENTS, candidates
 from clgraph.families.rules import alike, regrouped, splits
-from clgraph.families.schema import Schema, schemas
+from clgraph.families.schema import SMALL_PIXELS, Schema, schemas
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.ops.eltwise import Eltwise
@@ -47,7 +47,7 @@ def test_a_name_is_one_size_only_where_the_shapes_agree() -> None:
 
 def test_equal_sizes_of_different_inputs_become_one_whatever_their_names() -> None:
     signatures = [signature("x", "s77", 16, "h", "w"), signature("batch", "s2")]
-    wide, narrow, *_ = of(signatures, [(4, 16, 9, 99), (4,)])
+    wide, narrow, *_ = of(signatures, [(4, 16, 9, 999), (4,)])
     assert wide.shapes == (("s77", 16, "h", "w"), ("s2",))
     assert narrow.shapes == (("s77", 16, "h", "w"), ("s77",))
     assert all(len(found.free) > 2 for found in of(signatures, [(4, 16, 9, 9), (5,)]) if "h" in found.free)
@@ -89,15 +89,22 @@ def test_candidates_that_no_model_builds_for_are_soon_told_from_many_sizes(monke
     assert walks < 8 * len(found)
 
 
-def test_small_pictures_are_a_family_of_their_own_with_a_smaller_representative() -> None:
+@pytest.mark.parametrize(("batch", "most"), [(1, 170), (2, 85)])
+def test_small_pictures_are_a_family_of_their_own_with_a_smaller_representative(batch: int, most: int) -> None:
+    """Of 96 rows 170 columns are 16320 pixels, and 171 are 16416."""
     signatures = [signature("x", "n", 3, "h", "w")]
-    (small, *_), (large, *_), (long, *_) = (of(signatures, [(2, 3, *size)]) for size in ((96, 33), (97, 33), (5, 300)))
+    sizes = (96, most), (96, most + 1), (5, 4000)
+    (small, *_), (large, *_), (long, *_) = (of(signatures, [(batch, 3, *size)]) for size in sizes)
     assert (small.small, large.small, long.small) == (True, False, False)
     assert large == long
     first = [next(iter(candidates(schema))).sizes.shapes[0] for schema in (small, large)]
-    assert first[0] < first[1]
-    texts = of([signature("x", "n", "length")], [(2, 9)])
-    assert not texts[0].small
+    pixels = [shape[0] * shape[2] * shape[3] for shape in first]
+    assert pixels[0] <= SMALL_PIXELS < pixels[1] / 8
+
+
+def test_neither_a_batch_nor_a_length_alone_is_a_picture() -> None:
+    for shape, sizes in (("n", "length"), (2, 9)), (("n", 3, 32, 32), (2, 3, 32, 32)):
+        assert not of([signature("x", *shape)], [sizes])[0].small
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
+from clgraph.core.layout import Shape
 from clgraph.errors import BindingError
 from clgraph.families.families import Families
 from clgraph.families.family import PassRow
+from clgraph.families.making import LARGEST
+from clgraph.families.schema import SMALL_PIXELS
 from clgraph.families.small_pictures import AS_LARGE, may_have_windows
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
@@ -23,7 +26,7 @@ from clgraph.passes.manager import PassManager
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.selector.implementation import WINOGRAD
 
-SMALL, LARGE = [(2, 16, 48, 64)], [(2, 16, 48, 640)]
+SMALL, LARGE = [(2, 16, 48, 64)], [(2, 16, 480, 64)]
 WINDOW, DEPTHWISE, LINE, POINT = (16, 16, 3, 3), (16, 1, 3, 3), (16, 16, 1, 3), (16, 16, 1, 1)
 
 
@@ -68,6 +71,40 @@ def test_networks_of_dense_windows_have_two() -> None:
 
 def test_networks_that_may_not_transform_weights_have_one() -> None:
     assert families_of(network(WINDOW), frozenset({WINOGRAD}))[1] == [AS_LARGE]
+
+
+def halving(channels: int, times: int, first: int = 2) -> Topology:
+    """Return convolutions that halve a picture so many *times* after the *first*, and double the channels."""
+    topology, read = Topology(), 3
+    x = topology.input("x", ("n", 3, "h", "w"))
+    for number in range(times):
+        w = topology.constant(f"w{number}", np.ones((channels, read, 3, 3), np.float32))
+        step = 2 if number else first
+        x = topology.add(f"c{number}", Convolution((step, step), (1, 1), ((1, 1), (1, 1))), x, w)
+        read, channels = channels, 2 * channels
+    topology.output("y", topology.add("y", Activation("relu"), x))
+    return topology
+
+
+def representative(topology: Topology, shape: Shape) -> Shape:
+    context = Context()
+    member = Families(context).bind(topology, [shape], {}, partial(passes_over, context=context))
+    return member.family.representative.shapes[0]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_small_pictures_have_a_small_representative_whatever_the_channels(batch: int) -> None:
+    """48 are half of 96 rows, 40 a quarter of 160 columns, 32 half of 64 rows."""
+    for channels in (16, 24, 32, 40, 48, 64, 80, 96, 112, 128):
+        n, _, height, width = representative(halving(channels, 3), (batch, 3, 64, 64))
+        assert n * height * width <= SMALL_PIXELS
+
+
+def test_large_pictures_in_batches_have_a_representative_that_fits_a_device() -> None:
+    """A batch of 13 pictures of 96 x 160 pixels and 384 channels takes 306 MB, and no tensor may more than 256 MiB."""
+    n, _, height, width = representative(halving(384, 1, first=1), (2, 3, 300, 300))
+    assert 4 * SMALL_PIXELS < n * height * width < LARGEST / (4 * 384)
+    assert min(height, width) >= 160
 
 
 @pytest.mark.parametrize(

@@ -115,8 +115,8 @@ def test_ranges_are_prepared_for_every_shape_in_them(device: str) -> None:
     model = clgraph.compile(convolutions(), device)
     largest = model.prepare({"x": ((1, 3), 3, (8, 40), (8, 40))})
     assert largest.inputs[0].layout.shape == (3, 3, 40, 40)
-    assert {key.shapes[0][0] for key in model.compiled} == {1, 3}
-    assert len(model.compiled) == 8
+    assert {key.shapes[0][0] for key in model.compiled} == {1, 2, 3}
+    assert len(model.compiled) == 12
     families = {s.program.notes["family"].partition("family ")[2].partition(";")[0] for s in model.compiled.values()}
     assert len(families) == 2
     for batch, height, width in ((1, 9, 31), (2, 40, 8), (3, 17, 17)):
@@ -157,6 +157,9 @@ def test_ranges_end_at_sizes_that_have_programs_of_their_own() -> None:
     found = ends({"x": ((0, 4), (1, 2))}, signatures)
     assert [shapes["x"] for shapes in found] == [(n, m) for n in (0, 1, 4) for m in (1, 2)]
     assert ends({"x": ((3, 3), 7)}, signatures) == [{"x": (3, 7)}]
+    pictures = {"x": Signature("x", None, ("n", 3, "h", "w"))}
+    found = ends({"x": ((1, 4), 3, (8, 9), (8, 9))}, pictures)
+    assert [shapes["x"] for shapes in found] == [(n, 3, h, w) for n in (1, 2, 4) for h in (8, 9) for w in (8, 9)]
 
 
 def test_too_many_ranges_at_once_are_refused() -> None:

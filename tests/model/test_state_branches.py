@@ -8,6 +8,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import clgraph
+from clgraph.compilation.pass_runs import PassRuns
+from clgraph.families.notes import NOTE
 from clgraph.model.state.programs import LEAST_PROGRAMS
 from tests.support import oracle
 
@@ -94,6 +96,29 @@ def test_programs_of_an_encoders_lengths_are_kept_within_a_limit(most, kept, rng
             np.testing.assert_allclose(got["y"], want[0], rtol=1e-4, atol=1e-5)
             feeds = {"past_k": got["keys"], "past_v": got["values"]}
     assert len(model._model_state.programs.made) == kept
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_length_of_what_an_encoder_made_is_bound_to_a_family(batch, rng, monkeypatch):
+    """A chunk of 3 tokens and one of a token have a family each: a representative is compiled twice, a member never."""
+    compiled = []
+    original = PassRuns.run
+    monkeypatch.setattr(PassRuns, "run", lambda self, *given: (compiled.append(given[1]), original(self, *given))[1])
+    made = crossed()
+    model, ort = clgraph.compile(made, config={"model_cache": 0}), oracle.session(made, threads=1)
+    for length in (5, 2, 40, 300, 17):
+        feeds = {n: np.zeros((batch, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
+        others = {n: rng.standard_normal((batch, 2, length, 8)).astype(np.float32) for n in ("made_k", "made_v")}
+        others["mask"] = rng.standard_normal((batch, length)).astype(np.float32)
+        for tokens in (3, 1, 1):
+            given = {n: rng.standard_normal((batch, 2, tokens, 8)).astype(np.float32) for n in "qkv"} | others | feeds
+            got, want = model.run(given), ort.run(None, given)
+            np.testing.assert_allclose(got["y"], want[0], rtol=1e-4, atol=1e-5)
+            feeds = {"past_k": got["keys"], "past_v": got["values"]}
+    programs = model._model_state.programs
+    assert [s.program.notes[NOTE].startswith("bound") for s in programs.made] == [True] * 10
+    assert len(compiled) == 2
+    assert len(programs._opened) == 2
 
 
 def test_the_body_with_caches_that_an_input_chooses_has_state(rng, tmp_path):

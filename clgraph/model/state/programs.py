@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import InputError, UnknownValueError
 from clgraph.graph.primitive import Array
+from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import InputValue
 from clgraph.model.specialisation import Specialisation, Specialise
@@ -21,7 +23,7 @@ from clgraph.model.state.chunking import Chunking, TokenChunk, padded
 from clgraph.model.state.cut_topology import LENGTHS, PLACES, STATE, CutTopology
 from clgraph.model.state.last import LAST, of_last_tokens
 from clgraph.model.state.next_token import NextToken, next_token
-from clgraph.model.state.tokens import bound
+from clgraph.model.state.tokens import bound, opened_shape
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.network import Network
 from clgraph.network.workspace import Workspace
@@ -54,6 +56,7 @@ class StatePrograms:
         self._made: OrderedDict[tuple[Shape, ...], list[tuple[dict[str, InputValue], Specialisation]]] = OrderedDict()
         self._nbytes = 0
         self._lasts: dict[tuple[Topology, bool], Topology] = {}
+        self._opened: OrderedDict[tuple[Topology, tuple[Signature, ...]], Topology] = OrderedDict()
         self._biases = {b.input: BiasMemory() for b in parts.biases}
         self.latest: Specialisation | None = None
         self._again: NextToken | None = None
@@ -66,6 +69,7 @@ class StatePrograms:
     def clear(self) -> None:
         """Drop all programs."""
         self._made.clear()
+        self._opened.clear()
         self._nbytes = 0
         self.latest = self._again = None
         self._biases = {name: BiasMemory() for name in self._biases}
@@ -217,14 +221,31 @@ class StatePrograms:
                 self.latest = made
                 break
         else:
-            topology, known = bound(device, given, batch, rows), dict[str, InputValue]()
-            self.latest = self._compiled(topology, given, known)
+            known = dict[str, InputValue]()
+            self.latest = self._compiled(self._bound(device, given, batch, rows), given, known)
             found.append((known, self.latest))
             self._nbytes += self.latest.nbytes
             self._forget(self.latest.options.shape_cache << 20)
         if self.latest.network is None:
             raise InputError("the model was compiled for a device that runs nothing: it is a dry run")
         return self.latest.network
+
+    def _bound(self, device: Topology, given: Mapping[str, Array], batch: int, rows: int) -> Topology:
+        """Return *device* with the shapes of *given*, but for sizes of inputs that are neither the texts' nor tokens'.
+
+        What an encoder made is of any length: the programs for these are members of the families of this topology.
+        """
+        made = bound(device, given, batch, rows)
+        opened = {
+            name: opened_shape(self.parts, name, given[name].shape) for name in given if name in self.parts.shapes
+        }
+        inputs = {n: replace(s, shape=opened.get(n, s.shape)) for n, s in made.inputs.items()}
+        key = device, tuple(inputs.values())
+        found = self._opened.setdefault(key, replace(made, inputs=inputs))
+        self._opened.move_to_end(key)
+        if len(self._opened) > LEAST_PROGRAMS:
+            self._opened.popitem(last=False)
+        return found
 
     def _forget(self, most: int) -> None:
         """Drop those used longest ago where all take more than *most* bytes, as encoders of many lengths make them."""
@@ -237,7 +258,7 @@ class StatePrograms:
             self._again = None
 
     def _compiled(self, topology: Topology, given: Mapping[str, Array], known: dict[str, InputValue]) -> Specialisation:
-        sizes = {n: s.shape for n, s in topology.inputs.items()}
+        sizes = {n: given[n].shape if n in given else s.shape for n, s in topology.inputs.items()}
         while True:
             try:
                 values = {name: value.array for name, value in known.items()}

@@ -10,11 +10,12 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
+from clgraph.core.layout import Shape
 from clgraph.errors import ShapeError, UnknownValueError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.signature import Signature
+from clgraph.graph.signature import Dimension, Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.state.biases import declared
 from clgraph.model.state.cut_topology import LENGTHS, PLACES, STATE, CutTopology
@@ -116,6 +117,17 @@ def bound(topology: Topology, feeds: Mapping[str, Array], batch: int, count: int
         dtype = s.dtype if s.dtype is not None else DType.of(feeds[name].dtype)
         inputs[name] = Signature(name, dtype, shape)
     return replace(topology, inputs=inputs)
+
+
+def opened_shape(parts: CutTopology, name: str, shape: Shape) -> tuple[Dimension, ...]:
+    """Return the *shape* of an input of the model with open sizes where it declares such that no text or token has."""
+    of_others = {parts.batch_axes.get(name), *parts.token_axes.get(name, ())}
+    declared = parts.shapes[name]
+    if len(declared) != len(shape):
+        return shape
+    return tuple(
+        n if isinstance(d, int) or i in of_others else d for i, (n, d) in enumerate(zip(shape, declared, strict=True))
+    )
 
 
 def build(parts: CutTopology, feeds: Mapping[str, Array], batch: int, count: int) -> Program:
