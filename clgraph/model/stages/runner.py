@@ -96,8 +96,8 @@ class PieceRunner:
     @property
     def warns(self) -> bool:
         """Whether NumPy may warn of what the host computes of it."""
-        if self._compilable:
-            return not self._always
+        if self._compilable and self._always:
+            return False
         return any(layer.primitive.warns for layer in self.piece.topology.layers)
 
     @property
