@@ -20,7 +20,11 @@ _SCALARS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any], Any]]] = {
     "double": ((int, float, np.integer, np.floating), float),
 }
 """What the keys and elements of maps are given as, by their names in types."""
+
 _TEXTS = {str}
+
+_FEW = 1 << 12
+"""Objects up to which the memory of all texts once more does not count."""
 
 
 def take(given: Any, spelled: str, what: str) -> Any:
@@ -55,14 +59,28 @@ def strings(given: Any, what: str) -> Array:
         array = np.char.decode(array, "utf-8")
     if array.dtype.kind in ("U", "T"):
         return array.astype(object)
-    kinds = {array.dtype} if array.dtype != object else {*map(type, array.ravel().tolist())}
-    if kinds == _TEXTS:
-        return array
+    kinds: set[Any] = {array.dtype}
+    if array.dtype == object:
+        items = array.ravel().tolist()
+        if len(items) <= _FEW and _are_texts(items):
+            return array
+        kinds = {*map(type, items)}
+        if kinds == _TEXTS:
+            return array
     found = next((kind for kind in kinds if not isinstance(kind, type) or not issubclass(kind, str)), str)
     if found is not str:
         name = found.__name__ if isinstance(found, type) else found
         raise InputError(f"{what} is {STRINGS}: give it as an array of str, not of {name}")
     return array
+
+
+def _are_texts(items: list[Any]) -> bool:
+    """Whether all of a few objects are ``str``: to join them tells in a quarter of the time their types do."""
+    try:
+        "".join(items)
+    except TypeError:
+        return False
+    return True
 
 
 def _tensor(given: Any, spelled: str, what: str) -> Array:

@@ -48,8 +48,8 @@ def _is_only_read(program: Program, value: Value, placement: str) -> bool:
         return False
     return all(
         node.placement == placement
-        and (node.in_place or (_reads_in_place(node) and all(v.buffer is not value.buffer for v in node.outputs)))
-        for node in value.readers
+        and (node.in_place or (_reads_in_place(node, slot) and all(v.buffer is not value.buffer for v in node.outputs)))
+        for node, slot in value.uses
     )
 
 
@@ -112,12 +112,12 @@ def suits_callers(value: Value, parts: Iterable[Value]) -> bool:
     return value.layout.nbytes % ALIGNMENT == 0 and all(n.in_place for part in parts for n in part.readers)
 
 
-def _reads_in_place(node: Node) -> bool:
+def _reads_in_place(node: Node, slot: int) -> bool:
     if node.in_place:
         return False
-    return all(isinstance(s, Tile) and s.descriptor.reads_in_place for s in choice_of(node).plan().steps)
+    return all(isinstance(s, Tile) and s.descriptor.reads_in_place(slot) for s in choice_of(node).plan().steps)
 
 
 def suits_readers(value: Value) -> bool:
     """Whether the kernels that read the constant *value* take any address."""
-    return value.layout.is_dense_plain and all(s == 0 and _reads_in_place(n) for n, s in value.uses)
+    return value.layout.is_dense_plain and all(s == 0 and _reads_in_place(n, s) for n, s in value.uses)

@@ -42,6 +42,7 @@ class BoxSuppression(Primitive):
 
     kind: ClassVar[str] = "box_suppression"
     holds_sizes: ClassVar[bool] = False
+    warns: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         boxes, scores, *numbers = inputs
@@ -54,13 +55,16 @@ class BoxSuppression(Primitive):
         return (Layout(DType.I32, (*scores.shape[:2], count)),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        boxes, scores, *numbers = inputs
+        with np.errstate(all="ignore"):  # of boxes that are not finite
+            return (self._found(*inputs),)
+
+    def _found(self, boxes: Array, scores: Array, *numbers: Array) -> Array:
         limit, overlap, least = (np.ravel(number)[0] for number in numbers)
-        (layout,) = self.infer([Layout.of(a) for a in inputs])
+        (layout,) = self.infer([Layout.of(a) for a in (boxes, scores, *numbers)])
         made = np.full(layout.shape, -1, np.int32)
         most = min(int(limit), layout.shape[2])
         if most <= 0:
-            return (made,)
+            return made
         above = scores > least
         for n in range(len(boxes)):
             corners = self._corners(boxes[n])
@@ -69,7 +73,7 @@ class BoxSuppression(Primitive):
                 order = candidates[np.argsort(-scores[n, c, candidates], kind="stable")]
                 kept = _greedy(corners[:, order], most, overlap)
                 made[n, c, : len(kept)] = order[kept]
-        return (made,)
+        return made
 
     def _corners(self, boxes: Array) -> Array:
         """Return the boxes as [4][B]: lower and upper first, lower and upper second coordinate."""

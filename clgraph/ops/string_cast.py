@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar
@@ -34,22 +35,28 @@ class StringCast(OfHostValues):
     dtype: DType | None = None
 
     kind: ClassVar[str] = "string_cast"
+    warns: ClassVar[bool] = False
 
     def result_types(self) -> Sequence[str | None]:
         return (STRINGS if self.dtype is None else tensor_type(self.dtype),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        if has_strings(x) and self.dtype is None:
+        if self.dtype is not None:
+            y = _numbers(x.ravel(), self.dtype)
+        elif x.dtype.kind in "iub":
+            y = _integers(x.ravel())
+        elif has_strings(x):
             return (x,)
-        y = _texts(x.ravel(), DType.of(x.dtype)) if self.dtype is None else _numbers(x.ravel(), self.dtype)
+        else:
+            y = _texts(x.ravel(), DType.of(x.dtype))
         return (y.reshape(x.shape),)
 
 
 def _texts(numbers: Array, dtype: DType) -> Array:
     """Return the text of each number; most floats have eight digits, as ONNX Runtime has them."""
     if not _has_fractions(dtype):
-        return _integers(numbers if dtype == DType.U64 else numbers.astype(np.int64))
+        return _integers(numbers.astype(np.int64))
     with np.errstate(invalid="ignore"):
         exact = numbers.astype(np.float64)
     finite = np.isfinite(exact)
@@ -94,15 +101,27 @@ def _many_in_digits(exact: Array, dtype: DType) -> tuple[Array, Array]:
 
 def _integers(numbers: Array) -> Array:
     """Return the text of each integer; where there are fewer of them from the least to the most, each is made once."""
-    if 0 < len(numbers) < _FEW and abs(numbers.item(0) - numbers.item(-1)) >= len(numbers):
-        return np.fromiter(map(repr, numbers.tolist()), object, len(numbers))  # sooner than the ends are found
-    least, most = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
+    if numbers.dtype != np.uint64:
+        numbers = numbers.astype(np.int64, copy=False)
+    if len(numbers) < _FEW:
+        plain, known = numbers.tolist(), _few()
+        if not plain or plain[0] in known:
+            with contextlib.suppress(KeyError):
+                return np.fromiter(map(known.__getitem__, plain), object, len(plain))
+        return np.fromiter(map(repr, plain), object, len(plain))
+    least, most = int(numbers.min()), int(numbers.max())
     if most - least < len(numbers):
         texts = np.fromiter(map(repr, range(least, most + 1)), object, most - least + 1)
         return np.asarray(texts.take(numbers - least))
-    if len(numbers) >= _FEW and least > -_MILLION and most < _MILLION:
+    if least > -_MILLION and most < _MILLION:
         return _up_to_a_million(numbers)
     return np.fromiter(map(repr, numbers.tolist()), object, len(numbers))
+
+
+@cache
+def _few() -> dict[int, str]:
+    """Return the texts of small integers, labels mostly: they are found twice as fast as they are written."""
+    return {i: repr(i) for i in range(-_FEW, _FEW)}
 
 
 @cache

@@ -63,11 +63,11 @@ class TfIdfVectorizer(OfHostValues, Remembering):
         places += np.arange(0, rows * across, across)[:, np.newaxis]
         places = places.reshape(-1)
         if rows * across <= _MOST_COUNTED:
-            counts = np.bincount(places, None, rows * across).astype(np.float32)
+            counts = np.bincount(places, None, rows * across)
         else:
             counts = np.zeros(rows * across, np.float32)
             np.add.at(counts, places, _ONE)
-        y = self._weighted(counts.reshape(rows, across)[:, :width].copy())
+        y = self._weighted(counts.reshape(rows, across)[:, :width].astype(np.float32))
         return (y[0] if x.ndim == 1 else y,)
 
     def _keys(self, grams: Grams, codes: Array) -> Iterator[Array]:

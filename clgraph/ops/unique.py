@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from clgraph.core.frozen import frozen
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, DataDependent, primitive
+
+_FEW = 64
+"""Integers that are compared one by one."""
 
 COLUMNS = 64
 """Integers of a slice that are made one number: more are seldom so small."""
@@ -36,6 +39,8 @@ class Unique(DataDependent):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,), keys = inputs, None
+        if x.dtype.kind in "iub" and 0 < x.size <= _FEW:
+            return self._of_few(x)
         if self.axis is not None:
             keys = _keys(np.moveaxis(x, positive_axis(self.axis, x.ndim), 0))
         if self.ordered and self.wanted == 1 and keys is None:
@@ -57,6 +62,27 @@ class Unique(DataDependent):
             rank[order] = np.arange(len(order))
             found, first, which, count = found.take(order, self.axis), first[order], rank[which], count[order]
         return (found, *(a.astype(np.int64) for a in (first, which, count)))[: self.wanted]
+
+    def _of_few(self, x: Array) -> tuple[Array, ...]:
+        """Return the same of integers so few that to call NumPy's functions takes longer than to compare them."""
+        axis = None if self.axis is None else positive_axis(self.axis, x.ndim)
+        keys = x.ravel().tolist()
+        if axis is not None:
+            keys = [*map(tuple, np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1).tolist())]
+        numbers, first, which, count = dict[Any, int](), list[int](), list[int](), list[int]()
+        for place, key in enumerate(keys):
+            number = numbers.setdefault(key, len(first))
+            if number == len(first):
+                first.append(place)
+                count.append(0)
+            count[number] += 1
+            which.append(number)
+        if self.ordered:
+            order = [numbers[key] for key in sorted(numbers)]
+            rank = {number: i for i, number in enumerate(order)}
+            first, count, which = [first[i] for i in order], [count[i] for i in order], [rank[i] for i in which]
+        found = x.take(first, axis)
+        return (found, *(np.array(a, np.int64) for a in (first, which, count)[: self.wanted - 1]))
 
 
 def _keys(slices: Array) -> Array | None:

@@ -105,9 +105,8 @@ class Descriptor:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in self.by_name().items())})"
 
-    @property
-    def reads_in_place(self) -> bool:
-        """Whether it reads inputs where a caller has them: it can (``any_alignment``), and takes no longer for it."""
+    def reads_in_place(self, slot: int) -> bool:
+        """Whether it reads input *slot* where a caller has it: it can (``any_alignment``), and takes no longer."""
         return self.any_alignment
 
     @classmethod

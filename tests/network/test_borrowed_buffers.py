@@ -178,6 +178,22 @@ def test_rows_that_are_moved_or_computed_are_read_at_any_address(device, engine)
     np.testing.assert_array_equal(found["sum"], given + 1)
 
 
+def test_a_right_side_that_blocks_of_rows_read_is_copied(device, engine):
+    if "host_memory" not in engine.info.features:
+        pytest.skip("the device copies")
+    made = clgraph.Topology()
+    a, b = made.input("a", (400, 256)), made.input("b", (256, 192))
+    made.output("y", made.add("y", MatMul(), a, b))
+    model = clgraph.compile(made, device=device)
+    memory, right = RNG.standard_normal(400 * 256 + 7).astype(np.float32), RNG.standard_normal((256, 192))
+    feeds = {"a": memory[7:].reshape(400, 256), "b": right.astype(np.float32)}
+    profile = str(model.profile(feeds))
+    assert "a: read in place" in profile, profile
+    assert "b: copied" in profile, profile
+    moved = feeds | {"a": feeds["a"].copy()}
+    np.testing.assert_array_equal(model.run(feeds)["y"], model.run(moved)["y"])
+
+
 def constant(array):
     """Return an input, a constant, and a tile of both that wants them aligned."""
     x = Value("x", Layout(DType.F32, array.shape))

@@ -133,6 +133,10 @@ def test_integers_near_each_other_and_far_apart_are_written_in_full(dtype: str) 
         [ends[1] - 1, ends[1]] * 9,
         [ends[0], ends[0] + 1] * 9,
         [*range(ends[1] - 6, ends[1] + 1)] * 2,
+        [ends[1] - 1, ends[1]] * 300,
+        [ends[0], ends[0] + 1] * 300,
+        [0, 1] * 300,
+        [0, 1, 1, ends[1]],
     ):
         x = np.array(numbers, dtype)
         assert StringCast().reference(x)[0].tolist() == [str(int(number)) for number in x.tolist()]

@@ -8,6 +8,7 @@ import numpy as np
 from onnx import helper
 
 from tools.benchmark.operator_cases import TYPES, Cases, OperatorCase, draw
+from tools.benchmark.operator_more import cases_of_more
 from tools.benchmark.operator_moves import cases_of_moves
 from tools.benchmark.operator_numbers import cases_of_numbers
 from tools.benchmark.operator_shapes import cases_of_shapes
@@ -272,7 +273,7 @@ def _rarer(size: str) -> Cases:
 
 GROUPS = (
     *(_elementwise, _reductions, _moves, _searches, _rarer),
-    *(cases_of_shapes, cases_of_tables, cases_of_moves, cases_of_numbers),
+    *(cases_of_shapes, cases_of_tables, cases_of_moves, cases_of_numbers, cases_of_more),
 )
 
 OPERATORS: dict[str, Callable[[], OperatorCase]] = {

@@ -62,8 +62,7 @@ class AttentionRowsDesc(Descriptor):
     narrow_id: Int
     scale: Float
 
-    @property
-    def reads_in_place(self) -> bool:
+    def reads_in_place(self, slot: int) -> bool:
         """Whether one ticket reads each matrix, and what it reads behind one is in the next."""
         return self.spans == 1 and min(self.k_batch, self.v_batch) >= GROUP
 

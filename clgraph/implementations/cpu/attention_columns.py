@@ -81,8 +81,7 @@ class AttentionColumnsDesc(Descriptor):
     scores_id: Int
     scale: Float
 
-    @property
-    def reads_in_place(self) -> bool:
+    def reads_in_place(self, slot: int) -> bool:
         """Whether one ticket reads each matrix: others are sooner copied to where vectors begin with cache lines."""
         return self.spans == 1
 

@@ -77,14 +77,13 @@ class MatMulRowsDesc(Descriptor):
     narrow: Int
     dots: Int
 
-    @property
-    def reads_in_place(self) -> bool:
-        """Whether b is read once.
+    def reads_in_place(self, slot: int) -> bool:
+        """Whether *slot* is not b, or b is read once.
 
-        A b that every block of rows reads is sooner copied to where vectors begin with lines of the cache: 512 rows by
-        such a one take 1.4 times as long where the caller has it.
+        Of a, single floats are read, from any place. A b that every block of rows reads is sooner copied to where
+        vectors begin with lines of the cache: 512 rows by such a one take 1.4 times as long where the caller has it.
         """
-        return bool(self.dots) or (not self.packed and self.rows <= self.widest)
+        return slot != 1 or bool(self.dots) or (not self.packed and self.rows <= self.widest)
 
 
 @implements(MatMul, name="matmul.rows", serves=replace(TILE, halos=False))

@@ -24,11 +24,25 @@ _NAMED = _named()
 """The same where a variable has it as well, which not every version of Python counts alike."""
 
 
+_SEEN = np.empty(2).reshape(1, 2)
+_BEHIND = sys.getrefcount(_SEEN.base)
+"""How often an array is referred to that only a view has, the question included."""
+
+
 def nobody_elses(values: Mapping[str, Any], name: str) -> bool:
-    """Whether value *name* is a writeable array that owns its memory and is referenced by *values* alone."""
+    """Whether *name* is a writeable array that *values* alone refers to, and so is all of its memory.
+
+    It owns the memory, or is the whole of an array that does and that nothing else refers to: a result that was
+    given its shape last.
+    """
     if sys.getrefcount(values[name]) != _ALONE or type(values[name]) is not np.ndarray:
         return False
-    return bool(values[name].flags.owndata and values[name].flags.writeable)
+    flags = values[name].flags
+    if flags.owndata or not flags.writeable:
+        return bool(flags.owndata and flags.writeable)
+    if sys.getrefcount(values[name].base) != _BEHIND or type(values[name].base) is not np.ndarray:
+        return False
+    return bool(values[name].base.flags.owndata and values[name].base.nbytes == values[name].nbytes)
 
 
 def maps_of_a_run(values: Mapping[str, Any], name: str) -> list[Any] | None:

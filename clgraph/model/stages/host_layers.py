@@ -35,7 +35,11 @@ class _Step:
 
 
 class HostLayers:
-    """The layers of a topology, which compute what :func:`~clgraph.graph.interpret.interpret` does."""
+    """The layers of a topology, which compute what :func:`~clgraph.graph.interpret.interpret` does.
+
+    Attributes:
+        has_control: Whether any of them is control flow.
+    """
 
     def __init__(self, topology: Topology) -> None:
         """Take the layers, in their order."""
@@ -54,15 +58,16 @@ class HostLayers:
             control = own if isinstance(own, ControlFlow) else None
             others = own.sequences or own.maps if isinstance(own, OfHostValues) else ()
             self._steps.append(_Step(layer, inputs, outputs, computed, control, not others))
+        self.has_control = any(step.control is not None for step in self._steps)
         self._values = [topology.constants.get(name) for name in places]
         self._outputs = [(name, places[source]) for name, source in topology.outputs]
 
-    def run(self, given: Sequence[Any], execute: Callable[[], Execute]) -> dict[str, Any]:
+    def run(self, given: Sequence[Any], execute: Callable[[], Execute] | None = None) -> dict[str, Any]:
         """Return the outputs by name.
 
         Args:
             given: The inputs in their order.
-            execute: Returns what computes control flow.
+            execute: Returns what computes control flow, if there is any.
 
         Raises:
             ShapeError, UnsupportedError, InputError: As ``interpret``; the message names the layer.
@@ -74,7 +79,11 @@ class HostLayers:
             if not (step.plain and all([type(a) is np.ndarray for a in arguments])):  # noqa: C419  # sooner
                 check_kinds(step.layer, arguments)
             try:
-                results = step.compute(*arguments) if step.control is None else execute()(step.control, arguments)
+                if step.control is None:
+                    results = step.compute(*arguments)
+                else:
+                    assert execute is not None
+                    results = execute()(step.control, arguments)
             except Exception:  # references may raise of any class; to enter contexts takes longer than a small one
                 refuse(step.layer)
                 raise

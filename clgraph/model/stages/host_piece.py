@@ -54,6 +54,7 @@ class HostPiece:
     """The references of a piece's layers, and plans of them for shapes that come again.
 
     Attributes:
+        between: The layers of a piece that cannot be compiled.
         operations: Arithmetic of the last run.
     """
 
@@ -63,7 +64,7 @@ class HostPiece:
         self._blocks: dict[int, Blocks | str] = {}
         self._reasons: dict[int, str] = {}
         self._failure: str | None = None
-        self._between = None if piece.compilable else HostLayers(piece.topology)
+        self.between = None if piece.compilable else HostLayers(piece.topology)
         self._plans, self._open = HostPlans(piece.topology, PLANNED), OpenPlans(piece.topology)
         self.operations = 0.0
 
@@ -122,7 +123,7 @@ class HostPiece:
             return planned
         failure, self._failure = self._failure, None
         arrays = {name: array_of(a) for name, a in feeds.items()}
-        if self._between is not None:
+        if self.between is not None:
             return self.run_between(list(arrays.values()), run_body)
         spend = partial(self._spend, cancellation)
         if self._piece.compilable and plan is None:
@@ -143,8 +144,8 @@ class HostPiece:
 
     def run_between(self, given: Sequence[Any], run_body: RunBody) -> dict[str, Any]:
         """Return what a piece that cannot be compiled makes of its inputs, none of them a device's; raises as that."""
-        assert self._between is not None
-        return self._between.run(given, lambda: partial(self._execute, run_body))
+        assert self.between is not None
+        return self.between.run(given, lambda: partial(self._execute, run_body))
 
     def run_plan(self, plan: HostPlan, given: Sequence[Any]) -> dict[str, Any] | None:
         """Return what *plan* makes of the inputs; ``None`` where it has failed, which :meth:`run` looks into."""

@@ -69,12 +69,12 @@ class StagedModel(Model):
             UnsupportedError: *strict* refuses something, or only the host can compute what is to run elsewhere.
         """
         super().__init__(topology, device, specialise)
-        keeps = "host_memory" not in device.features
+        self._keeps = "host_memory" not in device.features
         self._runner = StageRunner(
             topology,
             make or (lambda part: Model(part, device, specialise)),
             strict=strict,
-            tensors=keeps,
+            tensors=self._keeps,
             preferences=preferences,
         )
         self._fronts = [m for m in (piece.front() for piece in self._runner.pieces) if m is not None]
@@ -195,7 +195,8 @@ class StagedModel(Model):
     @faults("a run of the model")
     def _run_alike(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         with self._lock:
-            return {name: array_of(result) for name, result in self._runner.run_whole(arrays).items()}
+            results = self._runner.run_whole(arrays)
+            return {name: array_of(result) for name, result in results.items()} if self._keeps else results
 
     def clone(self) -> Model:
         """Return a model with memory and a queue of its own; raises as :meth:`Model.clone`."""

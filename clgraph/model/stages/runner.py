@@ -16,6 +16,7 @@ from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.stages.compiled_piece import CompiledPiece, MakeModel, Sizes
 from clgraph.model.stages.handing import array_of, handed_out, maps_of_a_run, nobody_elses
+from clgraph.model.stages.host_layers import HostLayers
 from clgraph.model.stages.host_piece import HostPiece, TooMuch
 from clgraph.model.stages.host_plan import HostPlan
 from clgraph.model.stages.observing import StageClock, StageObserver
@@ -95,14 +96,20 @@ class PieceRunner:
     @property
     def warns(self) -> bool:
         """Whether NumPy may warn of what the host computes of it."""
-        if self._compilable:
-            return not self._always
+        if self._compilable and self._always:
+            return False
         return any(layer.primitive.warns for layer in self.piece.topology.layers)
 
     @property
     def latest(self) -> Model | None:
         """The model that ran it last, ``None`` where that was the host."""
         return None if self.on_host else self.compiled.latest
+
+    @property
+    def layers(self) -> HostLayers | None:
+        """What computes it in every run, of arrays; ``None`` where that may be a program, or has bodies to run."""
+        layers = None if self.tensors else self.host.between
+        return None if layers is None or layers.has_control else layers
 
     @property
     def bodies(self) -> Mapping[int, StageRunner]:
@@ -324,14 +331,19 @@ class StageRunner:
         makers = {name: piece for piece in self.pieces for name, _ in piece.piece.topology.outputs}
         self._makers = [(name, makers.get(source)) for name, source in topology.outputs]
         self.only = _by_place(topology, self.pieces[0]) if len(pieces) == 1 else None
+        self._ways = tuple((piece, piece.layers) for piece in self.pieces)
 
     def run(
         self, feeds: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
     ) -> dict[str, Any]:
         """Return the outputs by name; they may be memory of *feeds*, or of one another."""
         values: dict[str, Any] = {**self.topology.constants, **feeds}
-        for piece in self.pieces:
-            values.update(piece.run(values, watch, cancellation))
+        for piece, layers in self._ways:
+            if layers is None or watch is not None or cancellation is not None:
+                values.update(piece.run(values, watch, cancellation))
+            else:
+                piece.on_host = True
+                values.update(layers.run([values[name] for name in piece.names]))
         return {name: values[source] for name, source in self.topology.outputs}
 
     def run_whole(

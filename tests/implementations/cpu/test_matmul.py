@@ -103,15 +103,16 @@ def test_one_column_is_not_packed_where_it_lies_in_one_piece():
 
 
 def test_a_fed_right_side_is_read_where_it_lies_where_it_is_read_once():
-    def in_place(left, right):
+    def in_place(left, right, slot=1):
         layouts = [Layout.of(np.zeros(s, np.float32)) for s in (left, right)]
         q = pose(DeviceInfo(simd=16), MatMulRows, MatMul(), layouts, arity=2)
-        return MatMulRows.plan(q).steps[0].descriptor.reads_in_place
+        return MatMulRows.plan(q).steps[0].descriptor.reads_in_place(slot)
 
     assert in_place((512, 64), (64, 1))
     assert in_place((512, 64), (64,))
     assert in_place((1, 64), (64, 512))
     assert not in_place((512, 64), (64, 512))
+    assert in_place((512, 64), (64, 512), slot=0)
 
 
 def test_three_batch_axes_that_move_differently_are_refused():

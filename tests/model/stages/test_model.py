@@ -20,6 +20,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.non_zero import NonZero
+from clgraph.ops.string_cast import StringCast
 from clgraph.ops.transpose import Transpose
 from clgraph.settings import settings
 from tests.model.stages.test_control_flow import BY_DATA, conditional
@@ -252,6 +253,33 @@ def test_what_the_host_makes_is_copied_only_where_somebody_else_has_it():
     assert [nobody_elses(results, name) for name in results] == [True, False, False]
     results["made"].flags.writeable = False
     assert not nobody_elses(results, "made")
+
+
+def test_a_result_that_was_given_its_shape_last_is_not_copied():
+    kept = np.arange(4)
+    results = {
+        "shaped": np.arange(4).reshape(2, 2),
+        "part": np.arange(5)[:4].reshape(2, 2),
+        "kept": kept.reshape(2, 2),
+        "one of two": (twice := np.arange(4)).reshape(2, 2),
+        "other of two": twice.reshape(4, 1),
+        "bytes": np.frombuffer(b"four", np.uint8).reshape(2, 2),
+    }
+    del twice
+    assert [nobody_elses(results, name) for name in results] == [True, False, False, False, False, False]
+
+
+def test_what_only_the_host_computes_runs_without_asking_who_does(device, monkeypatch):
+    t = Topology()
+    t.output("y", t.add("text", StringCast(), t.input("x", (2, 2), np.int64)))
+    with clgraph.compile(t, device=device) as model:
+        assert not model._runner._warns
+        monkeypatch.setattr(type(model._runner.pieces[0]), "run", None)
+        for _ in range(3):
+            assert model.run({"x": np.array([[1, -2], [3, 1 << 40]])})["y"].tolist() == [
+                ["1", "-2"],
+                ["3", str(1 << 40)],
+            ]
 
 
 def test_maps_are_copied_only_where_somebody_else_has_them():
