@@ -123,12 +123,13 @@ def row_choices(topology: Topology) -> list[RowChoice]:
 
 def are_small(choices: Sequence[RowChoice], constants: Mapping[str, Array]) -> bool:
     """Whether it pays that each expert of *choices* computes all rows."""
-    return all(_nbytes(choice, constants) <= _MOST_BYTES for choice in choices)
+    return all(read_few_bytes(choice.rows, constants) for choice in choices)
 
 
-def _nbytes(choice: RowChoice, constants: Mapping[str, Array]) -> int:
-    read = {name for layer in choice.rows for name in layer.inputs}
-    return sum(constants[name].nbytes for name in read if name in constants)
+def read_few_bytes(rows: Sequence[Layer], constants: Mapping[str, Array]) -> bool:
+    """Whether the weights that *rows* read take no longer for all rows than a stage does."""
+    read = {name for layer in rows for name in layer.inputs}
+    return sum(constants[name].nbytes for name in read if name in constants) <= _MOST_BYTES
 
 
 def _is_sink(layer: Layer, owners: Mapping[str, RowChoice]) -> bool:

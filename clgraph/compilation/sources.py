@@ -63,8 +63,9 @@ def read_source(
     source = unroll(source)
     if any(layer.primitive.kind == "non_zero" for layer in source.layers):
         from clgraph.compilation.chosen_rows import with_all_rows
+        from clgraph.compilation.rows_in_place import with_rows_in_place
 
-        return with_all_rows(source)
+        return with_rows_in_place(with_all_rows(source))
     if any(layer.primitive.kind == "split" and layer.primitive.value_slots() for layer in source.layers):
         from clgraph.compilation.sorted_mixtures import with_sorted_mixtures
 

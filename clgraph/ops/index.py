@@ -221,7 +221,7 @@ KINDS: Mapping[str, str] = {
     "reshape": "flatten squeeze unsqueeze",
     "resize": "extrapolate rounded_resize",
     "roi_align": "max_roi_pool",
-    "shape": "size",
+    "shape": "every_place size",
     "space": "shuffle",
     "spectrum": "mel_weights window",
     "static_quantize": "dequantize_add",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -53,6 +54,29 @@ class Size(Primitive):
 
     def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
         return (np.array(inputs[0].count, np.int64),)
+
+
+@primitive
+@frozen
+class EveryPlace(Primitive):
+    """``y[axis][i]`` is the place along *axis* of the i-th element of x in row-major order; int64."""
+
+    kind: ClassVar[str] = "every_place"
+    shapes_only: ClassVar[bool] = True
+    computes_unbound: ClassVar[bool] = True
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        return (Layout(DType.I64, (inputs[0].rank, inputs[0].count)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return (_places(inputs[0].shape),)
+
+    def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
+        return (_places(inputs[0].shape),)
+
+
+def _places(shape: Sequence[int]) -> Array:
+    return np.indices(shape, np.int64).reshape(len(shape), prod(shape))
 
 
 @onnx("Shape", since=(1, 13, 15, 19, 21, 23, 24, 25))

@@ -7,7 +7,9 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.frontend.onnx_loader import load_onnx
+from clgraph.graph.topology import Topology
 from clgraph.ops.fill import Fill, FillRef
+from clgraph.ops.shape import EveryPlace
 from clgraph.selector.query import Query
 from tests.support.check_op import run_raw
 from tests.support.onnx_case import agree, one_node, onnxruntime_outputs, reference_outputs
@@ -21,6 +23,15 @@ def test_the_shape_is_known_without_a_node(opset, rng):
     if opset >= 15:
         agree("Shape", [x], opset=opset, start=1)
         agree("Shape", [x], opset=opset, start=-2, end=-1)
+
+
+def test_places_are_those_of_nonzero_of_all_ones():
+    x = np.zeros((2, 3, 4), np.float32)
+    topology = Topology()
+    topology.output("y", topology.add("y", EveryPlace(), topology.input("x", (2, 3, 4))))
+    program = topology.build()
+    np.testing.assert_array_equal(dict(program.outputs)["y"].constant, np.nonzero(x == 0))
+    np.testing.assert_array_equal(EveryPlace().reference(x)[0], np.nonzero(x == 0))
 
 
 @pytest.mark.parametrize("opset", [9, 20, 21])
