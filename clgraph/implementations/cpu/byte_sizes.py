@@ -30,8 +30,9 @@ _HALVES = 2.0
 """How many times that are where a vector is two registers."""
 _STAGE, _SUMMED = 2.0, 4.0
 """Multiply-adds that copying a vector of the input takes, and adding it to the sum of its pixel's window. Estimates."""
-_SHORT_PRODUCTS = 1.6, 0.8
-"""Multiply-adds of bytes by ``pmaddwd`` on 128 bits in the time of one of float32 on 128 and on 256."""
+_SHORT_PRODUCTS = 1.6, 0.65
+"""Multiply-adds of bytes by ``pmaddwd`` on 128 bits in the time of one of float32 on 128 and on 256, by the
+instructions of their loops."""
 _LOOKED_AT = 1 / 16
 """Bytes of weights for one of the input, above which tickets without VNNI are of output channels. An estimate."""
 
