@@ -25,7 +25,7 @@
 // strips, strip_rows, tiers, tier_groups     tickets of an image: strips by ranges of groups
 // out, res, out_n, out_c, out_y, res_n, res_c, res_y, height, width, top, bottom, left, right, out_blocks, lanes
 //                           as in conv_fsv16.cl
-// e_..., d_..., low, high, gate, gate_from, factor, summand, bounded, gated, scaled   the three ends, as in float_end.clh
+// e_..., d_..., low .. stepped   the three ends, as in float_end.clh
 //
 // Error: as in micro_conv.cl and micro_depthwise.cl, each in terms of what it reads.
 #include "conv_chunks.clh"
@@ -159,8 +159,8 @@ static void bottleneck_fsv16(__global const bottleneck_fsv16_desc* d, __global c
   const int ring_y = d->ring_y, ring_rows = d->kernel_y, before = d->e_posts, behind = before + d->d_posts;
   __global float *ring = (__global float*)scratch, *rows = ring + d->rows_at;
   __global float* out = d->projects ? rows : AT(float, banks, d->out) + (long)n * d->out_n + (long)y0 * d->out_y;
-  const float_end e_end = {d->e_low, d->e_high, d->e_gate, d->e_gate_from, d->e_factor, d->e_summand, d->e_bounded, d->e_gated, d->e_scaled};
-  const float_end d_end = {d->d_low, d->d_high, d->d_gate, d->d_gate_from, d->d_factor, d->d_summand, d->d_bounded, d->d_gated, d->d_scaled};
+  const float_end e_end = FLOAT_END_AT(d, e_);
+  const float_end d_end = FLOAT_END_AT(d, d_);
 
   for (int g = tier * d->tier_groups; g < last_group; g++) {
     const int block = g * d->group_blocks, nb = min(d->group_blocks, d->blocks - block);

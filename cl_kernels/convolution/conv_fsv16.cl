@@ -32,7 +32,7 @@
 // lines, distance       cache lines a (block, ky, kx) prefetched, so many floats behind a group's weights; 0: none
 // weight_group          floats of one group's weights;  weight_ahead: floats of them that one chunk prefetches
 // far                   1: what is read and written comes from beyond the core's own cache and is fetched ahead
-// low, high, gate, gate_from, factor, summand, bounded, gated, scaled   the end of the sums, after the residual: float_end.clh
+// low .. stepped   the end of the sums, after the residual: float_end.clh
 //
 // Error as in micro_conv.cl. Post-operations follow on each chunk.
 #include "conv_chunks.clh"

@@ -13,7 +13,7 @@
 // stage_pitch                 floats of a row in scratch: all windows of a row;  dilation_y, dilation_x: of the window
 // stride_y, stride_x          rows and pixels from one window to the next
 // channels, kernel_y, kernel_x, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups, lanes, widths,
-// ids_0, ids_1, weight_group, row_chunks, chunk_width, low, high, gate, gate_from, factor, summand, bounded, gated, scaled:
+// ids_0, ids_1, weight_group, row_chunks, chunk_width, low .. stepped:
 // as in conv_fsv16.cl
 //
 // Error as in micro_conv.cl.

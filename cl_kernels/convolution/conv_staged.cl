@@ -20,7 +20,7 @@
 //                            none; floats of them that one chunk prefetches
 // weights, bias, res, out, res_n, res_c, res_y, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups,
 // lanes, widths, ids_0, ids_1, last_widths, last_ids_0, last_ids_1, weight_group, row_chunks, chunk_width, low, high, gate,
-// gate_from, factor, summand, bounded, gated, scaled: as in conv_fsv16.cl
+// gate_from .. stepped: as in conv_fsv16.cl
 //
 // Error as in micro_conv.cl, in of it being the staged value, which has one rounding an operation.
 #include "conv_chunks.clh"

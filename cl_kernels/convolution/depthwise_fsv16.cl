@@ -10,7 +10,7 @@
 // kernel_y, kernel_x, id        of the window; the instance
 // blocks, lanes                 channel blocks of an image, channels of the last
 // strips, strip_rows            tickets of a block, rows of a ticket
-// low, high, gate, gate_from, factor, summand, bounded, gated, scaled   the end of the sums: float_end.clh
+// low .. stepped   the end of the sums: float_end.clh
 //
 // Error as in micro_depthwise.cl. Post-operations follow on each row.
 #include "float_end.clh"

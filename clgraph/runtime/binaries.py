@@ -30,6 +30,7 @@ _DEFINED = (
     "f16c",
     "vnni",
     "byte_pairs",
+    "short_pairs",
     "bf16",
     "vbmi",
     "amx_bf16",

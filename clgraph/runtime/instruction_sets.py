@@ -43,8 +43,9 @@ class InstructionSet:
             which registers vectors are passed.
         simd: Floats in a vector of the kernels.
         features: What implementations may ask for: ``fma`` (fused multiply-add in hardware), ``vnni`` (``vpdpbusd`` on
-            registers of *simd* floats), ``byte_pairs`` (``vpmaddubsw`` on 256 bits), ``bf16`` (``vdpbf16ps`` on 512
-            bits), ``vbmi`` (``vpermi2b`` on 512 bits), ``amx_bf16`` (tile registers, ``tdpbf16ps``).
+            registers of *simd* floats), ``byte_pairs`` (``vpmaddubsw`` on 256 bits), ``short_pairs`` (``pmaddwd`` on
+            128 bits, of CPUs without ``byte_pairs``), ``bf16`` (``vdpbf16ps`` on 512 bits), ``vbmi`` (``vpermi2b`` on
+            512 bits), ``amx_bf16`` (tile registers, ``tdpbf16ps``).
         flags: What ``/proc/cpuinfo`` must list.
         optional: Features that only some of these CPUs have, each with the flag that says so.
     """

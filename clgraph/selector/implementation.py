@@ -32,6 +32,7 @@ class Serves:
             are.
         operands: How many operands of fused operations it can read; ``None``: any number.
         features: Device features it needs.
+        either: Features of which it needs one, where there are any.
         halos: Whether it writes the halo that its output's layout asks for.
         meets: Which demands of primitives (``Primitive.demands``) it meets; ``None``: all there are.
     """
@@ -44,6 +45,7 @@ class Serves:
     prefuses: frozenset[str] | None = frozenset()
     operands: int | None = 4
     features: frozenset[str] = frozenset()
+    either: frozenset[str] = frozenset()
     halos: bool = False
     meets: frozenset[str] | None = frozenset()
 
@@ -58,6 +60,8 @@ class Serves:
             return f"is written for {_names(self.kinds)} devices, not for a {device.kind}"
         if not self.features <= device.features:
             return f"needs {_names(self.features - device.features)}"
+        if self.either and not self.either & device.features:
+            return f"needs one of {_names(self.either)}"
         if self.meets is not None and (unmet := traits.demands - self.meets):
             return f"does not know {_names(unmet)}"
         if not dtypes <= self.dtypes:

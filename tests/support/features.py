@@ -2,11 +2,19 @@
 
 import pytest
 
+from clgraph.implementations.cpu.byte_operands import BYTE_TILE
+
 
 def needs(engine, *features: str) -> None:
     """Skip a test on a device without one of *features*."""
     if missing := [name for name in features if name not in engine.info.features]:
         pytest.skip(f"the device has no {missing[0]}")
+
+
+def needs_bytes(engine) -> None:
+    """Skip a test on a device without tiles of bytes."""
+    if not BYTE_TILE.either & engine.info.features:
+        pytest.skip("the device has no tiles of bytes")
 
 
 def serves(engine, implementation) -> None:

@@ -112,18 +112,30 @@ class BottleneckFsv16Desc(ResidualFields, FloatEndFields, Descriptor):
     e_gate_from: Float
     e_factor: Float
     e_summand: Float
+    e_step: Float
+    e_reciprocal: Float
+    e_remainder: Float
+    e_least: Float
+    e_most: Float
     e_bounded: Int
     e_gated: Int
     e_scaled: Int
+    e_stepped: Int
     d_low: Float
     d_high: Float
     d_gate: Float
     d_gate_from: Float
     d_factor: Float
     d_summand: Float
+    d_step: Float
+    d_reciprocal: Float
+    d_remainder: Float
+    d_least: Float
+    d_most: Float
     d_bounded: Int
     d_gated: Int
     d_scaled: Int
+    d_stepped: Int
 
 
 def _tables(simd: int, block: Block | None) -> tuple[Ids, Ids]:

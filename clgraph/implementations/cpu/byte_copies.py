@@ -20,7 +20,7 @@ HANDS_ON = Serves(
     kinds=frozenset({"cpu"}),
     formats=True,
     operands=8,
-    features=frozenset({"byte_pairs"}),
+    either=frozenset({"byte_pairs", "short_pairs"}),
 )
 """What tiles serve that make no other bytes than those they read."""
 

@@ -25,7 +25,7 @@ BYTE_TILE = Serves(
     formats=True,
     fuses=_FUSES,
     operands=8,
-    features=frozenset({"byte_pairs"}),
+    either=frozenset({"byte_pairs", "short_pairs"}),
 )
 """What tiles of bytes serve."""
 BYTE_CONVOLUTION = replace(BYTE_TILE, fuses=_FUSES | {"quantize"})

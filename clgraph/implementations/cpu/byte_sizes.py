@@ -21,7 +21,7 @@ from clgraph.implementations.cpu.cost import TicketRanges, map_parts, split, ste
 from clgraph.implementations.cpu.fused_operations import operand_pitches
 from clgraph.implementations.cpu.geometry import LANES, Planes, pixel_rows, planes
 from clgraph.ops.quantized_convolution import QuantizedConvolution
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 _ENDS, _LONGER, _LISTED = {PLAIN: 6.0, EXTREMES: 2.0}, 12.0, 6.0
 """Multiply-adds that a vector of the result takes besides those of the sum, by what becomes of it, with more in
@@ -30,8 +30,16 @@ _HALVES = 2.0
 """How many times that are where a vector is two registers."""
 _STAGE, _SUMMED = 2.0, 4.0
 """Multiply-adds that copying a vector of the input takes, and adding it to the sum of its pixel's window. Estimates."""
+_SHORT_PRODUCTS = 1.6, 0.65
+"""Multiply-adds of bytes by ``pmaddwd`` on 128 bits in the time of one of float32 on 128 and on 256, by the
+instructions of their loops."""
 _LOOKED_AT = 1 / 16
 """Bytes of weights for one of the input, above which tickets without VNNI are of output channels. An estimate."""
+
+
+def byte_products(device: DeviceInfo) -> float:
+    """Return the multiply-adds of bytes in the time of one of float32, without VNNI."""
+    return device.costs.byte_products if "byte_pairs" in device.features else _SHORT_PRODUCTS[device.simd > 4]
 
 
 @frozen
@@ -101,7 +109,7 @@ def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
     ends = _ENDS.get(end.mode, _LONGER) if isinstance(end, End) else _LONGER
     ends += _LISTED * len(listed_of(q, end)) if isinstance(end, End) else 0.0
     ends *= 1.0 if q.device.simd >= LANES else _HALVES
-    each = 1.0 if vnni else 4.0 / q.device.costs.byte_products
+    each = 1.0 if vnni else 4.0 / byte_products(q.device)
     moved = _STAGE * -(-w[1] // LANES) * width * prod(stride) if staged else 0.0
     moved += _SUMMED * -(-w[1] // LANES) * prod(w[2:]) * width if p.shift else 0.0
     return ByteSizes(

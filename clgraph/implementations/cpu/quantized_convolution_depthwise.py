@@ -22,6 +22,7 @@ from clgraph.implementations.cpu.byte_end_fields import (
 )
 from clgraph.implementations.cpu.byte_ends import end_of, listed_of, operand_refs, packed_operands, written
 from clgraph.implementations.cpu.byte_operands import BYTE_CONVOLUTION, blocks_refusal, byte_formats, packed_parameters
+from clgraph.implementations.cpu.byte_sizes import byte_products
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.fused_operations import blocked_posts
 from clgraph.implementations.cpu.geometry import LANES, planes
@@ -98,7 +99,7 @@ def _row_seconds(q: Query[QuantizedConvolution]) -> float:
     )
     taps, last, stage = _USUAL if usual else _ROW, _END, _STAGE
     if "vnni" not in q.device.features:
-        each = 1.0 / q.device.costs.byte_products
+        each = 1.0 / byte_products(q.device)
         taps = each * _USUAL_PAIRS * (1.0 if usual else _ROW / _USUAL)
         last, stage = each * _END_PAIRS, each * _STAGE_PAIRS[16 if q.device.simd >= LANES else 8]
     elif q.primitive.shift:

@@ -27,7 +27,7 @@ from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Quantize
 from clgraph.ops.resize import Resize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
-from tests.support.features import needs
+from tests.support.features import needs_bytes
 from tests.support.run_tiles import any_halo, pose, run_tiles
 
 SHAPES = ((1, 3, 9, 70), (2, 37, 5, 8), (1, 16, 33), (1, 48, 1, 1))
@@ -35,7 +35,7 @@ SHAPES = ((1, 3, 9, 70), (2, 37, 5, 8), (1, 16, 33), (1, 48, 1, 1))
 
 @pytest.fixture
 def rng(engine):
-    needs(engine, "byte_pairs")
+    needs_bytes(engine)
     return np.random.default_rng(0)
 
 

@@ -27,9 +27,11 @@ from clgraph.selector.query import DeviceInfo
 from tests.support.run_tiles import pose, run_tiles
 
 SWISH, LINE, FACTOR = Activation("hard_swish", 1 / 6, 0.5), Activation("linear", 0.7, -0.3), Activation("linear", 0.7)
+STEPS, WIDE = Activation("fake_quantize", 0.037, -100.0), Activation("fake_quantize_wide", 0.0003, -40000.0)
 RELU, SIGMOID = Activation("relu"), Activation("sigmoid")
 POINT = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))
 ENDS = ([SWISH, LINE], [SWISH], [LINE], [RELU, LINE], [SWISH, FACTOR, SIGMOID], [SIGMOID, SWISH], [LINE, SWISH])
+ROUNDED = ([STEPS], [RELU, SWISH, LINE, WIDE], [STEPS, SIGMOID])
 
 
 def left_in_the_list(q, registers, lanes):
@@ -65,7 +67,7 @@ def arrays_of(*shapes):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("posts", ENDS, ids=lambda posts: " ".join(p.function for p in posts))
+@pytest.mark.parametrize("posts", [*ENDS, *ROUNDED], ids=lambda posts: " ".join(p.function for p in posts))
 def test_convolutions_of_blocks_make_the_bits_of_the_list(engine, monkeypatch, posts):
     arrays = arrays_of((1, 20, 5, 17), (48, 20, 1, 1), (48,), (1, 48, 5, 17))
     fused = [Fused(p) for p in posts]

@@ -81,6 +81,15 @@ def test_convolutions_attention_and_products_of_bytes_are_right_with_avx2(engine
 
 
 @pytest.mark.opencl
+def test_convolutions_of_bytes_are_right_with_sse2(engine):
+    if not engine.info.name.startswith("pocl") or "sse2" not in [record.name for record in of_host()[1:]]:
+        pytest.skip("kernels are not compiled for SSE2 here, or all tests run so")
+    file = "test_quantized_convolution.py"
+    names = (*WITH_AVX2[file], "test_sums_of_known_steps_are_those_of_all_pairs_of_bytes")
+    check_with("sse2", [f"{HERE / file}::{name}" for name in names], ("conv_bytes", "depthwise_bytes"))
+
+
+@pytest.mark.opencl
 def test_remainders_of_doubles_are_exact_without_fused_products(engine):
     if not engine.info.name.startswith("pocl") or "avx" not in [record.name for record in of_host()[1:]]:
         pytest.skip("kernels are not compiled for AVX here, or all tests run so")

@@ -9,7 +9,7 @@ from clgraph.implementations.cpu.quantized_conv_transpose import QuantizedConvTr
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose
 from tests.implementations.cpu.test_quantized_convolution import check
-from tests.support.features import needs
+from tests.support.features import needs_bytes
 
 
 def draw(rng: np.random.Generator, channels: int, outputs: int, kernel: tuple[int, ...], spatial: tuple[int, ...]):
@@ -41,7 +41,7 @@ def _window(w, kernel):
 
 @pytest.mark.opencl
 def test_sums_of_bytes_are_exact_and_end_as_they_are_told(engine):
-    needs(engine, "byte_pairs")
+    needs_bytes(engine)
     rng = np.random.default_rng(0)
     shapes = [(24, 24, (2, 2), (5, 33)), (33, 70, (2, 3), (9, 4)), (16, 5, (4,), (20,)), (64, 128, (1, 2), (3, 3))]
     ends = (

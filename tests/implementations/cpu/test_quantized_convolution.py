@@ -24,7 +24,7 @@ from clgraph.ops.quantized_matmul import QuantizedMatMul
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.selector.query import DeviceInfo
-from tests.support.features import needs
+from tests.support.features import needs_bytes
 from tests.support.run_tiles import U32, pose, run_tiles, with_weights
 
 KERNELS = ((1, 1), (3, 3), (1, 3), (5, 5), (2, 2), (7, 7))
@@ -240,7 +240,7 @@ def check_lookup(engine, implementation, primitive, arrays, arity, rounded, rng,
 @pytest.mark.opencl
 @pytest.mark.parametrize("seed", range(6))
 def test_sums_of_bytes_are_exact_and_end_as_they_are_told(engine, seed):
-    needs(engine, "byte_pairs")
+    needs_bytes(engine)
     rng = np.random.default_rng(seed)
     shapes = [
         (3, 20, 1),
@@ -265,7 +265,7 @@ def test_sums_of_bytes_are_exact_and_end_as_they_are_told(engine, seed):
 @pytest.mark.parametrize(("scales", "zeros"), [((0.149, 0.043, 0.174), (8, 5, 138)), ((0.5, 0.25, 1.0), (8, 5, 137))])
 def test_sums_of_known_steps_are_those_of_all_pairs_of_bytes(engine, scales, zeros):
     """The second ones are halves of steps, which are rounded to even ones in front of an odd zero point."""
-    needs(engine, "byte_pairs")
+    needs_bytes(engine)
     own, other = (np.broadcast_to(p.astype(np.uint8), (1, 16, 256, 256)) for p in np.indices((256, 256)))
     scales, ties = np.array(scales, np.float32), scales[2] == 1
     primitive = QuantizedConvolution((1, 1), (1, 1), ((0, 0), (0, 0)), zero=zeros[0])
@@ -298,7 +298,7 @@ def test_sums_of_known_steps_are_those_of_all_pairs_of_bytes(engine, scales, zer
 
 @pytest.mark.opencl
 def test_neighbouring_weights_whose_products_saturate_sixteen_bits_are_added_up_exactly(engine):
-    needs(engine, "byte_pairs")
+    needs_bytes(engine)
     rng = np.random.default_rng(3)
     pairs = [(64, 64), (65, 64), (127, 127), (1, 127), (2, 127), (-64, -64), (-65, -64), (-128, -1), (-128, -128)]
     for outputs, kernel in ((16, (1, 1)), (40, (1, 1)), (40, (3, 3))):
@@ -327,7 +327,7 @@ def test_neighbouring_weights_whose_products_saturate_sixteen_bits_are_added_up_
 @pytest.mark.opencl
 @pytest.mark.parametrize("outputs", [32, 20])
 def test_lines_and_a_hard_swish_in_registers_have_the_bits_of_the_list(engine, outputs):
-    needs(engine, "byte_pairs")
+    needs_bytes(engine)
     rng = np.random.default_rng(4)
     odd = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, -0.0, 0.0], np.float32)
     line, swish, last = (
@@ -351,7 +351,7 @@ def test_lines_and_a_hard_swish_in_registers_have_the_bits_of_the_list(engine, o
 
 @pytest.mark.opencl
 def test_depthwise_sums_of_bytes_are_exact_and_end_as_they_are_told(engine):
-    needs(engine, "byte_pairs")
+    needs_bytes(engine)
     rng = np.random.default_rng(0)
     for i, end in enumerate([*ENDS, *ENDS]):
         channels = 64 if "channels" in end else (16, 20, 35, 48)[i % 4]
@@ -362,7 +362,7 @@ def test_depthwise_sums_of_bytes_are_exact_and_end_as_they_are_told(engine):
 
 @pytest.mark.opencl
 def test_depthwise_windows_that_are_summed_two_rows_at_a_time_are_exact_to_the_last_row(engine):
-    needs(engine, "byte_pairs")
+    needs_bytes(engine)
     rng = np.random.default_rng(1)
     ends = ("bytes", "a sum of bytes", "bytes of a list")
     for i, (kernel, stride) in enumerate((k, s) for k in (3, 5) for s in (1, 2)):
@@ -375,7 +375,7 @@ def test_depthwise_windows_that_are_summed_two_rows_at_a_time_are_exact_to_the_l
 
 @pytest.mark.opencl
 def test_tickets_that_share_a_row_read_their_parts_of_it(engine):
-    needs(engine, "byte_pairs")
+    needs_bytes(engine)
     rng = np.random.default_rng(2)
     primitive, arrays = draw(rng, 48, 64, 1, (1, 1))
     primitive = replace(primitive, strides=(1, 1), dilations=(1, 1), pads=((0, 0), (0, 0)))

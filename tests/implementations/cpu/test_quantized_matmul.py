@@ -11,14 +11,14 @@ from clgraph.implementations.cpu.quantized_matmul import QuantizedMatMulBytes
 from clgraph.ops.quantized_matmul import QuantizedMatMul
 from clgraph.selector.query import DeviceInfo
 from tests.implementations.cpu.test_quantized_convolution import ENDS, check
-from tests.support.features import needs
+from tests.support.features import needs_bytes
 from tests.support.run_tiles import pose, with_weights
 
 
 @pytest.mark.opencl
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products_of_bytes_are_exact_and_end_as_they_are_told(engine, transposed):
-    needs(engine, "byte_pairs")
+    needs_bytes(engine)
     rng = np.random.default_rng(int(transposed))
     shapes = [(1, 12, 20), (7, 48, 64), (2, 13, 100, 33), (3, 2, 5, 64, 48), (128, 36, 300), (2, 6, 8, 16)]
     for i, end in enumerate([*ENDS, *ENDS]):

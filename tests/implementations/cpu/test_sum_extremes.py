@@ -18,7 +18,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantize import Quantize
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.sum_extremes import SumExtremes
-from tests.support.features import needs
+from tests.support.features import needs_bytes
 from tests.support.run_tiles import pose, run_tiles, with_weights
 
 SHAPES = ((3, 20, 1, 3), (16, 70, 1, 1), (48, 96, 3, 3), (33, 33, 33, 3), (20, 20, 20, 5))
@@ -40,7 +40,7 @@ def _draw(rng, channels, outputs, groups, kernel):
 @pytest.mark.opencl
 @pytest.mark.parametrize("shape", SHAPES)
 def test_extremes_of_sums_are_those_of_each_channel(engine, shape):
-    needs(engine, "byte_pairs")
+    needs_bytes(engine)
     p, arrays = _draw(np.random.default_rng(0), *shape)
     noted = SumExtremes(p.strides, p.dilations, p.pads, p.groups, p.zero)
     (sums,) = p.reference(*arrays)
@@ -56,7 +56,7 @@ def test_extremes_of_sums_are_those_of_each_channel(engine, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_sums_are_rounded_by_computed_steps_as_floats_are(engine, shape, step):
     """The last bits of 0.5 are zeros: that divides by itself (quotient.clh), most by the parts of their inverse."""
-    needs(engine, "byte_pairs")
+    needs_bytes(engine)
     rng = np.random.default_rng(1)
     p, arrays = _draw(rng, *shape)
     arrays += [np.array(FACTOR), rng.normal(size=(shape[1], 1, 1)).astype(np.float32)]
