@@ -171,8 +171,9 @@ def import_label_encoder(node: OnnxNode) -> Primitive | Sequence[str]:
     if values.dtype.kind not in defaults or keys.dtype.kind not in defaults:
         raise ModelError(f"the map is of {keys.dtype} to {values.dtype}; expected strings, floats or integers")
     name, default, dtype = defaults[values.dtype.kind]
+    default = node.attribute(name, default)
     given = node.attribute("default_tensor", None)
-    if given is not None:
+    if given is not None:  # goes before the others, which spox writes beside it with what they are without it
         if given.size != 1 or defaults.get(given.dtype.kind, ("",))[0] != name:
             raise ModelError(
                 f"default_tensor is {given.dtype} {list(given.shape)}; expected one value of the map's type"
@@ -180,7 +181,7 @@ def import_label_encoder(node: OnnxNode) -> Primitive | Sequence[str]:
         default = given.ravel()[0] if given.dtype == object else given.ravel()[0].item()
     if isinstance(node.attribute("values_tensor", None), np.ndarray) and dtype is not None:
         dtype = DType.of(values.dtype)
-    encoder = LabelEncoder(tuple(keys.tolist()), tuple(values.tolist()), node.attribute(name, default), dtype)
+    encoder = LabelEncoder(tuple(keys.tolist()), tuple(values.tolist()), default, dtype)
     if (found := whole_labels(encoder)) is None:
         return encoder
     of, table = found

@@ -131,6 +131,10 @@ def test_labels_are_mapped_from_every_type_to_every_other() -> None:
         "default_tensor": numpy_helper.from_array(np.array([-1.0])),
     }
     check("LabelEncoder", {"x": WHOLE}, {"y": TensorProto.DOUBLE}, version=4, **tensors)
+    tensors = {"default_tensor": numpy_helper.from_array(np.array([4]))}
+    table = {"keys_strings": ["a", "b"], "values_int64s": [0, 1]}
+    others = {"default_int64": -1, "default_float": -0.0, "default_string": "_Unused"}  # as spox writes them
+    check("LabelEncoder", {"x": WORDS}, {"y": INT}, version=4, **table, **others, **tensors)
 
 
 def map_type(key: int, held: int) -> onnx.TypeProto:
