@@ -154,7 +154,6 @@ class MemberRecipe:
         ]
         return Program(fed, results, nodes), bindings
 
-
     def _check_expansions(self, rule: Rule, bindings: Bindings) -> None:
         """Raise ``BindingError`` where other operators stand for a layer that *rule* has bound.
 
