@@ -94,6 +94,8 @@ class HostPlan:
 def _step(node: Node, own: Spelling | None, places: Mapping[Value, int]) -> Step:
     """Return what computes *node*: its *own* spelling, or the reference, around which bfloat16 is float32."""
     inputs, outputs = ([places[v] for v in values] for values in (node.inputs, node.outputs))
+    if own is not None and len(outputs) > 1:
+        return of_several(own, inputs, outputs)
     if own is not None:
         return of_one(own, inputs, outputs[0], scalar=not node.outputs[0].layout.rank)
     rounded = any(v.layout.dtype == DType.BF16 for v in node.inputs)
