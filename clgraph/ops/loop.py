@@ -55,8 +55,8 @@ class Loop(ControlFlow):
 
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
         left = list(inputs)
-        trips = int(np.ravel(left.pop(0))[0]) if self.counted else None
-        going = bool(np.ravel(left.pop(0))[0]) if self.conditional else True
+        trips = int(left.pop(0).ravel()[0]) if self.counted else None
+        going = bool(left.pop(0).ravel()[0]) if self.conditional else True
         state, around = left[: self.carried], left[self.carried :]
         stacks: list[list[Array]] = [[] for _ in self.scanned]
         gathered = Gathered("the scanned results")
@@ -111,12 +111,23 @@ class Loop(ControlFlow):
             if len({a.shape for a in stack}) > 1:
                 shapes = ", ".join(str(list(shape)) for shape in sorted({a.shape for a in stack}))
                 raise ShapeError(f"the scanned result {name!r} changes its shape from trip to trip: {shapes}")
-            return np.stack(stack)
+            return stacked(stack)
         declared = self.body.declared.get(name)
         if declared is not None and declared.host_type == STRINGS:
             return np.zeros((0, *(d if isinstance(d, int) else 0 for d in declared.shape or ())), object)
         shape = () if declared is None or declared.shape is None else declared.shape
         return np.zeros((0, *(d if isinstance(d, int) else 0 for d in shape)), (dtype or DType.F32).numpy)
+
+
+def stacked(arrays: Sequence[Array]) -> Array:
+    """Return what ``np.stack`` makes of arrays of one shape, which takes 5 us on the smallest."""
+    dtype = arrays[0].dtype
+    if dtype.hasobject or any([a.dtype != dtype for a in arrays]):  # noqa: C419  # a generator takes twice as long
+        return np.stack(arrays)
+    made = np.empty((len(arrays), *arrays[0].shape), dtype)
+    for i, a in enumerate(arrays):
+        made[i] = a
+    return made
 
 
 @onnx("Loop", since=(1, 11, 13, 16, 19, 21, 23, 24, 25))
