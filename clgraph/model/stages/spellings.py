@@ -41,6 +41,11 @@ def spelled(primitive: Primitive, inputs: Sequence[Layout]) -> Spelling | None:
     return make(primitive, inputs)
 
 
+def is_one_call(primitive: Any) -> bool:
+    """Whether a spelling is hardly more than one call of NumPy; others take about as long as short references."""
+    return primitive.kind != "top_k" and not (primitive.kind == "reduce" and primitive.function == "log_sum_exp")
+
+
 def _eltwise(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     a, b = inputs
     if a.dtype != b.dtype:

@@ -9,7 +9,9 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.graph.primitive import Primitive
+from clgraph.graph.primitive import REFERENCE_SECONDS, Primitive
+from clgraph.graph.topology import Topology
+from clgraph.model.stages.host_plan import HostPlan
 from clgraph.model.stages.spellings import spelled
 from clgraph.ops.activation import FUNCTIONS as ACTIVATIONS
 from clgraph.ops.activation import Activation
@@ -118,3 +120,11 @@ def test_arithmetic_by_name_is_all_there() -> None:
     for function in ARITHMETIC:
         kinds = np.int64 if function.startswith("shift") else np.float32
         assert spelled(Eltwise(function), [Layout.of(np.ones(2, kinds))] * 2) is not None
+
+
+def test_what_takes_several_calls_is_expected_to_take_as_long_as_a_reference() -> None:
+    topology = Topology()
+    topology.add("y", TopK(0, k=2), topology.input("x", (6,)), outputs=("y", "places"))
+    topology.output("y")
+    topology.output("places")
+    assert HostPlan(topology.build(), {}).seconds >= REFERENCE_SECONDS
