@@ -10,8 +10,8 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, Shape
-from clgraph.families.cone import Bindings, beginning
-from clgraph.families.rules import Guards, Rule
+from clgraph.families.cone import Bindings, Expansion, beginning
+from clgraph.families.rules import Guards, Rule, check_expansion
 from clgraph.families.taken import Taken
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
@@ -72,6 +72,10 @@ class MemberRecipe:
         return tuple(tuple((i, *found) for i, found in enumerate(r.known) if found is not None) for r in self.rules)
 
     @cached_property
+    def _expansions(self) -> Mapping[str, Expansion]:
+        return dict(self.guards.expansions)
+
+    @cached_property
     def _asked(self) -> tuple[_Named, ...]:
         """Those of them whose layouts layers, rules or guards ask for: of a hundred nodes two or three."""
         asked = {name for rule in self.rules for layer in rule.before for name in layer.inputs}
@@ -106,6 +110,7 @@ class MemberRecipe:
         for rule, like, names in zip(self.rules, self._likes, named, strict=True):
             if rule.before:
                 bindings.bind(rule.before)
+                self._check_expansions(rule, bindings)
             node = rule.node
             inputs = [made[v] for v in node.inputs]
             for slot, name in rule.constants:
@@ -148,6 +153,15 @@ class MemberRecipe:
             for name, v in self.program.outputs
         ]
         return Program(fed, results, nodes), bindings
+
+    def _check_expansions(self, rule: Rule, bindings: Bindings) -> None:
+        """Raise ``BindingError`` where other operators stand for a layer that *rule* has bound.
+
+        Nodes infer nothing before: one that takes other operands may fail on those that it is given.
+        """
+        for layer in rule.before:
+            if (wanted := self._expansions.get(layer.name)) is not None:
+                check_expansion(layer.name, bindings.expansions[layer.name], wanted)
 
 
 _Inference = tuple[list[Layout], Primitive, tuple[Layout, ...], list[Layout]]

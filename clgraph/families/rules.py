@@ -131,8 +131,7 @@ class Guards:
         """Raise :class:`~clgraph.errors.BindingError` where the member differs."""
         bindings.bind(self.before)
         for layer, expansion in self.expansions:
-            if bindings.expansions[layer] != expansion:
-                raise BindingError(f"other operators stand for {layer!r}, or in another order")
+            check_expansion(layer, bindings.expansions[layer], expansion)
         for node, around, shapes in self.shapes:
             if why := alike(shapes, tuple(bindings.shape(name) for name in around)):
                 raise BindingError(f"node {node!r}: {why}")
@@ -151,6 +150,12 @@ class Guards:
         for name, kept in self.merged:
             if not _same(bindings.array(name), bindings.array(kept)):
                 raise BindingError(f"the constant {name!r} is no longer {kept!r}, which is read in its place")
+
+
+def check_expansion(layer: str, found: Expansion, wanted: Expansion) -> None:
+    """Raise ``BindingError`` where something else than *wanted* stands for *layer*."""
+    if found != wanted:
+        raise BindingError(f"other operators stand for {layer!r}, or in another order")
 
 
 def is_uniform(array: Array) -> bool:

@@ -43,7 +43,7 @@ ERF_SECONDS = 5e-8
 
 def _sigmoid(v: Array) -> Array:
     small = np.exp(-np.abs(v))
-    return np.asarray(np.where(v >= 0, 1 / (1 + small), small / (1 + small)))
+    return np.asarray(np.where(v >= 0, 1, small) / (1 + small))
 
 
 def _gelu_tanh(v: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,10 +61,12 @@ class LabelEncoder(OfHostValues, Remembering):
         sorted_keys = _sorted(self) if x.size >= _FEW and x.dtype.kind in "fiu" else None
         if sorted_keys is not None:
             return (sorted_keys.values_of(x),)
-        table, default = _table(self), self.default
-        found = [table.get(key if key == key else _NAN, default) for key in x.ravel().tolist()]
-        y = np.empty(len(found), object if self.dtype is None else self.dtype.numpy)
-        y[:] = found
+        keys = x.ravel().tolist()
+        found = map(_table(self).__getitem__, (_NAN if k != k else k for k in keys) if x.dtype.kind == "f" else keys)
+        if self.dtype is not None:
+            return (np.fromiter(found, self.dtype.numpy, len(keys)).reshape(x.shape),)
+        y = np.empty(len(keys), object)
+        y[:] = [*found]
         return (y.reshape(x.shape),)
 
 
@@ -97,11 +99,22 @@ class WholeLabels(Composite):
         return (c.add(Gather(), values, y if of == DType.I64 else c.add(Reorder(DType.I64), y)),)
 
 
+class _Table(dict[Any, Any]):
+    """Values by their keys; what is none has the *default*."""
+
+    def __init__(self, pairs: Iterable[tuple[Any, Any]], default: Any) -> None:
+        super().__init__(pairs)
+        self._default = default
+
+    def __missing__(self, key: Any) -> Any:
+        return self._default
+
+
 @remembered
-def _table(of: LabelEncoder) -> Mapping[Any, Any]:
+def _table(of: LabelEncoder) -> _Table:
     """Return the values by their keys, the first of a key that is there twice."""
     pairs = zip((key if key == key else _NAN for key in of.keys), of.values, strict=True)
-    return dict(reversed(list(pairs)))
+    return _Table(reversed(list(pairs)), of.default)
 
 
 @frozen
@@ -171,8 +184,9 @@ def import_label_encoder(node: OnnxNode) -> Primitive | Sequence[str]:
     if values.dtype.kind not in defaults or keys.dtype.kind not in defaults:
         raise ModelError(f"the map is of {keys.dtype} to {values.dtype}; expected strings, floats or integers")
     name, default, dtype = defaults[values.dtype.kind]
+    default = node.attribute(name, default)
     given = node.attribute("default_tensor", None)
-    if given is not None:
+    if given is not None:  # goes before the others, which spox writes beside it with what they are without it
         if given.size != 1 or defaults.get(given.dtype.kind, ("",))[0] != name:
             raise ModelError(
                 f"default_tensor is {given.dtype} {list(given.shape)}; expected one value of the map's type"
@@ -180,7 +194,7 @@ def import_label_encoder(node: OnnxNode) -> Primitive | Sequence[str]:
         default = given.ravel()[0] if given.dtype == object else given.ravel()[0].item()
     if isinstance(node.attribute("values_tensor", None), np.ndarray) and dtype is not None:
         dtype = DType.of(values.dtype)
-    encoder = LabelEncoder(tuple(keys.tolist()), tuple(values.tolist()), node.attribute(name, default), dtype)
+    encoder = LabelEncoder(tuple(keys.tolist()), tuple(values.tolist()), default, dtype)
     if (found := whole_labels(encoder)) is None:
         return encoder
     of, table = found

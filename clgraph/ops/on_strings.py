@@ -13,13 +13,33 @@ from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow, compute
 from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
 
-_CODE = np.dtype(np.uint32)
+CODE = np.dtype(np.uint32)
 """Of the numbers that stand for strings. No operator that takes strings takes or makes others of this type."""
 
 _EMPTY = np.array([""], object)
 
 _COMPARING = frozenset({"unique"})
 """Kinds of operators to which it matters which strings are equal and come first; the others move them."""
+
+MOVING = frozenset(
+    (
+        "array_feature_extractor",
+        "concat",
+        "expand",
+        "flatten",
+        "gather",
+        "reshape",
+        "shape",
+        "size",
+        "slice",
+        "split",
+        "squeeze",
+        "transpose",
+        "unsqueeze",
+        "where",
+    )
+)
+"""Kinds whose references do the same to any elements, once they are bound, and make no element of their own."""
 
 _AS_THEY_ARE: Mapping[str, Callable[[Sequence[Array]], Sequence[Array]]] = {
     "eltwise": lambda inputs: inputs,
@@ -58,16 +78,16 @@ class OnStrings(OfHostValues):
         words = np.concatenate((_EMPTY, *(a.ravel() for a in inputs if has_strings(a))))
         if self.inner.kind in _COMPARING:
             words, codes = np.unique(words, return_inverse=True)
-            codes = codes.astype(_CODE)
+            codes = codes.astype(CODE)
         else:
-            codes = np.arange(len(words), dtype=_CODE)
+            codes = np.arange(len(words), dtype=CODE)
         given, end = list(inputs), len(_EMPTY)
         for slot, a in enumerate(inputs):
             if has_strings(a):
                 begin, end = end, end + a.size
                 given[slot] = codes[begin:end].reshape(a.shape)
         results = [np.asarray(a) for a in run(given)]
-        return tuple([words.take(a) if a.dtype == _CODE else a for a in results])
+        return tuple([words.take(a.ravel()).reshape(a.shape) if a.dtype == CODE else a for a in results])
 
 
 def on_strings(of: Primitive) -> Primitive:

@@ -25,7 +25,7 @@ from clgraph.ops.gather import Gather
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.transpose import Transpose
 from tests.support.family_models import numbers
-from tests.support.graphs import FLOAT, graph
+from tests.support.graphs import FLOAT, INT, graph
 from tests.support.members import compare, random_members
 from tests.support.open_branches import random_branching_model
 from tests.support.open_models import open_model
@@ -131,6 +131,26 @@ def test_the_body_that_sizes_choose_is_that_of_the_member(
     assert not found.wrong
     assert found.members == len(members)
     assert found.bound >= 1
+
+
+@CLASSES
+def test_the_body_that_an_input_chooses_may_take_other_operands(device: str, device_class: str) -> None:
+    """The representative's takes one, a member's two, and the node before it has the name of either."""
+    bodies = [
+        graph([node("Mul", ["x", "factor"], ["o"])], [], [("o", FLOAT, None)], factor=np.float32(5)),
+        graph([node("Neg", ["x"], ["o"])], [], [("o", FLOAT, None)]),
+    ]
+    nodes = [
+        node("Equal", ["k", "wanted"], ["chosen"]),
+        node("If", ["chosen"], ["z"], then_branch=bodies[0], else_branch=bodies[1]),
+        node("Abs", ["z"], ["y"]),
+    ]
+    model = open_model(nodes, {"x": (FLOAT, ("n",)), "k": (INT, ())}, {"wanted": np.array(3)})
+    x = numbers(8)
+    with clgraph.compile(model, device, config={"device_class": device_class}) as compiled:
+        for k in (3, 1, 3):
+            y = compiled.run({"x": x, "k": np.array(k)})["y"]
+            np.testing.assert_array_equal(y, np.abs(x) * np.float32(5 if k == 3 else 1))
 
 
 def test_a_saved_family_knows_what_stands_for_its_layers(device: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from onnx import helper, numpy_helper
 import clgraph
 from clgraph.errors import ShapeError
 from clgraph.graph.interpret import compute
+from clgraph.ops.loop import stacked
 from clgraph.ops.loop_blocks import FEWEST_TRIPS, _windows
 from clgraph.ops.slice import Slice
 from tests.support.graphs import BOOL, FLOAT, INT, agrees, graph, model
@@ -204,3 +205,16 @@ def test_a_scan_of_operator_set_8_runs_in_blocks_entry_by_entry(device, rng):
     assert "loop: trip by trip, because 7 trips are fewer than 8" in made.explain().notes["stages"]
     agrees(made, source, {"n": np.array([8, 9]), **feeds})
     assert "trip by trip" not in made.explain().notes["stages"]
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (0, 2)])
+def test_what_trips_have_scanned_is_stacked_as_numpy_stacks_it(shape):
+    numbers, whole = np.ones(shape, np.float32), np.full(shape, 2)
+    for arrays in (
+        [numbers, numbers + 1],
+        [whole],
+        [whole, numbers],
+        [np.full(shape, "a", object), whole.astype(object)],
+    ):
+        mine, wanted = stacked(arrays), np.stack(arrays)
+        assert (mine.dtype, mine.shape, mine.tolist()) == (wanted.dtype, wanted.shape, wanted.tolist())

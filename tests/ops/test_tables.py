@@ -117,9 +117,9 @@ def test_labels_are_mapped_from_every_type_to_every_other() -> None:
     feeds = {"strings": WORDS, "int64s": WHOLE, "floats": X}
     for of, given in keys.items():
         for to, held in values.items():
-            table = {f"keys_{of}": given, f"values_{to}": held}
-            for version in (2, 4):  # the first does not know NaN among keys
-                check("LabelEncoder", {"x": feeds[of]}, {"y": codes[to]}, version=version, **table)
+            for v in (2, 4):  # the first does not know NaN among keys
+                table = {f"keys_{of}": given, f"values_{to}": held}
+                check("LabelEncoder", {"x": feeds[of]}, {"y": codes[to]}, version=v, **table)
     check("LabelEncoder", {"x": WORDS}, {"y": INT}, version=1, classes_strings=["a", "b"], default_int64=9)
     check("LabelEncoder", {"x": WHOLE}, {"y": TEXT}, version=1, classes_strings=["a", "b"], default_string="none")
     table = {"cats_strings": ["a", "b"], "cats_int64s": [3, -2]}
@@ -130,6 +130,7 @@ def test_labels_are_mapped_from_every_type_to_every_other() -> None:
         "values_tensor": numpy_helper.from_array(np.array([0.5, 2.5])),
         "default_tensor": numpy_helper.from_array(np.array([-1.0])),
     }
+    tensors |= {"default_float": -0.0, "default_int64": -1}  # as spox writes them beside it
     check("LabelEncoder", {"x": WHOLE}, {"y": TensorProto.DOUBLE}, version=4, **tensors)
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.frozen import frozen
+from clgraph.core.handlers import pass_on
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow, Execute, check_kinds, compute, refuse
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, OfHostValues, Primitive
 from clgraph.graph.topology import Topology
-from clgraph.model.stages.host_plan import PLANNED, HostPlans
-from clgraph.ops.on_strings import OnStrings
+from clgraph.model.stages.host_plan import PLANNED, HostPlan, HostPlans
+from clgraph.ops.on_strings import CODE, MOVING, OnStrings
 
 
 @frozen
@@ -97,11 +98,24 @@ def _computed(primitive: Primitive, *arguments: Any) -> tuple[Any, ...]:
 
 
 def _on_strings(primitive: OnStrings, run: _Numbers, *arguments: Any) -> tuple[Any, ...]:
+    if run.moves and (moved := run.moved(arguments)) is not None:
+        return moved
     return primitive.computed_by(run, arguments)
 
 
+class _StringPlans(HostPlans):
+    """Plans for strings of what does the same to any elements, made for the numbers that could stand for them."""
+
+    def _made(self, arrays: Mapping[str, Array]) -> HostPlan | None:
+        return super()._made({n: np.empty(a.shape, CODE) if has_strings(a) else a for n, a in arrays.items()})
+
+
 class _Numbers:
-    """What an operator makes of the numbers that stand for strings, by a plan where their shapes come again."""
+    """What an operator makes of the numbers that stand for strings, by a plan where their shapes come again.
+
+    Attributes:
+        moves: Whether it may move the strings themselves.
+    """
 
     def __init__(self, primitive: Primitive, layer: Layer, constants: Mapping[str, Array]) -> None:
         """Take the operator, and the *layer* that has it: those of its inputs that are constant numbers stay so."""
@@ -118,6 +132,28 @@ class _Numbers:
         for name in names:
             topology.output(name)
         self._plans = None if primitive.data_dependent else HostPlans(topology, PLANNED)
+        self.moves = primitive.kind in MOVING
+        self._moving = _StringPlans(topology, PLANNED)
+        self._latest: tuple[list[Any], HostPlan] | None = None
+
+    def moved(self, given: Sequence[Array]) -> tuple[Array, ...] | None:
+        """Return the results on strings as they are; ``None`` where shapes are new, or a result is a single string."""
+        layouts = [(a.shape, a.dtype) for a in given]
+        if self._latest is not None and layouts == self._latest[0]:
+            plan = self._latest[1]
+        else:
+            found = self._moving.find({f"in{slot}": given[slot] for slot in self._fed})
+            if found is None:
+                return None
+            plan = found
+            if not plan.decided:
+                self._latest = layouts, plan
+        try:
+            results = tuple(plan.run([given[slot] for slot in self._fed]).values())
+        except Exception as error:  # references may raise of any class, and tell of the numbers what they tell
+            pass_on(error)
+            return None
+        return None if any([a.dtype.kind == "U" for a in results]) else results  # noqa: C419  # sooner
 
     def __call__(self, given: Sequence[Array]) -> Sequence[Array]:
         if self._plans is not None:

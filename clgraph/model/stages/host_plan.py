@@ -15,7 +15,7 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import REFERENCE_SECONDS, Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
-from clgraph.model.stages.spellings import Spelling, spelled
+from clgraph.model.stages.spellings import Spelling, is_one_call, spelled
 from clgraph.model.stages.steps import Step, of_one, of_several
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class HostPlan:
         self.layers, self.decided = len(self._steps), bool(values)
         self._deciding = [(i, values[v.name].tobytes()) for i, v in enumerate(program.inputs) if v.name in values]
         steps = sum(
-            (SPELLED_SECONDS if own else REFERENCE_SECONDS)
+            (SPELLED_SECONDS if own and is_one_call(primitive) else REFERENCE_SECONDS)
             + (primitive.reference_seconds(read, made) - REFERENCE_SECONDS)
             for own, (primitive, read, made) in zip(spellings, layouts, strict=True)
         )
@@ -94,6 +94,8 @@ class HostPlan:
 def _step(node: Node, own: Spelling | None, places: Mapping[Value, int]) -> Step:
     """Return what computes *node*: its *own* spelling, or the reference, around which bfloat16 is float32."""
     inputs, outputs = ([places[v] for v in values] for values in (node.inputs, node.outputs))
+    if own is not None and len(outputs) > 1:
+        return of_several(own, inputs, outputs)
     if own is not None:
         return of_one(own, inputs, outputs[0], scalar=not node.outputs[0].layout.rank)
     rounded = any(v.layout.dtype == DType.BF16 for v in node.inputs)

@@ -256,7 +256,7 @@ class _RunBodies(RunsTrips):
         only = None if self._watch is not None or self._piece.tensors else self._piece.body(body, whole=False).only
         if only is None:
             return by_name
-        piece, read, sources = only
+        piece, read, makers = only
 
         def trip(given: Sequence[Any]) -> list[Any]:
             if cancellation is not None:
@@ -264,7 +264,7 @@ class _RunBodies(RunsTrips):
             made = piece.run_quickly([given[i] for i in read])
             if made is None:
                 return by_name(given)
-            return [made[source] if place is None else given[place] for source, place in sources]
+            return [own if own is not None else given[at] if at is not None else made[s] for s, at, own in makers]
 
         return trip
 
@@ -273,7 +273,7 @@ def _size(feeds: Mapping[str, Any]) -> float:
     return float(sum(getattr(a, "size", 0) for a in feeds.values()))
 
 
-_ByPlace = tuple[PieceRunner, list[int], list[tuple[str, int | None]]]
+_ByPlace = tuple[PieceRunner, list[int], list[tuple[str, int | None, Any]]]
 
 
 class StageRunner:
@@ -281,9 +281,8 @@ class StageRunner:
 
     Attributes:
         pieces: In the order in which they run.
-        only: The only one, where it and the outputs read nothing but inputs and what it makes, else ``None``; the
-            places of its inputs among those of the topology; the sources of the outputs, each with its place if it is
-            an input.
+        only: The only one, where it reads inputs alone, else ``None``; the places of its inputs among those of the
+            topology; the sources of the outputs, each with its place if it is an input and its elements if a constant.
     """
 
     def __init__(
@@ -373,9 +372,8 @@ class StageRunner:
 
 def _by_place(topology: Topology, piece: PieceRunner) -> _ByPlace | None:
     """Return :attr:`StageRunner.only` of *piece*, the only one."""
-    made = {name for name, _ in piece.piece.topology.outputs}
     places = {name: i for i, name in enumerate(topology.inputs)}
-    if not {*piece.names, *(source for _, source in topology.outputs)} <= {*places, *made}:
+    if not places.keys() >= {*piece.names}:
         return None
-    sources = [(source, None if source in made else places[source]) for _, source in topology.outputs]
-    return piece, [places[name] for name in piece.names], sources
+    makers = [(source, places.get(source), topology.constants.get(source)) for _, source in topology.outputs]
+    return piece, [places[name] for name in piece.names], makers

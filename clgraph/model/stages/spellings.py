@@ -22,6 +22,7 @@ from clgraph.handlers import pass_on
 from clgraph.ops.activation import FUNCTIONS as ACTIVATIONS
 from clgraph.ops.activation import held
 from clgraph.ops.eltwise import ARITHMETIC, COMPARISONS
+from clgraph.ops.top_k import MANY
 
 Spelling = Callable[..., Any]
 """Makes the result of a layer that has one, else the tuple of them."""
@@ -39,6 +40,11 @@ def spelled(primitive: Primitive, inputs: Sequence[Layout]) -> Spelling | None:
     if make is None or any(layout.dtype not in _NATIVE for layout in inputs):
         return None
     return make(primitive, inputs)
+
+
+def is_one_call(primitive: Any) -> bool:
+    """Whether a spelling is hardly more than one call of NumPy; others take about as long as short references."""
+    return primitive.kind != "top_k" and not (primitive.kind == "reduce" and primitive.function == "log_sum_exp")
 
 
 def _eltwise(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
@@ -75,12 +81,21 @@ def _reduce(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
         return lambda x: ufunc.reduce(x, over, dtype, keepdims=keeps)
     if primitive.function == "sum_square":
         return lambda x: np.add.reduce(x * x, over, dtype, keepdims=keeps)
+    if primitive.function == "log_sum_exp" and x.dtype.floating and x.count and over != ():
+        return partial(_log_sum_exp, over=over, keeps=keeps, dtype=dtype)
     if primitive.function == "l2" and x.dtype.floating:
         return lambda x: np.sqrt(np.add.reduce(x * x, over, dtype, keepdims=keeps))
     if primitive.function == "mean" and x.dtype.floating and x.count:
         count = dtype.type(prod(x.shape[a] for a in axes))
         return lambda x: np.add.reduce(x, over, dtype, keepdims=keeps) / count
     return None
+
+
+def _log_sum_exp(x: Array, over: Any, keeps: Any, dtype: np.dtype[Any]) -> Any:
+    top = np.maximum.reduce(x, over, dtype, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    total = np.log(np.add.reduce(np.exp(x - top), over, dtype, keepdims=keeps))
+    return total + (top if keeps else top.reshape(total.shape))
 
 
 def _reshape(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
@@ -94,7 +109,53 @@ def _reorder(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
 
 
 def _is_special(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
-    return np.isnan if primitive.nan else None
+    if primitive.nan:
+        return np.isnan
+    return np.isinf if primitive.negative and primitive.positive else None
+
+
+def _arg(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    if primitive.last or not inputs[0].count:
+        return None
+    return methodcaller("argmin" if primitive.smallest else "argmax", primitive.axis, keepdims=primitive.keepdims)
+
+
+def _top_k(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    (x,), k = inputs, primitive.k
+    n, shape = x.shape[-1], (*x.shape[:-1], k)
+    if x.count != n or n >= MANY or primitive.axis % x.rank != x.rank - 1:
+        return None
+    if not primitive.largest:
+        smallest = np.arange(k)
+
+        def run_smallest(x: Array) -> Any:
+            places = x.argsort(None, "stable").take(smallest).reshape(shape)
+            return x.take(places), places
+
+        return run_smallest
+    largest, last = np.arange(n - 1, n - 1 - k, -1), n - 1
+
+    def run(x: Array) -> Any:
+        places = (last - x.ravel()[::-1].argsort(kind="stable").take(largest)).reshape(shape)
+        return x.take(places), places
+
+    return run
+
+
+def _cumulative_sum(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    if primitive.reverse or primitive.exclusive or inputs[0].dtype in (DType.F16, DType.BOOL):
+        return None
+    return methodcaller("cumsum", primitive.axis or 0, inputs[0].dtype.numpy)
+
+
+def _slice(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    window = tuple([slice(*row) for row in zip(primitive.starts, primitive.ends, primitive.steps, strict=True)])
+    return (lambda x: np.ascontiguousarray(x[window])) if inputs[0].rank else None
+
+
+def _transpose(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    axes = primitive.axes
+    return (lambda x: np.ascontiguousarray(x.transpose(axes))) if inputs[0].rank else None
 
 
 def _where(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
@@ -107,16 +168,42 @@ def _concat(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
 
 
 def _matmul(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
-    reference, dtypes = primitive.reference, {x.dtype for x in inputs}
-    turned = primitive.transpose_a or primitive.transpose_b
-    if turned or len(inputs) != 2 or dtypes not in ({DType.F32}, {DType.F64}):
+    reference, dtypes, turns = (
+        primitive.reference,
+        {x.dtype for x in inputs},
+        [primitive.transpose_a, primitive.transpose_b],
+    )
+    if dtypes not in ({DType.F32}, {DType.F64}) or any(
+        _is_row(x) for x, turn in zip(inputs, turns, strict=False) if turn
+    ):
         return None
+    turn_a, turn_b = turns
+
+    def product(a: Array, b: Array) -> Any:
+        return np.matmul(a.T if turn_a else a, b.T if turn_b else b)
+
+    multiply = product if turn_a or turn_b else np.matmul
 
     def run(a: Array, b: Array) -> Any:
         # Where strides are others, NumPy multiplies without its library of linear algebra, and rounds otherwise.
-        return np.matmul(a, b) if a.flags.forc and b.flags.forc else reference(a, b)[0]
+        return multiply(a, b) if a.flags.forc and b.flags.forc else reference(a, b)[0]
 
-    return run
+    if len(inputs) == 2:
+        return run
+    if inputs[0].rank != 2 or inputs[1].rank != 2:
+        return None
+
+    def run_with_bias(a: Array, b: Array, bias: Array) -> Any:
+        y = run(a, b)
+        y += bias
+        return y
+
+    return run_with_bias
+
+
+def _is_row(x: Layout) -> bool:
+    """Whether a matrix, or what is none, has other strides than its transpose as a copy."""
+    return x.rank != 2 or min(x.shape) < 2
 
 
 def _gather(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
@@ -211,6 +298,11 @@ _MAKERS: dict[str, Callable[[Any, Sequence[Layout]], Spelling | None]] = {
     "reshape": _reshape,
     "reorder": _reorder,
     "is_special": _is_special,
+    "arg": _arg,
+    "top_k": _top_k,
+    "cumulative_sum": _cumulative_sum,
+    "slice": _slice,
+    "transpose": _transpose,
     "where": _where,
     "concat": _concat,
     "matmul": _matmul,

@@ -257,3 +257,28 @@ def test_a_body_that_reads_large_constants_is_compiled(device, rng, monkeypatch)
     compiled = clgraph.compile(source, device=device)
     agrees(compiled, source, {"x": rng.standard_normal((1, 16)).astype(np.float32), "n": np.int64(3)})
     assert any("compiled: 1 nodes" in note for note in compiled.notes)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("known", [True, False])
+def test_trip_and_condition_have_the_axis_that_the_body_declares(device, known):
+    """Trip by trip, in blocks and written out; spox declares one element of either."""
+    body = graph(
+        [
+            node("Reshape", ["go", "one"], ["on"]),
+            node("Concat", ["i", "one"], ["j"], axis=0),
+            node("Add", ["v", "i"], ["w"]),
+            node("Not", ["go"], ["stop"]),
+        ],
+        [("i", INT, [1]), ("go", BOOL, [1]), ("v", INT, [1])],
+        [("on", BOOL, [1]), ("w", INT, [1]), ("stop", BOOL, None), ("j", INT, None)],
+    )
+    constants = {"yes": np.array([True]), "zero": np.array([0]), "one": np.array([1])}
+    loop = node("Loop", ["n", "yes", "zero"], ["sum", "stops", "more"], "loop", body=body)
+    outputs = [("sum", INT, None), ("stops", BOOL, None), ("more", INT, None)]
+    for trips in (3, 13):
+        given, feeds = ({"n": np.array([trips])}, {}) if known else ({}, {"n": np.array([trips])})
+        source = model(graph([loop], [] if known else [("n", INT, [1])], outputs, **constants, **given))
+        made = clgraph.compile(source, device=device)
+        agrees(made, source, feeds)
+        assert made.explain().notes is not None

@@ -9,11 +9,15 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.graph.primitive import Primitive
+from clgraph.graph.primitive import REFERENCE_SECONDS, Primitive
+from clgraph.graph.topology import Topology
+from clgraph.model.stages.host_plan import HostPlan
 from clgraph.model.stages.spellings import spelled
 from clgraph.ops.activation import FUNCTIONS as ACTIVATIONS
 from clgraph.ops.activation import Activation
+from clgraph.ops.arg import ArgExtremum
 from clgraph.ops.concat import Concat
+from clgraph.ops.cumulative_sum import CumulativeSum
 from clgraph.ops.eltwise import ARITHMETIC, COMPARISONS, Eltwise
 from clgraph.ops.gather import Gather
 from clgraph.ops.gather_elements import GatherElements
@@ -26,6 +30,9 @@ from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.scatter_elements import ScatterElements
 from clgraph.ops.scatter_nd import ScatterND
+from clgraph.ops.slice import Slice
+from clgraph.ops.top_k import TopK
+from clgraph.ops.transpose import Transpose
 from clgraph.ops.where import Where
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
@@ -34,6 +41,9 @@ WHOLE = np.array([[1, -7, 300], [5, 0, 2**31 - 1]], np.int32)
 AT = np.array([0, -1, 2, -3])
 PLACES = np.array([[0, -1], [2, 3]])
 OUTSIDE = np.array([7, -9, 1])
+
+FINE = np.random.default_rng(1).normal(size=(9, 9)).astype(np.float32)
+EQUAL, NANS = np.array([1, 3, 1, 3, 3, 1], np.uint8), np.array([np.nan, -0.0, 0.0, 1, np.nan, -np.inf], np.float32)
 
 CASES: list[tuple[Primitive, tuple[np.ndarray, ...]]] = [
     *((Eltwise(f), (X, X.T.copy().reshape(3, 4))) for f in ("add", "sub", "mul", "div", "min", "max", "prelu", "fmod")),
@@ -49,11 +59,28 @@ CASES: list[tuple[Primitive, tuple[np.ndarray, ...]]] = [
     *((Reorder(d), (X[:2, 2:],)) for d in (DType.F64, DType.I32, DType.BOOL, DType.F16, DType.BF16)),
     (IsSpecial(nan=True), (X,)),
     (IsSpecial(negative=True, positive=True), (X,)),
+    *((ArgExtremum(least, 1, k), (a,)) for least in (False, True) for k in (False, True) for a in (X, WHOLE, X > 0)),
+    (ArgExtremum(False, 0, False), (AT,)),
+    *((TopK(0, largest, k=k), (a,)) for largest in (False, True) for k in (0, 2, 4) for a in (AT, X[2], EQUAL, NANS)),
+    (TopK(1, True, k=2), (X,)),
+    *((TopK(axis, largest, k=2), (X[:1],)) for axis in (1, -1) for largest in (False, True)),
+    (TopK(0, True, k=1), (X[:1],)),
+    *((CumulativeSum(axis), (a,)) for axis in (0, 1) for a in (X, WHOLE, X.astype(np.float16), X.T)),
+    (CumulativeSum(0, exclusive=True), (X,)),
+    (Slice((0, 3), (3, 0), (2, -1)), (X,)),
+    (Slice((), (), ()), (np.array(2.5),)),
+    (Transpose((1, 0)), (X,)),
+    (Transpose((1, 2, 0)), (X.reshape(3, 2, 2),)),
     (Where(), (X > 0, X, np.array(1, np.float32))),
     (Concat(1), (X, X[:, :1], X)),
     (MatMul(), (X[:2, 2:3], X[1:2])),
     (MatMul(), (np.ones((2, 8), np.float32)[:, ::2], np.ones((4, 3), np.float32) / 3)),
     (MatMul(transpose_b=True), (X, X)),
+    *((MatMul(a, b), (FINE.T if a else FINE, FINE.T if b else FINE)) for a in (False, True) for b in (False, True)),
+    *((MatMul(a, b), (FINE.T.copy() if a else FINE, FINE.copy("F"))) for a in (False, True) for b in (False, True)),
+    *((MatMul(transpose_b=True), (FINE[:n], FINE[:m], FINE[k, :m])) for n in (1, 5) for m in (1, 2, 9) for k in (0, 1)),
+    (MatMul(transpose_b=True), (FINE, FINE, FINE[:, :1].astype(np.float64))),
+    (MatMul(), (FINE[0], FINE)),
     *((Gather(0), (X, at)) for at in (AT, np.array(-1), OUTSIDE)),
     (Gather(1), (X, PLACES)),
     (GatherND(), (X, PLACES)),
@@ -74,9 +101,10 @@ def test_a_spelling_makes_what_the_reference_makes() -> None:
         spelled_kinds.add(primitive.kind)
         before = [a.copy() for a in arguments]
         with np.errstate(all="ignore"):
-            found = np.asarray(compute(*arguments))
-        (wanted,) = primitive.reference(*arguments)
-        assert (found.dtype, found.shape, found.tobytes()) == (wanted.dtype, wanted.shape, wanted.tobytes()), primitive
+            found = compute(*arguments)
+        wanted = primitive.reference(*arguments)
+        for mine, its in zip(found if type(found) is tuple else [np.asarray(found)], wanted, strict=True):
+            assert (mine.dtype, mine.shape, mine.tobytes()) == (its.dtype, its.shape, its.tobytes()), primitive
         for a, b in zip(arguments, before, strict=True):
             assert a.tobytes() == b.tobytes(), f"{primitive} writes to its arguments"
     assert spelled_kinds == {p.kind for p, _ in CASES}
@@ -92,3 +120,11 @@ def test_arithmetic_by_name_is_all_there() -> None:
     for function in ARITHMETIC:
         kinds = np.int64 if function.startswith("shift") else np.float32
         assert spelled(Eltwise(function), [Layout.of(np.ones(2, kinds))] * 2) is not None
+
+
+def test_what_takes_several_calls_is_expected_to_take_as_long_as_a_reference() -> None:
+    topology = Topology()
+    topology.add("y", TopK(0, k=2), topology.input("x", (6,)), outputs=("y", "places"))
+    topology.output("y")
+    topology.output("places")
+    assert HostPlan(topology.build(), {}).seconds >= REFERENCE_SECONDS
