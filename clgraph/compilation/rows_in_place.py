@@ -22,6 +22,7 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
+from clgraph.handlers import pass_on
 from clgraph.model.state.examples import Examples
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
@@ -204,7 +205,8 @@ class _Confirming:
                     return False
             try:
                 want, got = self._values(whole, feeds), self._values(_rewritten(whole, [self.one]), feeds)
-            except (ClgraphError, KeyError, ValueError, IndexError):
+            except (ClgraphError, KeyError, ValueError, IndexError) as error:
+                pass_on(error)
                 return False
             for name in (x.outputs[0] for x in self.one.sinks):
                 a, b = want[name], got[name]

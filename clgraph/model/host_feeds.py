@@ -10,6 +10,7 @@ import numpy as np
 from clgraph.errors import InputError
 from clgraph.graph.host_types import STRINGS, inside, is_container, numpy_type
 from clgraph.graph.primitive import Array
+from clgraph.handlers import pass_on
 from clgraph.model.numpy_arrays import wrong_type
 from clgraph.model.tensor import host_array
 
@@ -78,7 +79,8 @@ def _are_texts(items: list[Any]) -> bool:
     """Whether all of a few objects are ``str``: to join them tells in a quarter of the time their types do."""
     try:
         "".join(items)
-    except TypeError:
+    except TypeError as error:
+        pass_on(error)
         return False
     return True
 

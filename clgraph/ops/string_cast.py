@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import InputError
 from clgraph.graph.host_types import STRINGS, has_strings, tensor_type
 from clgraph.graph.primitive import Array, OfHostValues, primitive
-from clgraph.handlers import pass_on
+from clgraph.handlers import pass_on, suppressed
 from clgraph.ops.decimal_texts import DIGITS, LEAST, MOST, decimal_texts
 
 _FEW = 512
@@ -106,7 +105,7 @@ def _integers(numbers: Array) -> Array:
     if len(numbers) < _FEW:
         plain, known = numbers.tolist(), _few()
         if not plain or plain[0] in known:
-            with contextlib.suppress(KeyError):
+            with suppressed(KeyError):
                 return np.fromiter(map(known.__getitem__, plain), object, len(plain))
         return np.fromiter(map(repr, plain), object, len(plain))
     least, most = int(numbers.min()), int(numbers.max())

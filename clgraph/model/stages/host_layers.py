@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.core.handlers import pass_on
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow, Execute, check_kinds, compute, refuse
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, OfHostValues, Primitive
 from clgraph.graph.topology import Topology
+from clgraph.handlers import pass_on
 from clgraph.model.stages.host_plan import PLANNED, HostPlan, HostPlans
 from clgraph.ops.on_strings import CODE, MOVING, OnStrings
 
