@@ -1,14 +1,15 @@
 """Mixtures of experts whose rows are sorted by expert and split by how many each has, made mixtures of a choice.
 
-Where splits have computed sizes, each run of rows is multiplied by the matrix of its expert: a model of N experts would
-run in stages and compile each division of rows. That the layers between a router's places and the sums of rows are one
-of ONNX Runtime's mixtures is confirmed by numbers, whatever the spelling.
+Where splits or ranges have computed sizes, each run of rows is multiplied by the matrix of its expert: a model of N
+experts would run in stages and compile each division of rows. That the layers between a router's places and the sums of
+rows are one of ONNX Runtime's mixtures is confirmed by numbers, whatever the spelling.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -24,24 +25,28 @@ from clgraph.handlers import pass_on
 from clgraph.model.state.examples import Examples
 from clgraph.ops.microsoft.moe import EXPERT_ACTIVATIONS, MixtureOfExperts
 from clgraph.ops.reshape import Reshape
+from clgraph.ops.sequence import Sequential
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
 
+_ENDS = 4
+"""Values of all rows in turn that may be the sums: what experts make of each choice is reshaped for that."""
+
 
 def with_sorted_mixtures(topology: Topology) -> Topology:
-    """Return *topology* with a mixture for each router whose rows are split by computed sizes, confirmed by numbers."""
+    """Return *topology* with a mixture for each router that experts' rows are found by, confirmed by numbers."""
     made = topology
-    while any(_is_computed(x, made) for x in made.layers):
-        found = next((m for m in map(_changed, _regions(made)) if m is not None), None)
-        if found is None:
-            return topology
-        made = found
+    for name in [x.name for x in topology.layers if x.primitive.kind == "top_k" and len(x.outputs) == 2]:
+        router = next((x for x in made.layers if x.name == name), None)
+        if router is not None and any(_divides(x, made.constants) for x in made.layers):
+            made = next((m for m in map(_changed, _regions(made, router)) if m is not None), made)
     return made
 
 
-def _is_computed(layer: Layer, topology: Topology) -> bool:
-    """Whether *layer* splits by sizes that are no constants."""
-    return isinstance(layer.primitive, Split) and len(layer.inputs) > 1 and layer.inputs[1] not in topology.constants
+def _divides(layer: Layer, constants: Mapping[str, Array]) -> bool:
+    """Whether *layer*, which depends on a router's places, divides rows by them: splits these or counts their runs."""
+    splits = isinstance(layer.primitive, Split) and len(layer.inputs) > 1 and layer.inputs[1] not in constants
+    return splits or isinstance(layer.primitive, Sequential)
 
 
 @frozen
@@ -74,32 +79,52 @@ class _Region:
         return [n for n in read if n in self.topology.constants and self.topology.constants[n].ndim == 3]
 
 
-def _regions(topology: Topology) -> Iterator[_Region]:
-    """Yield what may be the experts of the first router whose rows are split."""
-    for router in topology.layers:
-        if router.primitive.kind != "top_k":
-            continue
-        behind, layers = {router.outputs[1]}, list[Layer]()
-        for layer in topology.layers:
-            if behind & set(layer.inputs):
-                layers.append(layer)
-                behind |= set(layer.outputs)
-        splits = [i for i, x in enumerate(layers) if _is_computed(x, topology)]
-        for end in range(splits[0] + 1, len(layers)) if splits else ():
-            own = layers[: end + 1]
-            if _is_closed(topology, router, own):
-                read = {n for x in own for n in x.inputs}
-                of_constants = [x for x in topology.layers if topology.constants.keys() >= set(x.inputs)]
-                yield _Region(topology, router, [x for x in of_constants if read & set(x.outputs)], own)
-                break
+def _regions(topology: Topology, router: Layer) -> Iterator[_Region]:
+    """Yield what may be the experts of *router*: their last layer is one of the first that alone is read."""
+    layers = _behind(topology, router.outputs[1])
+    of_data = {n for x in _behind(topology, router.outputs[1], shapes=False) for n in x.outputs}
+    marks = [i for i, x in enumerate(layers) if _divides(x, topology.constants) and of_data & set(x.outputs)]
+    if not marks:
+        return
+    of_constants, names = list[Layer](), set(topology.constants)
+    for layer in topology.layers:
+        if names.issuperset(layer.inputs):
+            of_constants.append(layer)
+            names.update(layer.outputs)
+    for i in islice((i for i in _ends(topology, router, layers) if i > marks[0]), _ENDS):
+        own = layers[: i + 1]
+        yield _Region(topology, router, _makers(of_constants, own), own)
 
 
-def _is_closed(topology: Topology, router: Layer, own: Sequence[Layer]) -> bool:
-    """Whether other layers and the model's user read of *own* and of *router*'s places the last result alone."""
-    inner = {router.outputs[1]} | {n for x in own[:-1] for n in x.outputs}
-    names = {x.name for x in own}
-    others = [n for x in topology.layers if x.name not in names for n in x.inputs]
-    return len(own[-1].outputs) == 1 and not inner & {*others, *(value for _, value in topology.outputs)}
+def _ends(topology: Topology, router: Layer, layers: Sequence[Layer]) -> Iterator[int]:
+    """Yield which of all *layers* behind *router*'s places make one value that alone is read of those up to them."""
+    read_by = {name: i for i, x in enumerate(layers) for name in x.inputs}
+    read_by |= {value: len(layers) for _, value in topology.outputs}
+    latest = read_by[router.outputs[1]]
+    for i, layer in enumerate(layers):
+        if latest <= i and len(layer.outputs) == 1:
+            yield i
+        latest = max(latest, *(read_by.get(name, 0) for name in layer.outputs))
+
+
+def _makers(layers: Sequence[Layer], readers: Sequence[Layer]) -> list[Layer]:
+    """Return those of *layers* that make what *readers* read."""
+    read, made = {n for x in readers for n in x.inputs}, list[Layer]()
+    for layer in reversed(layers):
+        if not read.isdisjoint(layer.outputs):
+            made.insert(0, layer)
+            read.update(layer.inputs)
+    return made
+
+
+def _behind(topology: Topology, name: str, *, shapes: bool = True) -> list[Layer]:
+    """Return the layers that depend on *name*: where *shapes* is false, on its elements."""
+    names, layers = {name}, list[Layer]()
+    for layer in topology.layers:
+        if not names.isdisjoint(layer.inputs) and (shapes or not layer.primitive.shapes_only):
+            layers.append(layer)
+            names.update(layer.outputs)
+    return layers
 
 
 @frozen
@@ -107,13 +132,18 @@ class _Form:
     """What the experts may be: a primitive, what it has for rows and shares, and its weights in order.
 
     Attributes:
-        parts: Of each weight the name of a constant and the rows of each matrix that are it, ``None`` for all.
+        parts: Of each weight the name of a constant and the outputs of each matrix that are it, ``None`` for all.
     """
 
     primitive: MixtureOfExperts
     rows: str
     shares: str
     parts: tuple[tuple[str, tuple[int, int] | None], ...]
+
+    @property
+    def axis(self) -> int:
+        """That of a matrix's outputs."""
+        return 2 if self.primitive.columns else 1
 
 
 @frozen
@@ -126,16 +156,15 @@ class _Example:
 
 def _changed(region: _Region) -> Topology | None:
     """Return the topology with a mixture in place of *region*; ``None`` where it is none that is known."""
-    if (example := _example(region)) is None:
+    if len(region.weights) != 2 or (example := _example(region)) is None:
         return None
     trials, close = dict[tuple[str, str], list[_Trial]](), list[tuple[float, _Form]]()
     for form in _forms(region, example):
         read = form.rows, form.shares
         if read not in trials:
             trials[read] = _trials(region, example, *read)
-        errors = [x.error(form, region.topology.constants) for x in trials[read]]
-        if errors and None not in errors:
-            close.append((max(e for e in errors if e is not None), form))
+        if (error := _worst(trials[read], form, region.topology.constants)) is not None:
+            close.append((error, form))
     if not close:
         return None
     form = min(close, key=lambda x: x[0])[1]
@@ -146,6 +175,16 @@ def _changed(region: _Region) -> Topology | None:
         elif layer.name not in gone:
             layers.append(layer)
     return replace(region.topology, layers=layers).pruned()
+
+
+def _worst(trials: Sequence[_Trial], form: _Form, constants: Mapping[str, Array]) -> float | None:
+    """Return how far *form* is from what all *trials* tell; ``None`` where one refutes it, or there is none."""
+    worst: float | None = None
+    for trial in trials:
+        if (error := trial.error(form, constants)) is None:
+            return None
+        worst = max(error, worst or 0.0)
+    return worst
 
 
 def _example(region: _Region) -> _Example | None:
@@ -173,24 +212,27 @@ def _forms(region: _Region, example: _Example) -> Iterator[_Form]:
     """Yield what the experts may be."""
     layouts, weights = example.layouts, [region.topology.constants[n] for n in region.weights]
     experts = layouts[region.router.inputs[0]].shape[-1]
-    if len(weights) != 2 or layouts[region.places].rank != 2 or any(w.shape[0] != experts for w in weights):
+    if layouts[region.places].rank != 2 or any(w.shape[0] != experts for w in weights):
         return
     rows, k = layouts[region.places].shape
-    (first, second), (_, width, depth) = region.weights, weights[0].shape
-    halves = (first, (0, width // 2)), (first, (width // 2, width))
-    plain = [((first, None), (second, None))]
-    gated = [(one, (second, None), other) for one, other in (halves, halves[::-1])]
+    (first, second) = region.weights
     floats = [n for n in region.read if layouts[n].dtype.floating and n not in example.known]
-    for parts in gated if weights[1].shape == (experts, depth, width // 2) else plain:
-        reads = ("shares", "fc1", "fc2", "fc3")[: 1 + len(parts)]
-        for activation in EXPERT_ACTIVATIONS:
-            primitive = MixtureOfExperts(k, activation, reads=reads, chosen=True)
-            yield from (
-                _Form(primitive, x, shares, parts)
-                for x in floats
-                for shares in floats
-                if layouts[x].shape == (rows, depth) and layouts[shares].count == rows * k
-            )
+    for columns in (False, True):
+        width, depth = weights[0].shape[:0:-1] if columns else weights[0].shape[1:]
+        halves = (first, (0, width // 2)), (first, (width // 2, width))
+        plain = [((first, None), (second, None))]
+        gated = [(one, (second, None), other) for one, other in (halves, halves[::-1])]
+        back = weights[1].shape[:0:-1] if columns else weights[1].shape[1:]
+        for parts in gated if back == (depth, width // 2) else plain if back == (depth, width) else ():
+            reads = ("shares", "fc1", "fc2", "fc3")[: 1 + len(parts)]
+            for activation in EXPERT_ACTIVATIONS:
+                primitive = MixtureOfExperts(k, activation, reads=reads, chosen=True, columns=columns)
+                yield from (
+                    _Form(primitive, x, shares, parts)
+                    for x in floats
+                    for shares in floats
+                    if layouts[x].shape == (rows, depth) and layouts[shares].count == rows * k
+                )
 
 
 @frozen
@@ -204,7 +246,9 @@ class _Trial:
 
     def error(self, form: _Form, constants: Mapping[str, Array]) -> float | None:
         """Return how far what *form* makes is from it; ``None`` where it is something else."""
-        weights = [constants[n] if part is None else constants[n][:, slice(*part)] for n, part in form.parts]
+        weights = [
+            w if p is None else np.split(w, p, form.axis)[1] for w, p in ((constants[n], p) for n, p in form.parts)
+        ]
         try:
             (y,) = form.primitive.reference(self.rows, self.places, self.shares.reshape(self.places.shape), *weights)
         except (ClgraphError, ValueError, IndexError) as error:
@@ -245,7 +289,7 @@ def _layers(region: _Region, form: _Form) -> list[Layer]:
     for i, (name, part) in enumerate(form.parts):
         if part is not None:
             own = f"{last.name}/weights{i}"
-            made.append(Layer(own, Slice((part[0],), (part[1],), axes=(1,)), (name,), (own,), last.origin))
+            made.append(Layer(own, Slice((part[0],), (part[1],), axes=(form.axis,)), (name,), (own,), last.origin))
             name = own
         weights.append(name)
     shares = f"{last.name}/shares"

@@ -66,7 +66,7 @@ def read_source(
         from clgraph.compilation.rows_in_place import with_rows_in_place
 
         return with_rows_in_place(with_all_rows(source))
-    if any(layer.primitive.kind == "split" and layer.primitive.value_slots() for layer in source.layers):
+    if any(layer.primitive.kind == "top_k" for layer in source.layers):
         from clgraph.compilation.sorted_mixtures import with_sorted_mixtures
 
         return with_sorted_mixtures(source)

@@ -24,9 +24,9 @@ def rows(count: int) -> NDArray[np.float32]:
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("gated", [False, True])
-def test_rows_that_are_split_by_expert_are_one_program(gated: bool) -> None:
-    model = sorted_mixture(gated=gated)
+@pytest.mark.parametrize(("gated", "ranges"), [(False, False), (True, False), (True, True)])
+def test_rows_that_are_split_by_expert_are_one_program(gated: bool, ranges: bool) -> None:
+    model = sorted_mixture(gated=gated, ranges=ranges)
     compiled = clgraph.compile(model)
     assert not isinstance(compiled, StagedModel)
     for count in (1, 7):
@@ -34,18 +34,21 @@ def test_rows_that_are_split_by_expert_are_one_program(gated: bool) -> None:
         assert worst_error(compiled.run(feeds), expected(model, feeds)) <= ROUNDED
 
 
+@pytest.mark.parametrize("ranges", [False, True])
 @pytest.mark.parametrize("size", [0.5, 1e-4])
 @pytest.mark.parametrize(("gated", "activation"), [(False, "relu"), (True, "silu")])
-def test_experts_are_a_mixture_without_splits(gated: bool, activation: str, size: float) -> None:
-    layers = with_sorted_mixtures(load_onnx(sorted_mixture(gated=gated, size=size))).layers
+def test_experts_are_a_mixture_without_splits(gated: bool, activation: str, size: float, ranges: bool) -> None:
+    layers = with_sorted_mixtures(load_onnx(sorted_mixture(gated=gated, size=size, ranges=ranges))).layers
     (found,) = (x for x in layers if isinstance(x.primitive, MixtureOfExperts))
     assert found.primitive.activation == activation
-    assert not any(x.primitive.kind == "split" for x in layers)
+    assert found.primitive.columns == ranges
+    assert not any(x.primitive.kind in ("split", "sequence") for x in layers)
 
 
-def test_every_expert_must_have_its_own_matrices() -> None:
+@pytest.mark.parametrize("ranges", [False, True])
+def test_every_expert_must_have_its_own_matrices(ranges: bool) -> None:
     """One that few rows choose at random has another's."""
-    source = load_onnx(sorted_mixture(order=(0, 1, 2, 3, 3)))
+    source = load_onnx(sorted_mixture(order=(0, 1, 2, 3, 3), ranges=ranges))
     assert with_sorted_mixtures(source) is source
 
 

@@ -93,3 +93,14 @@ def test_examples_have_names_of_sizes_with_which_both_can_be_built():
     top.output("y", "y")
     top.declared["present"] = Signature("present", DType.F32, ("batch", 1, "whole", 4))
     assert Examples(top).all_shapes("mask") == ((1, 5), (2, 10))
+
+
+def test_sizes_whose_names_are_numbers_are_these():
+    """PyTorch's exporter names sizes that it has found to be one so."""
+    top = Topology()
+    top.input("new", ("batch", 2, "tokens", 4))
+    top.input("past", ("batch", "2", "past", "4"))
+    top.add("present", Concat(2), "past", "new")
+    top.output("present", "present")
+    top.declared["present"] = Signature("present", DType.F32, ("batch", 2, "past + tokens", 4))
+    assert Examples(top).all_shapes("past") == ((1, 2, 3, 4), (2, 2, 5, 4))

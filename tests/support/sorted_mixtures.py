@@ -12,11 +12,13 @@ BEST = 2
 
 
 def sorted_mixture(
-    *, gated: bool = True, order: tuple[int, ...] = tuple(range(EXPERTS)), size: float = 0.5
+    *, gated: bool = True, order: tuple[int, ...] = tuple(range(EXPERTS)), size: float = 0.5, ranges: bool = False
 ) -> onnx.ModelProto:
     """Return a mixture of the two best experts.
 
     Args:
+        ranges: Rows are gathered between where an expert's begin and end, multiplied by columns and summed up by token,
+            as Transformers' exporter writes them; else they are split, multiplied by rows and scattered.
         gated: Half of what an expert's first matrix makes is a gate of the other half.
         order: Which of the second matrices each expert has.
         size: Of these matrices.
@@ -33,16 +35,22 @@ def sorted_mixture(
     flat = g.add("Reshape", places, g.integers(-1))
     _, stands = g.split("TopK", flat, g.add("Shape", flat), axis=0, largest=0, results=2)
     row = g.add("Div", stands, g.constant(np.array(BEST, np.int64)))
-    inner = g.constant(weights(g, EXPERTS, WIDTH * (1 + gated), K) * 0.5)
-    outer = g.constant(weights(g, EXPERTS, K, WIDTH) * np.float32(size))
-    hidden = products(g, g.add("Gather", x, row), sizes, inner, range(EXPERTS))
+    axes = (0, 2, 1) if ranges else (0, 1, 2)
+    inner = g.constant((weights(g, EXPERTS, WIDTH * (1 + gated), K) * 0.5).transpose(axes))
+    outer = g.constant((weights(g, EXPERTS, K, WIDTH) * np.float32(size)).transpose(axes))
+    multiplied = products_of_ranges if ranges else products
+    hidden = multiplied(g, g.add("Gather", x, row), sizes, inner, range(EXPERTS))
     if gated:
         gate, value = g.split("Split", hidden, axis=1, num_outputs=2, results=2)
         hidden = g.add("Mul", g.add("Mul", gate, g.add("Sigmoid", gate)), value)
     else:
         hidden = g.add("Relu", hidden)
-    made = products(g, hidden, sizes, outer, order)
+    made = multiplied(g, hidden, sizes, outer, order)
     made = g.add("Mul", made, g.add("Unsqueeze", g.add("Gather", shares, stands), g.integers(1)))
+    if ranges:
+        order_back = g.add("ScatterElements", stands, stands, counted(g, g.add("Size", stands)), axis=0)
+        pairs = g.add("Reshape", g.add("Gather", made, order_back), g.integers(-1, BEST, K))
+        return g.model(g.add("ReduceSum", pairs, g.integers(1), keepdims=0))
     zeros = g.add("Expand", g.number(0.0), g.add("Shape", x))
     return g.model(g.add("ScatterND", zeros, g.add("Unsqueeze", row, g.integers(1)), made, reduction="add"))
 
@@ -53,3 +61,21 @@ def products(g: GraphWriter, rows: str, sizes: str, matrices: str, order: range 
     pairs = zip(parts, numbers, strict=True)
     made = [g.add("Gemm", part, g.add("Gather", matrices, number), transB=1) for part, number in pairs]
     return g.add("Concat", *made, axis=0)
+
+
+def products_of_ranges(g: GraphWriter, rows: str, sizes: str, matrices: str, order: range | tuple[int, ...]) -> str:
+    ends = g.split(
+        "Split", g.add("CumSum", sizes, g.constant(np.array(0, np.int64))), num_outputs=EXPERTS, results=EXPERTS
+    )
+    own = g.split("Split", matrices, num_outputs=EXPERTS, results=EXPERTS)
+    made, first = list[str](), g.constant(np.array(0, np.int64))
+    for end, number in zip(ends, order, strict=True):
+        last = g.add("Squeeze", end, g.integers(0))
+        part = g.add("Gather", rows, g.add("Range", first, last, g.constant(np.array(1, np.int64))))
+        made.append(g.add("MatMul", part, g.add("Squeeze", own[number], g.integers(0))))
+        first = last
+    return g.add("Concat", *made, axis=0)
+
+
+def counted(g: GraphWriter, count: str) -> str:
+    return g.add("Range", g.constant(np.array(0, np.int64)), count, g.constant(np.array(1, np.int64)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import TypeGuard
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from clgraph.errors import ClgraphError
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
+from clgraph.graph.signature import Dimension
 from clgraph.graph.topology import Topology
 
 _SIZES = (((3, 2), (5, 5)), ((3, 1), (5, 1)))
@@ -120,7 +122,7 @@ class Examples:
         names = list(dict.fromkeys(d for shape in shapes.values() for d in shape if isinstance(d, str)))
         joined = [shapes[x.inputs[0]] for x in self.topology.layers if joins(self.topology, x)]
         known = {shape[i] for shape in joined if len(shape) == 4 for i in (0, 2)}
-        if len(names := [name for name in names if name not in known]) > 1:
+        if len(names := [name for name in names if name not in known and not name.isdecimal()]) > 1:
             yield from (_Naming(tokens=name) for name in names)
         yield _Naming()
         yield from (_Naming(whole=name) for name in names)
@@ -140,6 +142,7 @@ class Examples:
                 return None
             named |= {shape[0]: texts, shape[2]: past}
             named.setdefault(total[2], past + tokens)
+        named |= {name: int(name) for s in top.inputs.values() for name in s.shape or () if _is_number(name)}
         if naming.whole is not None:
             named.setdefault(naming.whole, past + tokens)
         if naming.tokens is not None:
@@ -155,6 +158,11 @@ class Examples:
             return top.build(sizes)
         except ClgraphError:
             return None
+
+
+def _is_number(size: Dimension) -> TypeGuard[str]:
+    """Whether the name of a *size* is a number, as PyTorch's exporter calls what it has found to be one."""
+    return isinstance(size, str) and size.isdecimal()
 
 
 def _shapes(program: Program | None) -> _Shapes:
