@@ -1,34 +1,42 @@
 // Support vector machines: ai.onnx.ml's SVMRegressor and SVMClassifier on kernels of rows with support vectors.
 //
 // x       [rows, features] FEATURE, dense
-// packed  [blocks][features + pairs][LANES] double: of LANES support vectors each feature, then the weights for each
+// packed  [blocks][features + pairs][LANES] float: of LANES support vectors each feature, then the weights for each
 //         pair of classes, zeros behind the last; a regressor is of one pair
 // labels  [rows] long: the place of the class with the most votes, of a classifier
 // scores  [rows, results] float: the number of a regressor; probabilities of classes, or the transformed scores of
 //         pairs, of two classes those of both
-// Grid: a work-item for each block of rows, n of them, BESIDE rows at once against LANES vectors at once.
+// Grid: a work-item for each block of rows, n of them: RUN rows at once against LANES vectors, whose products are
+// summed as those of a matrix product, BESIDE rows in registers, CHUNK features at a time.
 // table: rows, rows of a block, features, vectors, pairs, classes (0 of a regressor), function (0 linear,
 // 1 power, 2 exp of the squared distance, 3 tanh), transform (0 none, 1 softmax, 2 logistic, 3 softmax that leaves
 // zeros), whether there are probabilities, whether a regressor gives 1 and -1; then as the two words of a double each
 // gamma, the coefficient, the degree, rho of each pair, with probabilities a factor of each pair, then an addend.
 //
 // FEATURE  float or double (default float)
-// BESIDE   rows whose products are summed at once (default 4)
+// SQUARES  1: squared distances are summed, 0: products (default 0)
+// BESIDE   rows whose sums are in registers, a divisor of 16 (default 2)
 // PAIRS    pairs at most (default 28)
 // CLASSES  classes at most (default 8)
 //
 // Error: u = 2^-53, all in doubles, rounded once to float. A product of m features is off by (m + 2) u of the sum of
-// its absolute values, exp, tanh and pow by 16 u and by what the error of their argument makes, a score of v vectors by
+// its absolute values, exp, tanh and pow by 8 u and by what the error of their argument makes, a score of v vectors by
 // another (v + 2) u of the sum of its absolute values. Probabilities end where a step changes less than
 // 0.005 / classes.
 #include "tensor.clh"
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#define NOINLINE __attribute__((noinline))
+#include "double_runs.clh"
+#include "double_power.clh"
 
 #ifndef FEATURE
   #define FEATURE float
 #endif
+#ifndef SQUARES
+  #define SQUARES 0
+#endif
 #ifndef BESIDE
-  #define BESIDE 4
+  #define BESIDE 2
 #endif
 #ifndef PAIRS
   #define PAIRS 28
@@ -36,7 +44,9 @@
 #ifndef CLASSES
   #define CLASSES 8
 #endif
-#define LANES 8
+#define LANES 16
+#define CHUNK 128
+#define RUN 16
 #define FIRST_NUMBER 10
 #define LEAST_SHARE 1e-7
 
@@ -53,43 +63,84 @@ static double logistic(const double x) {
   return x < 0 ? 1 - small : small;
 }
 
-// Returns the function of products or, of RBF, squared distances.
-static double8 kernel_of(const double8 found, const int function, const double gamma, const double added,
-                         const double degree) {
-  if (function == LINEAR) return found;
-  if (function == RBF) return exp(-gamma * found);
-  const double8 base = gamma * found + added;
-  if (function == SIGMOID) return tanh(base);
-  if (degree == 1) return base;
-  if (degree == 2) return base * base;
-  if (degree == 3) return base * base * base;
-  return pow(base, (double8)degree);
+// Adds to the sums of R rows with LANES vectors what `count` features add.
+#if SQUARES
+  #define ADD(sum, x, v) sum = fma((x) - (v), (x) - (v), sum)
+#else
+  #define ADD(sum, x, v) sum = fma(x, v, sum)
+#endif
+#define UNROLL __attribute__((opencl_unroll_hint))
+#define TILE(R)                                                                                            \
+  static void add_features_##R(__global const float* v, const double* x, const int count, double* found) { \
+    double8 low[R], high[R];                                                                               \
+    UNROLL for (int r = 0; r < R; r++) low[r] = vload8(2 * r, found), high[r] = vload8(2 * r + 1, found);  \
+    for (int k = 0; k < count; k++) {                                                                      \
+      const double8 a = convert_double8(vload8(2 * k, v)), b = convert_double8(vload8(2 * k + 1, v));      \
+      UNROLL for (int r = 0; r < R; r++) {                                                                 \
+        const double8 own = x[r * CHUNK + k];                                                              \
+        ADD(low[r], own, a), ADD(high[r], own, b);                                                         \
+      }                                                                                                    \
+    }                                                                                                      \
+    UNROLL for (int r = 0; r < R; r++) vstore8(low[r], 2 * r, found), vstore8(high[r], 2 * r + 1, found);  \
+  }
+TILE(1)
+#define TILE_OF(R) TILE(R)
+TILE_OF(BESIDE)
+#define NAME(R) add_features_##R
+#define NAME_OF(R) NAME(R)
+
+// Replaces n products or, of RBF, squared distances by the function of them.
+static void apply(double* found, const int n, const int function, const double gamma, const double added,
+                  const double degree) {
+  if (function == LINEAR) return;
+  if (function == RBF) {
+    for (int i = 0; i < n; i++) found[i] = double_exp(-gamma * found[i]);
+    return;
+  }
+  for (int i = 0; i < n; i++) found[i] = gamma * found[i] + added;
+  if (function == SIGMOID)
+    for (int i = 0; i < n; i++) found[i] = double_tanh(found[i]);
+  else if (degree == 2)
+    for (int i = 0; i < n; i++) found[i] = found[i] * found[i];
+  else if (degree == 3)
+    for (int i = 0; i < n; i++) found[i] = found[i] * found[i] * found[i];
+  else if (degree != 1)
+    for (int i = 0; i < n; i++) found[i] = double_power(found[i], degree);
 }
 
-// Makes the scores of `rows` rows with each pair.
-static void score(__global const FEATURE* x, __global const double* packed, const int rows, __global const int* table,
+// Makes the scores of `rows` rows, at most RUN, with each pair.
+static void score(__global const FEATURE* x, __global const float* packed, const int rows, __global const int* table,
                   double* scores) {
   const int features = table[2], vectors = table[3], pairs = table[4], function = table[6];
   const double gamma = number_at(table, 0), added = number_at(table, 1), degree = number_at(table, 2);
-  const long8 lane = (long8)(0, 1, 2, 3, 4, 5, 6, 7);
-  double8 sums[BESIDE * PAIRS];
+  double8 sums[RUN * PAIRS];
+  double found[RUN * LANES], wide[RUN * CHUNK];
+  const int computed = rows == 1 ? 1 : (rows + BESIDE - 1) / BESIDE * BESIDE;
   for (int i = 0; i < rows * pairs; i++) sums[i] = 0;
-  __global const double* block = packed;
+  for (int i = rows * CHUNK; i < computed * CHUNK; i++) wide[i] = 0;
+  int held = -1;
+  __global const float* block = packed;
   for (int begin = 0; begin < vectors; begin += LANES, block += (features + pairs) * LANES) {
-    double8 found[BESIDE];
-    for (int r = 0; r < BESIDE; r++) found[r] = 0;
-    for (int k = 0; k < features; k++) {
-      const double8 v = vload8(k, block);
-      __attribute__((opencl_unroll_hint)) for (int r = 0; r < BESIDE; r++) {
-        const double8 a = (double8)(double)x[min(r, rows - 1) * features + k], d = a - v;
-        found[r] = function == RBF ? fma(d, d, found[r]) : fma(a, v, found[r]);
-      }
+    for (int i = 0; i < computed * LANES; i++) found[i] = 0;
+    for (int first = 0; first < features; first += CHUNK) {
+      const int count = min(CHUNK, features - first);
+      for (int r = 0; held != first && r < rows; r++)
+        for (int k = 0; k < count; k++) wide[r * CHUNK + k] = x[r * features + first + k];
+      held = first;
+      __global const float* v = block + first * LANES;
+      if (rows == 1) add_features_1(v, wide, count, found);
+      for (int r = 0; rows > 1 && r < rows; r += BESIDE)
+        NAME_OF(BESIDE)(v, wide + r * CHUNK, count, found + r * LANES);
     }
+    apply(found, rows * LANES, function, gamma, added, degree);
     for (int r = 0; r < rows; r++) {
-      const double8 made = kernel_of(found[r], function, gamma, added, degree);
-      const double8 k = begin + LANES <= vectors ? made : select((double8)0, made, lane < (long)(vectors - begin));
-      for (int p = 0; p < pairs; p++)
-        sums[r * pairs + p] = fma(k, vload8(features + p, block), sums[r * pairs + p]);
+      for (int i = vectors - begin; i < LANES; i++) found[r * LANES + i] = 0;
+      const double8 low = vload8(2 * r, found), high = vload8(2 * r + 1, found);
+      for (int p = 0; p < pairs; p++) {
+        __global const float* weights = block + (features + p) * LANES;
+        const double8 first = fma(low, convert_double8(vload8(0, weights)), sums[r * pairs + p]);
+        sums[r * pairs + p] = fma(high, convert_double8(vload8(1, weights)), first);
+      }
     }
   }
   for (int i = 0; i < rows * pairs; i++) {
@@ -164,11 +215,11 @@ __kernel void support_vector_rows(const int n, TENSOR(in0), TENSOR(in1), TENSOR(
   const int block = table[1], features = table[2], pairs = table[4], classes = table[5], function = table[7];
   const int end = min(table[0], (id + 1) * block);
   __global const FEATURE* x = BASE_OF(const FEATURE, in0);
-  __global const double* packed = BASE_OF(const double, in1);
+  __global const float* packed = BASE_OF(const float, in1);
   __global float* y = BASE_OF(float, out0);
-  for (int first = id * block; first < end; first += BESIDE) {
-    const int rows = min(BESIDE, end - first);
-    double scores[BESIDE * PAIRS];
+  for (int first = id * block; first < end; first += RUN) {
+    const int rows = min(RUN, end - first);
+    double scores[RUN * PAIRS];
     score(x + (long)first * features, packed, rows, table, scores);
     for (int r = 0; r < rows; r++) {
       const double* pairs_of = scores + r * pairs;

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from clgraph.core.frozen import frozen
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
@@ -29,7 +27,7 @@ class Compress(DataDependent):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, condition = inputs
         size = x.size if self.axis is None else x.shape[positive_axis(self.axis, x.ndim)]
-        return (np.compress(condition.reshape(-1)[:size], x, self.axis),)
+        return (x.compress(condition.reshape(-1)[:size], self.axis),)
 
 
 @onnx("Compress", since=(9, 11, 28))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
@@ -51,7 +49,7 @@ class IfElse(ControlFlow, Inlinable):
     def _chosen(self, condition: Array) -> Topology:
         if condition.size != 1:
             raise ShapeError(f"the condition is one value, not {list(condition.shape)}")
-        return self.then if np.ravel(condition)[0] else self.other
+        return self.then if condition.item() else self.other
 
 
 @onnx("If", since=(1, 11, 13, 16, 19, 21, 23, 24, 25))

@@ -30,8 +30,10 @@ class NonZero(DataDependent):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         # NumPy's nonzero of bytes is several times faster than that of numbers along several axes.
         (x,) = inputs
-        left = np.flatnonzero(np.ravel(x) != 0)
-        found = np.empty((max(1, x.ndim), len(left)), np.int64)
+        (left,) = (x.reshape(-1) if x.dtype == np.bool_ else x.reshape(-1) != 0).nonzero()
+        if x.ndim < 2:
+            return (left.astype(np.int64, copy=False)[np.newaxis],)
+        found = np.empty((x.ndim, len(left)), np.int64)
         for axis in range(len(found) - 1, 0, -1):
             above = left // x.shape[axis]
             np.subtract(left, above * x.shape[axis], out=found[axis])

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import Remembering, remembered
 from clgraph.errors import ModelError, ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
@@ -17,7 +18,7 @@ _CASES: Mapping[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "
 
 @primitive
 @frozen
-class StringNormalizer(OfHostValues):
+class StringNormalizer(OfHostValues, Remembering):
     """The words of x ``[words]`` or ``[1, words]`` that are no *stopwords*, in the case of *action*.
 
     Where none is left there is one ``""``. The locale that a model names is not looked at: cases are Unicode's.
@@ -37,10 +38,23 @@ class StringNormalizer(OfHostValues):
         (x,) = inputs
         if x.ndim not in (1, 2) or (x.ndim == 2 and x.shape[0] != 1):
             raise ShapeError(f"strings {list(x.shape)} are neither [words] nor [1, words]")
-        same = _CASES["NONE" if self.case_sensitive else "LOWER"]
-        left_out = set(map(same, self.stopwords))
-        words = [_CASES[self.action](word) for word in x.flat if same(word) not in left_out]
+        words, left_out = x.ravel().tolist(), _left_out(self)
+        if left_out:
+            same = _same(self)
+            words = [word for word in words if same(word) not in left_out]
+        words = list(map(_CASES[self.action], words))
         return (np.array(words or [""], object).reshape((-1,) if x.ndim == 1 else (1, -1)),)
+
+
+def _same(of: StringNormalizer) -> Callable[[str], str]:
+    """Return what makes the same of words that are one stop word."""
+    return _CASES["NONE" if of.case_sensitive else "LOWER"]
+
+
+@remembered
+def _left_out(of: StringNormalizer) -> frozenset[str]:
+    """Return what :func:`_same` makes of the stop words."""
+    return frozenset(map(_same(of), of.stopwords))
 
 
 @onnx("StringNormalizer", since=(10,))

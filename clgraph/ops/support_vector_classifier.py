@@ -243,7 +243,7 @@ def import_svm_classifier(node: OnnxNode) -> Sequence[str]:
     if 2 < len(per_class) <= _MOST_WHOLE:
         matrix = _of_pairs(matrix, per_class)
     # As the host computes with them, so that no run converts them.
-    few = packed(vectors, matrix) if 2 <= len(per_class) <= _MOST_WHOLE else np.zeros((0, 0, LANES))
-    wide = (array.astype(np.float64) for array in (vectors, matrix, few))
-    best, scores = node.emit(of, node.inputs[0], *map(node.literal, wide), outputs=2)
+    few = packed(vectors, matrix) if 2 <= len(per_class) <= _MOST_WHOLE else np.zeros((0, 0, LANES), np.float32)
+    wide = (array.astype(np.float64) for array in (vectors, matrix))
+    best, scores = node.emit(of, node.inputs[0], *map(node.literal, (*wide, few)), outputs=2)
     return (label_of(node, labels, best), scores)

@@ -118,8 +118,8 @@ def import_svm_regressor(node: OnnxNode) -> Sequence[str]:
     if not of.one_class and (function != "RBF" or not count):
         return _emit_products(node, KernelFunction(function, *parameters), vectors, weights, rho)
     # As the host computes with them, so that no run converts them.
-    wide = (array.astype(np.float64) for array in (vectors, weights, packed(vectors, weights.reshape(1, -1))))
-    return node.emit(of, node.inputs[0], *map(node.literal, wide))
+    wide = (array.astype(np.float64) for array in (vectors, weights))
+    return node.emit(of, node.inputs[0], *map(node.literal, (*wide, packed(vectors, weights.reshape(1, -1)))))
 
 
 def _emit_products(node: OnnxNode, kernel: KernelFunction, vectors: Array, weights: Array, rho: Array) -> Sequence[str]:

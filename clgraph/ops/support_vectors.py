@@ -17,7 +17,7 @@ KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 PACKED = 3
 """Slot of what devices read."""
 
-LANES = 8
+LANES = 16
 """Vectors that a CPU device computes at once."""
 
 WHOLE_POWERS = (1, 2, 3)
@@ -70,15 +70,15 @@ def in_blocks(x: Array, vectors: Array, of: Callable[[Array], Sequence[Array]]) 
 
 
 def packed(vectors: Array, weights: Array) -> Array:
-    """Return ``[blocks, features + pairs, LANES]`` as ``support_vector_rows.cl`` reads them, zeros behind the last.
+    """Return float32 ``[blocks, features + pairs, LANES]`` as ``support_vector_rows.cl`` reads them, 0 behind the last.
 
     Args:
-        vectors: ``[vectors, features]``; of none, devices read nothing.
-        weights: Of each pair of classes ``[pairs, vectors]``.
+        vectors: ``[vectors, features]``, float32 numbers as in a model; of none, devices read nothing.
+        weights: Of each pair of classes ``[pairs, vectors]``, float32 numbers.
     """
     if not vectors.size:
-        return np.zeros((0, 0, LANES))
-    made = np.concatenate([vectors.T, weights]).astype(np.float64)
+        return np.zeros((0, 0, LANES), np.float32)
+    made = np.concatenate([vectors.T, weights]).astype(np.float32)
     made = np.pad(made, ((0, 0), (0, -len(vectors) % LANES)))
     return np.ascontiguousarray(made.reshape(len(made), -1, LANES).transpose(1, 0, 2))
 

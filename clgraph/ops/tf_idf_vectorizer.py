@@ -59,8 +59,9 @@ class TfIdfVectorizer(OfHostValues, Remembering):
         # Behind the columns one for what is no n-gram.
         rows, across = len(codes), width + 1
         found = [grams.columns(keys) for keys in self._keys(grams, codes)]
-        places = np.concatenate(found, 1) if found else codes[:, :0]
-        places += np.arange(0, rows * across, across)[:, np.newaxis]
+        places = found[0] if len(found) == 1 else np.concatenate(found, 1) if found else codes[:, :0]
+        if rows > 1:
+            places += np.arange(0, rows * across, across)[:, np.newaxis]
         places = places.reshape(-1)
         if rows * across <= _MOST_COUNTED:
             counts = np.bincount(places, None, rows * across)
@@ -86,10 +87,17 @@ class TfIdfVectorizer(OfHostValues, Remembering):
     def _weighted(self, counts: Array) -> Array:
         if self.mode == "TF":
             return counts
-        weights = np.ones(counts.shape[1], np.float32)
-        if self.weights:
-            weights[list(self.columns)] = self.weights
+        weights = _weights(self)
         return (counts > 0).astype(np.float32) * weights if self.mode == "IDF" else counts * weights
+
+
+@remembered
+def _weights(of: TfIdfVectorizer) -> Array:
+    """Return the weight of each column, 1 where no n-gram has one."""
+    weights = np.ones(_grams(of)[1], np.float32)
+    if of.weights:
+        weights[list(of.columns)] = of.weights
+    return weights
 
 
 @remembered

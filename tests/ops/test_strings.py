@@ -13,6 +13,8 @@ from onnx import TensorProto, helper
 import clgraph
 from clgraph.core.dtype import DType
 from clgraph.errors import InputError, ModelError, ShapeError, UnsupportedError
+from clgraph.ops import regex_full_match
+from clgraph.ops.microsoft import tokenizer
 from clgraph.ops.string_cast import StringCast
 from clgraph.ops.string_split import StringSplit
 from tests.support import oracle
@@ -331,3 +333,20 @@ def test_pictures_are_decoded_and_others_refused() -> None:
     for damaged in (data[:40], data[:0], data[::-1].copy()):
         with pytest.raises(InputError, match=r"node 'node' .* its input is not a picture that Pillow reads"):
             computed("ImageDecoder", [damaged], TensorProto.UINT8)
+
+
+@pytest.mark.parametrize(
+    ("module", "of"),
+    [
+        (tokenizer, tokenizer.Tokenizer(separators=(" ", ","))),
+        (tokenizer, tokenizer.Tokenizer(expression="[a-z]+")),
+        (regex_full_match, regex_full_match.RegexFullMatch("[a-z]+ .*")),
+    ],
+)
+def test_patterns_are_translated_once(module, of, monkeypatch):
+    """To translate and compile one takes longer than it takes on a few words."""
+    texts = np.array(["one two,three", "", "four"], object)
+    (first,) = of.reference(texts)
+    monkeypatch.setattr(module, "translated", None)
+    (second,) = of.reference(texts)
+    np.testing.assert_array_equal(first, second)

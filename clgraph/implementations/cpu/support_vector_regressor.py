@@ -23,6 +23,9 @@ _SERVED = TRANSFORMS[:-1]
 _FEWEST = 16
 """Rows of a work-item."""
 
+_BESIDE, _NARROW_BESIDE = 8, 2
+"""Rows whose sums with 16 vectors fit into registers of 512 bits, and into others."""
+
 _PRODUCT, _KERNEL = 0.1e-9, 3.0e-9
 """Seconds of a product of two numbers, and of a kernel behind them. Estimates."""
 
@@ -37,13 +40,15 @@ Machine = TypeVar("Machine", bound=SupportVectorRegressor | SupportVectorClassif
 
 
 class SupportVectorRows(General[Machine]):
-    """A work-item takes a block of rows, four against eight support vectors at once, and computes in doubles."""
+    """A work-item takes a block of rows, several against 16 support vectors at once, and computes in doubles."""
 
     @classmethod
     def further_limits(cls, q: Query[Machine]) -> str | None:
         x = q.own[0]
         if not q.own[PACKED].count:
             return "requires support vectors, of few classes"
+        if q.own[PACKED].dtype != DType.F32:
+            return f"requires packed vectors of f32, not {q.own[PACKED].dtype}"
         if x.dtype not in (DType.F32, DType.F64):
             return f"requires features of f32 or f64, not {x.dtype}"
         if cls.transform(q.primitive) not in _SERVED:
@@ -76,7 +81,8 @@ class SupportVectorRows(General[Machine]):
         ]
         parameters = f.parameters or (0.0, 0.0, 0.0)
         words += [word for value in (*parameters, *more) for word in value_words(value, DType.F64)]
-        jit = Jit() if q.own[0].dtype == DType.F32 else Jit().define(FEATURE=q.own[0].dtype)
+        jit = Jit().define(SQUARES=int(f.function == "RBF"), BESIDE=_BESIDE if q.device.simd >= 16 else _NARROW_BESIDE)
+        jit = jit if q.own[0].dtype == DType.F32 else jit.define(FEATURE=q.own[0].dtype)
         results = ("out0", "out1") if classes else ("null", "out0")
         kernel = "support_vectors/support_vector_rows"
         return Plan((launch(kernel, jit, -(-rows // block), "in0", f"in{PACKED}", *results, table(words)),))

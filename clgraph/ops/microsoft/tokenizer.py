@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import Remembering, remembered
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
@@ -20,7 +22,7 @@ BEGIN, END = "\x02", "\x03"
 
 @primitive
 @frozen
-class Tokenizer(OfHostValues):
+class Tokenizer(OfHostValues, Remembering):
     """The tokens of every text of x ``[C]`` or ``[N, C]``, as ``[..., most tokens]``, filled up.
 
     Attributes:
@@ -44,9 +46,9 @@ class Tokenizer(OfHostValues):
         (x,) = inputs
         if x.ndim not in (1, 2):
             raise ShapeError(f"texts {list(x.shape)} are neither [C] nor [N, C]")
-        tokens_of = self._cutter()
+        tokens_of = _cutter(self)
         long_enough = None if self.fewest == 1 else lambda token: len(token) >= self.fewest
-        found = [list(filter(long_enough, tokens_of(text))) for text in x.flat]
+        found = [list(filter(long_enough, tokens_of(text))) for text in x.ravel().tolist()]
         most = max(map(len, found), default=0)
         if self.mark and most:
             found, most = [[BEGIN, *tokens, END] for tokens in found], most + 2
@@ -55,14 +57,17 @@ class Tokenizer(OfHostValues):
             row[: len(tokens)] = tokens
         return (y.reshape(*x.shape, most),)
 
-    def _cutter(self) -> Callable[[str], Iterable[str]]:
-        """Return what yields the tokens of a text, and empty texts."""
-        if self.separators == ("",) or (self.expression == "." and not self.separators):
-            return iter
-        patterns = [re.compile(translated(p)) for p in self.separators or (self.expression,)]
-        if len(patterns) == 1 and not patterns[0].groups and not has_ways(patterns[0].pattern):
-            return patterns[0].split if self.separators else patterns[0].findall
-        return lambda text: _cut(text, patterns) if self.separators else _matches(text, patterns[0])
+
+@remembered
+def _cutter(of: Tokenizer) -> Callable[[str], Iterable[str]]:
+    """Return what yields the tokens of a text, and empty texts."""
+    if of.separators == ("",) or (of.expression == "." and not of.separators):
+        return iter
+    patterns = [re.compile(translated(p)) for p in of.separators or (of.expression,)]
+    first = patterns[0]
+    if len(patterns) == 1 and not first.groups and not has_ways(first.pattern):
+        return first.split if of.separators else first.findall
+    return partial(_cut, separators=patterns) if of.separators else partial(_matches, pattern=first)
 
 
 def _cut(text: str, separators: list[re.Pattern[str]]) -> Iterator[str]:

@@ -77,7 +77,7 @@ def run(engine: Engine, of: Any, rows: int, vectors: Array, weights: Array, **mo
         of,
         (rows, vectors.shape[1]),
         *(a.shape for a in constants),
-        dtype=[more.pop("dtype", DType.F32), *(DType.F64,) * 3],
+        dtype=[more.pop("dtype", DType.F32), DType.F64, DType.F64, DType.F32],
         constant=range(1, 4),
         draw={slot: kept(array) for slot, array in enumerate(constants, 1)},
         **{"families": FED, **more},
@@ -90,7 +90,7 @@ def run(engine: Engine, of: Any, rows: int, vectors: Array, weights: Array, **mo
     [("LINEAR", 3.0), ("RBF", 3.0), ("SIGMOID", 3.0), *(("POLY", d) for d in (1.0, 2.0, 3.0, 4.0))],
 )
 def test_numbers_are_those_of_the_reference(engine: Engine, function: str, degree: float, dtype: DType) -> None:
-    for rows, count, features in ((1, 3, 4), (70, 17, 5), (5, 8, 1)):
+    for rows, count, features in ((1, 3, 4), (70, 17, 5), (5, 16, 1), (10, 35, 130)):
         vectors, weights = drawn(count, features, 1)
         of = SupportVectorRegressor(function, parameters(function, degree), 0.375)
         scale = size_of(function, degree, features, count, np.array([0.375]))
@@ -109,7 +109,7 @@ def _with_result(of: Any, scale: Any, output: int = 0) -> Any:
 def test_what_stands_behind_the_last_vector_adds_nothing(engine: Engine) -> None:
     """The power of its product, 0, is infinite."""
     positive: dict[str, Draw] = {"positive": lambda rng, shape: rng.uniform(0.5, 1, shape)}
-    vectors = np.random.default_rng(0).uniform(0.5, 1, (11, 3))
+    vectors = np.random.default_rng(0).uniform(0.5, 1, (11, 3)).astype(np.float32).astype(np.float64)
     of = SupportVectorRegressor("POLY", (0.5, 0.0, -1.0), 0.375)
     # A kernel is off by its argument's 5 x 2^-53 and 16 more, a sum by 13 more of its terms, which are all positive.
     scale = _with_result(of, lambda x, v, w, p: np.float64(2.0**-29 * 64 * 11 / (0.5 * 3 / 4)))
