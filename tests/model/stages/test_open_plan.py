@@ -27,7 +27,7 @@ from clgraph.ops.pad import Pad
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Flatten, Reshape, Squeeze, Unsqueeze
-from clgraph.ops.shape import ShapeOf, Size
+from clgraph.ops.shape import EveryPlace, ShapeOf, Size
 from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.top_k import TopK
@@ -68,6 +68,7 @@ CASES: list[tuple[Primitive, list[tuple[str, int] | Array]]] = [
     (Unsqueeze((0, -1)), [(X, 2)]),
     (ShapeOf(1), [(X, 2)]),
     (Size(), [(X, 2)]),
+    (EveryPlace(), [(X, 2)]),
 ]
 
 
