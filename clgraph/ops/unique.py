@@ -66,23 +66,24 @@ class Unique(DataDependent):
     def _of_few(self, x: Array) -> tuple[Array, ...]:
         """Return the same of integers so few that to call NumPy's functions takes longer than to compare them."""
         axis = None if self.axis is None else positive_axis(self.axis, x.ndim)
-        keys = x.ravel().tolist()
-        if axis is not None:
+        if axis is None:
+            keys = x.ravel().tolist()
+        elif x.ndim == 2:
+            keys = [*zip(*(x if axis else x.T).tolist(), strict=True)]
+        else:
             keys = [*map(tuple, np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1).tolist())]
-        numbers, first, which, count = dict[Any, int](), list[int](), list[int](), list[int]()
-        for place, key in enumerate(keys):
-            number = numbers.setdefault(key, len(first))
-            if number == len(first):
-                first.append(place)
-                count.append(0)
-            count[number] += 1
-            which.append(number)
-        if self.ordered:
-            order = [numbers[key] for key in sorted(numbers)]
-            rank = {number: i for i, number in enumerate(order)}
-            first, count, which = [first[i] for i in order], [count[i] for i in order], [rank[i] for i in which]
-        found = x.take(first, axis)
-        return (found, *(np.array(a, np.int64) for a in (first, which, count)[: self.wanted - 1]))
+        # Backwards: of equal ones the first place is set last.
+        places: dict[Any, int] = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
+        first = [places[key] for key in sorted(places)] if self.ordered else sorted(places.values())
+        at = np.array(first, np.int64)
+        found = x.take(at, axis)
+        if self.wanted <= 2:
+            return (found, at)[: self.wanted]
+        rank = {place: i for i, place in enumerate(first)}
+        which, count = [rank[places[key]] for key in keys], [0] * len(first)
+        for i in which:
+            count[i] += 1
+        return (found, at, np.array(which, np.int64), np.array(count, np.int64))[: self.wanted]
 
 
 def _keys(slices: Array) -> Array | None:
