@@ -16,6 +16,9 @@ from clgraph.graph.primitive import Array, DataDependent, primitive
 _FEW = 64
 """Integers that are compared one by one."""
 
+_DENSE = 4
+"""Numbers from 0 on that are counted instead of sorted, in numbers that there are."""
+
 COLUMNS = 64
 """Integers of a slice that are made one number: more are seldom so small."""
 
@@ -46,13 +49,16 @@ class Unique(DataDependent):
         if self.ordered and self.wanted == 1 and keys is None:
             # Places take a stable sort of indices, which is three times as long.
             return (np.unique(x, axis=self.axis),)
-        found, first, which, count = np.unique(
-            x if keys is None else keys,
-            return_index=True,
-            return_inverse=True,
-            return_counts=True,
-            axis=None if keys is not None else self.axis,
-        )
+        if keys is not None and (span := int(keys.max()) + 1) <= _DENSE * len(keys):
+            found, first, which, count = _of_dense(keys, span)
+        else:
+            found, first, which, count = np.unique(
+                x if keys is None else keys,
+                return_index=True,
+                return_inverse=True,
+                return_counts=True,
+                axis=None if keys is not None else self.axis,
+            )
         if keys is not None:
             found = x.take(first, self.axis)
         which = which.ravel()
@@ -84,6 +90,16 @@ class Unique(DataDependent):
         for i in which:
             count[i] += 1
         return (found, at, np.array(which, np.int64), np.array(count, np.int64))[: self.wanted]
+
+
+def _of_dense(keys: Array, span: int) -> tuple[Array, ...]:
+    """Return what ``np.unique`` does of numbers from 0 to *span* - 1, without sorting them."""
+    places = np.full(span, -1)
+    places[keys[::-1]] = np.arange(len(keys) - 1, -1, -1)  # of equal ones the first place is set last
+    found = np.flatnonzero(places >= 0)
+    rank = np.empty(span, np.int64)
+    rank[found] = np.arange(len(found))
+    return found, places[found], rank[keys], np.bincount(keys)[found]
 
 
 def _keys(slices: Array) -> Array | None:

@@ -39,6 +39,18 @@ def test_slices_of_integers_come_in_the_order_of_their_elements(dtype, rng):
         np.testing.assert_array_equal(Unique(1, wanted=1).reference(x)[0], want[0])
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_slices_that_are_small_numbers_come_as_sorted(ordered, rng, monkeypatch):
+    x = rng.integers(-2, 3, (500, 3))
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "unique", None)
+        counted = Unique(0, ordered).reference(x)
+    monkeypatch.setattr("clgraph.ops.unique._DENSE", 0)
+    for got, want in zip(counted, Unique(0, ordered).reference(x), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint64], ids=str)
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
 @pytest.mark.parametrize("ordered", [True, False])
