@@ -23,7 +23,7 @@
 //                            runs of so many in a plane
 //
 // Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
-// once by the conversion; arc cosines as in float_angles.clh, powers of floats as in post_apply.clh, functions of doubles as in
+// once by the conversion; arcs of floats as in float_angles.clh, powers of floats as in post_apply.clh, functions of doubles as in
 // double_runs.clh, double_angles.clh and double_power.clh. A shift by all bits, more, or a negative number of them leaves 0, to
 // the right of what is negative -1. The list follows where the result is float; n is the image, c the plane, y the row, x the
 // 16-float vector. Of doubles it holds sums, differences and products with doubles.
@@ -334,7 +334,7 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
               else if (shared)
                 less_shared(first, *as_floats(d->b_type, b, (__global float*)rooms[4], 1), (__global float*)y, n);
               else if (function < FUNCTION_ANGLE) of_floats(function, first, SECOND(float, as_floats), (__global float*)y, n);
-              else if (NUMBERS && function < FUNCTION_POST) arc_cosines(first, (__global float*)y, n);
+              else if (NUMBERS && function < FUNCTION_POST) arcs(function - FUNCTION_ANGLE, first, (__global float*)y, n);
               else post_floats(function - FUNCTION_POST, as_float((int)d->first), as_float((int)d->second), first, (__global float*)y, n,
                                (__global post_step*)rooms[2]))
     case 2:

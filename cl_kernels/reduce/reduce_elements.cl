@@ -5,9 +5,8 @@
 // of results, or of runs of one index of outer and rows.
 //
 // inp, out                    plain tensors;  in_type, out_type (element_types.clh), in_size, out_size: bytes of an element
-// domain                      what is computed with: 0 float; where NUMBERS is 1: 1 double, 3 long, 4 bytes, of which there
-//                             are extrema
-// operation                   0 sum, 1 mean, 2 max, 3 min, 4 prod, 5 l1, 6 l2, 7 sum of squares
+// domain                      what is computed with: 0 float; where NUMBERS is 1: 1 double, 3 long; of extrema 2 int, 4 bytes
+// operation                   0 sum, 1 mean, 2 max, 3 min, 4 prod, 5 l1, 6 l2, 7 sum of squares; of integers as doubles 8 log sum
 // rows, across, along, inner  sizes
 // in_outer, in_rows, in_across, in_along, in_inner    elements of x from one index to the next; where inner is 1, along: 1
 // out_outer, out_rows         of y
@@ -17,12 +16,14 @@
 //
 // The list is applied to results, y seen as [n][x]: n is the unit's index of outer and rows, or 0 where inner is 1.
 // Sums are made of sums of up to 64. Error: (64 + count / 64) u sum |x| for sums, relative count u for products, u = 2^-24 of
-// floats and 2^-53 of doubles; none for extrema and integers, which wrap; means of integers are rounded towards zero.
+// floats and 2^-53 of doubles; none for extrema and integers, which wrap; means, roots and logarithms of
+// integers are rounded towards zero.
 //
 // NUMBERS (0): of the domains, those that few networks need, as tile function reduce_numbers.
 #include "element_types.clh"
 #include "reductions.clh"
 #include "reduced_reals.clh"
+#include "double_runs.clh"
 
 #ifndef NUMBERS
   #define NUMBERS 0
@@ -97,6 +98,7 @@ NOINLINE static long reduced_long(const int function, __global const long* x, co
   }
 EXTREMA(uchar, 0, UCHAR_MAX)
 EXTREMA(char, CHAR_MIN, CHAR_MAX)
+EXTREMA(int, INT_MIN, INT_MAX)
 #undef ALL
 #undef EACH
 
@@ -109,6 +111,7 @@ EXTREMA(char, CHAR_MIN, CHAR_MAX)
 ROW_BY_ROW(long)
 ROW_BY_ROW(uchar)
 ROW_BY_ROW(char)
+ROW_BY_ROW(int)
 #ifdef cl_khr_fp64
 ROW_BY_ROW(double)
 #endif
@@ -240,6 +243,7 @@ static __global const char* side_by_side(__global const char* at, const long pit
   }
 #define AS_THEY_ARE(type, at, room, n) ((__global const uchar*)(at))
 #define AS_SIGNED(type, at, room, n) ((__global const char*)(at))
+#define AS_INTS(type, at, room, n) ((__global const int*)(at))
 WALK(float, as_floats, TYPE_F32)
 #ifdef cl_khr_fp64
 WALK(double, as_doubles, TYPE_F64)
@@ -247,6 +251,7 @@ WALK(double, as_doubles, TYPE_F64)
 WALK(long, as_longs, TYPE_I64)
 WALK(uchar, AS_THEY_ARE, d->in_type)
 WALK(char, AS_SIGNED, d->in_type)
+WALK(int, AS_INTS, TYPE_I32)
 
 // The sums of the low halves wait behind the scratch of a walk.
 static __global long* mean_long(__global const reduce_elements_desc* d, __global const char* x, const reduce_unit u,
@@ -315,7 +320,7 @@ static void reduce_elements(__global const reduce_elements_desc* d, __global cha
   __global const char* x = AT(const char, banks, d->inp);
   __global char* y = AT(char, banks, d->out);
 #if NUMBERS && defined(cl_khr_fp64)
-  if (d->domain == 1 && d->inner == 1 && d->across == 1 && d->along <= RUN) {
+  if (d->in_type == TYPE_F64 && d->inner == 1 && d->across == 1 && d->along <= RUN) {
     rows_of_doubles(d, (__global const double*)x, (__global double*)y, first, last);
     return;
   }
@@ -333,6 +338,7 @@ static void reduce_elements(__global const reduce_elements_desc* d, __global cha
 #if !NUMBERS
     case 0: floats_as(d->out_type, reduce_float(d, x, u, function, scratch), to, n); break;
 #else
+    case 2: ints_as(d->out_type, reduce_int(d, x, u, function, scratch), to, n); break;
     case 3:
       longs_as(d->out_type, function == REDUCE_MEAN ? mean_long(d, x, u, scratch) : reduce_long(d, x, u, function, scratch),
                to, n);
@@ -346,7 +352,12 @@ static void reduce_elements(__global const reduce_elements_desc* d, __global cha
     }
 #endif
 #if NUMBERS && defined(cl_khr_fp64)
-    case 1: doubles_as(d->out_type, reduce_double(d, x, u, function, scratch), to, n);
+    case 1: {
+      __global double* made = reduce_double(d, x, u, function, scratch);
+      if (function == REDUCE_LOG_SUM)
+        for (int i = 0; i < n; i++) made[i] = double_log(made[i]);
+      doubles_as(d->out_type, made, to, n);
+    }
 #endif
     }
     if (!posts || d->inner == 1) continue;

@@ -45,6 +45,7 @@ class Grams:
         self._children = np.array([*map(children.__getitem__, keys), width], np.int64)
         self._ends = np.array([*(ends.get(key, none) for key in keys), none], np.int64)
         self._tables: tuple[Array, Array] | None = None
+        self._starts = np.zeros((0, 1), np.int64)
         if (cells := rows * width) <= _MOST_CELLS:
             self._tables = np.full(cells, width, np.int64), np.full(cells, none, np.int64)
             for table, found in zip(self._tables, (self._children, self._ends), strict=True):
@@ -67,6 +68,13 @@ class Grams:
     def columns(self, keys: Array) -> Array:
         """Return the column of the n-gram that ends at each key."""
         return self._found(keys, 1, self._ends, self._no_column)
+
+    def starts(self, rows: int) -> Array:
+        """Return where rows of all columns, that of no n-gram among them, begin: ``[rows, 1]``."""
+        starts, width = self._starts, self._no_column + 1
+        if len(starts) != rows:
+            starts = self._starts = np.arange(0, rows * width, width)[:, np.newaxis]
+        return starts
 
     def _found(self, keys: Array, table: int, of_keys: Array, none: int) -> Array:
         if self._tables is not None:

@@ -58,10 +58,16 @@ class TfIdfVectorizer(OfHostValues, Remembering):
         codes = grams.codes(x if x.ndim == 2 else x[np.newaxis])
         # Behind the columns one for what is no n-gram.
         rows, across = len(codes), width + 1
+<<<<<<< HEAD
         found = [grams.columns(keys) for keys in self._keys(grams, codes)]
         places = found[0] if len(found) == 1 else np.concatenate(found, 1) if found else codes[:, :0]
         if rows > 1:
             places += np.arange(0, rows * across, across)[:, np.newaxis]
+=======
+        found = [*self._keys(grams, codes)]
+        places = grams.columns(np.concatenate(found, 1) if found else codes[:, :0])
+        places += grams.starts(rows)
+>>>>>>> ops2
         places = places.reshape(-1)
         if rows * across <= _MOST_COUNTED:
             counts = np.bincount(places, None, rows * across)
@@ -80,7 +86,7 @@ class TfIdfVectorizer(OfHostValues, Remembering):
         for distance in range(1, min(self.skips + 1, items - 1) + 1):
             keys = codes
             for length in range(2, min(most, (items - 1) // distance + 1) + 1):
-                keys = grams.nodes(keys[:, :-distance]) + codes[:, (length - 1) * distance :]
+                keys = grams.nodes(keys)[:, :-distance] + codes[:, (length - 1) * distance :]
                 if length >= least:
                     yield keys
 

@@ -16,6 +16,9 @@ from clgraph.graph.primitive import Array, DataDependent, primitive
 _FEW = 64
 """Integers that are compared one by one."""
 
+_DENSE = 4
+"""Numbers from 0 on that are counted instead of sorted, in numbers that there are."""
+
 COLUMNS = 64
 """Integers of a slice that are made one number: more are seldom so small."""
 
@@ -46,13 +49,16 @@ class Unique(DataDependent):
         if self.ordered and self.wanted == 1 and keys is None:
             # Places take a stable sort of indices, which is three times as long.
             return (np.unique(x, axis=self.axis),)
-        found, first, which, count = np.unique(
-            x if keys is None else keys,
-            return_index=True,
-            return_inverse=True,
-            return_counts=True,
-            axis=None if keys is not None else self.axis,
-        )
+        if keys is not None and (span := int(keys.max()) + 1) <= _DENSE * len(keys):
+            found, first, which, count = _of_dense(keys, span)
+        else:
+            found, first, which, count = np.unique(
+                x if keys is None else keys,
+                return_index=True,
+                return_inverse=True,
+                return_counts=True,
+                axis=None if keys is not None else self.axis,
+            )
         if keys is not None:
             found = x.take(first, self.axis)
         which = which.ravel()
@@ -66,23 +72,34 @@ class Unique(DataDependent):
     def _of_few(self, x: Array) -> tuple[Array, ...]:
         """Return the same of integers so few that to call NumPy's functions takes longer than to compare them."""
         axis = None if self.axis is None else positive_axis(self.axis, x.ndim)
-        keys = x.ravel().tolist()
-        if axis is not None:
+        if axis is None:
+            keys = x.ravel().tolist()
+        elif x.ndim == 2:
+            keys = [*zip(*(x if axis else x.T).tolist(), strict=True)]
+        else:
             keys = [*map(tuple, np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1).tolist())]
-        numbers, first, which, count = dict[Any, int](), list[int](), list[int](), list[int]()
-        for place, key in enumerate(keys):
-            number = numbers.setdefault(key, len(first))
-            if number == len(first):
-                first.append(place)
-                count.append(0)
-            count[number] += 1
-            which.append(number)
-        if self.ordered:
-            order = [numbers[key] for key in sorted(numbers)]
-            rank = {number: i for i, number in enumerate(order)}
-            first, count, which = [first[i] for i in order], [count[i] for i in order], [rank[i] for i in which]
-        found = x.take(first, axis)
-        return (found, *(np.array(a, np.int64) for a in (first, which, count)[: self.wanted - 1]))
+        # Backwards: of equal ones the first place is set last.
+        places: dict[Any, int] = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
+        first = [places[key] for key in sorted(places)] if self.ordered else sorted(places.values())
+        at = np.array(first, np.int64)
+        found = x.take(at, axis)
+        if self.wanted <= 2:
+            return (found, at)[: self.wanted]
+        rank = {place: i for i, place in enumerate(first)}
+        which, count = [rank[places[key]] for key in keys], [0] * len(first)
+        for i in which:
+            count[i] += 1
+        return (found, at, np.array(which, np.int64), np.array(count, np.int64))[: self.wanted]
+
+
+def _of_dense(keys: Array, span: int) -> tuple[Array, ...]:
+    """Return what ``np.unique`` does of numbers from 0 to *span* - 1, without sorting them."""
+    places = np.full(span, -1)
+    places[keys[::-1]] = np.arange(len(keys) - 1, -1, -1)  # of equal ones the first place is set last
+    found = np.flatnonzero(places >= 0)
+    rank = np.empty(span, np.int64)
+    rank[found] = np.arange(len(found))
+    return found, places[found], rank[keys], np.bincount(keys)[found]
 
 
 def _keys(slices: Array) -> Array | None:

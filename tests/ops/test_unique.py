@@ -39,16 +39,30 @@ def test_slices_of_integers_come_in_the_order_of_their_elements(dtype, rng):
         np.testing.assert_array_equal(Unique(1, wanted=1).reference(x)[0], want[0])
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_slices_that_are_small_numbers_come_as_sorted(ordered, rng, monkeypatch):
+    x = rng.integers(-2, 3, (500, 3))
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "unique", None)
+        counted = Unique(0, ordered).reference(x)
+    monkeypatch.setattr("clgraph.ops.unique._DENSE", 0)
+    for got, want in zip(counted, Unique(0, ordered).reference(x), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint64], ids=str)
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
 @pytest.mark.parametrize("ordered", [True, False])
 def test_few_integers_are_compared_one_by_one_and_come_as_of_many(ordered, axis, dtype, rng, monkeypatch):
-    x = rng.integers(0, 2, (3, 5, 2)).astype(dtype)
-    few = Unique(axis, ordered).reference(x)
-    monkeypatch.setattr(np, "unique", None)
-    assert len(Unique(axis, ordered, 2).reference(x)) == 2
-    monkeypatch.undo()
-    monkeypatch.setattr("clgraph.ops.unique._FEW", 0)
-    for got, want in zip(few, Unique(axis, ordered).reference(x), strict=True):
-        assert got.dtype == want.dtype
-        np.testing.assert_array_equal(got, want)
+    for shape in ((3, 5, 2), (7, 2), (2, 9)):
+        x = rng.integers(0, 2, shape).astype(dtype)
+        few = Unique(axis, ordered).reference(x)
+        with monkeypatch.context() as patched:
+            patched.setattr(np, "unique", None)
+            assert len(Unique(axis, ordered, 2).reference(x)) == 2
+        with monkeypatch.context() as patched:
+            patched.setattr("clgraph.ops.unique._FEW", 0)
+            for got, want in zip(few, Unique(axis, ordered).reference(x), strict=True):
+                assert got.dtype == want.dtype
+                np.testing.assert_array_equal(got, want)

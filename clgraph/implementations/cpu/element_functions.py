@@ -73,9 +73,9 @@ ANGLES = {
         ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sin", "cos"), start=40
     )
 }
-"""Trigonometric and hyperbolic functions, of doubles; the arc cosine of floats, too."""
+"""Trigonometric and hyperbolic functions, of doubles; the arc cosine and the arc tangent of floats, too."""
 ANGLE_SLOW, ARC_SLOW = 64.0, 8.0
-"""What they take, and what the arc cosine of floats takes, as in ``SLOW``."""
+"""What they take, and what those of floats take, as in ``SLOW``."""
 
 SLOW = {"div": 8.0, "mod": 10.0, "fmod": 10.0}
 """What integer divisions take, in the time that a vector of 16 floats takes to copy."""

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from itertools import product
 
 from clgraph.core.frozen import frozen
-from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS, Move, MovedElements
+from clgraph.core.layout import Layout
+from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS, Move, MovedElements, move_seconds
 from clgraph.implementations.cpu.rows import Axis
 from clgraph.ops.pad import Pad
 from clgraph.selector.descriptor import Ref
 from clgraph.selector.general import value_words
 from clgraph.selector.implementation import implements
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 
 @frozen
@@ -40,9 +41,29 @@ def _segments(mode: str, size: int, before: int, after: int) -> list[PadSegment]
     return [s for s in found if s.size > 0]
 
 
+def _filled(y: Layout, runs: Sequence[Sequence[PadSegment]], value: int, device: DeviceInfo) -> list[Move]:
+    """Return the moves of *value* to what is left of *y* by one run of each axis, or to all, whichever takes less."""
+    size, pitches = y.dtype.itemsize, y.all_pitches
+    whole = [Move(None, Ref("out0"), (Axis(y.count, (0, 1)),), value)]
+    if not all(runs):
+        return whole
+    inner = [run[0] for run in runs]
+    parts: list[Move] = []
+    for a, s in enumerate(inner):
+        behind = s.at + s.size
+        for at, count in ((0, s.at), (behind, y.shape[a] - behind)):
+            if count:
+                # The runs of the axes in front; all of those behind.
+                sizes = (*(i.size for i in inner[:a]), count, *y.shape[a + 1 :])
+                start = at * pitches[a] + sum(i.at * n for i, n in zip(inner[:a], pitches, strict=False))
+                axes = tuple(Axis(n, (0, pitch)) for n, pitch in zip(sizes, pitches, strict=True))
+                parts.append(Move(None, Ref("out0", size * start), axes, value))
+    return min(whole, parts, key=lambda moves: sum(move_seconds(m, size, device) for m in moves))
+
+
 @implements(Pad, name="pad.elements", serves=ANY_ELEMENTS)
 class PadElements(MovedElements):
-    """The result filled with the value and the input moved over it; other modes a move for each run of each axis."""
+    """The value around the input, or the input over it where that is sooner; other modes a move a run of each axis."""
 
     @classmethod
     def refused(cls, q: Query[Pad]) -> str | None:
@@ -63,7 +84,7 @@ class PadElements(MovedElements):
         found: list[Move] = []
         if p.mode == "constant" and any(n > 0 for pad in p.pads for n in pad):
             low, high = value_words(p.value, y.dtype)
-            found.append(Move(None, Ref("out0"), (Axis(y.count, (0, 1)),), high << 32 | low & 0xFFFFFFFF))
+            found = _filled(y, runs, high << 32 | low & 0xFFFFFFFF, q.device)
         for segments in product(*runs):
             pairs = list(zip(segments, x.all_pitches, y.all_pitches, strict=True))
             inp = Ref("in0", size * sum(s.source * a for s, a, _ in pairs))

@@ -8,7 +8,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
-from clgraph.implementations.cpu.element_types import BYTES, FLOAT, LONG, RUN, RUN_BYTES, TYPES, domain_of
+from clgraph.implementations.cpu.element_types import BYTES, DOUBLE, FLOAT, INT, LONG, RUN, RUN_BYTES, TYPES, domain_of
 from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
 from clgraph.implementations.cpu.rows import Axis, merge
@@ -21,7 +21,10 @@ from clgraph.selector.query import Query
 
 OF_FLOATS = ("sum", "mean", "max", "min", "prod", "l1", "l2", "sum_square")
 OF_INTEGERS = ("sum", "mean", "max", "min", "prod", "l1", "sum_square")
+ROOTS = ("l2", "log_sum")
+"""Of integers, as doubles rounded towards zero."""
 EXTREMA = ("max", "min")
+WHOLE = OF_INTEGERS + ROOTS
 
 NARROW_FLOATS, NARROW_NUMBERS = 4, 16
 """Most elements of rows that are reduced side by side, each element of all rows in turn."""
@@ -113,17 +116,17 @@ def _axes(q: Query[Reduce]) -> Reduction | str:
     serves=Serves(dtypes=frozenset(TYPES), kinds=frozenset({"cpu"}), fuses=FUSABLE, operands=8, mixed=True),
 )
 class ReduceElements(Implementation[Reduce]):
-    """Runs of 512 elements at a time, converted to floats, doubles or longs; extrema of bytes as they are."""
+    """Runs of 512 elements at a time, converted to floats, doubles or longs; extrema of bytes and ints as they are."""
 
     @classmethod
     def limits(cls, q: Query[Reduce]) -> str | None:
         x, (y,), name = q.inputs[0], q.outputs, q.primitive.function
         if not x.is_dense_plain or not y.is_dense_plain or not x.count:
             return "reduces dense plain tensors of some elements"
-        if name not in (OF_FLOATS if x.dtype.floating else EXTREMA if x.dtype == DType.BOOL else OF_INTEGERS):
+        if name not in (OF_FLOATS if x.dtype.floating else EXTREMA if x.dtype == DType.BOOL else WHOLE):
             return f"computes no {name} of {x.dtype}"
-        if x.dtype == DType.F64 and "fp64" not in q.device.features:
-            return "needs fp64 for doubles"
+        if _domain(q) == DOUBLE and "fp64" not in q.device.features:
+            return "needs fp64 to compute with doubles"
         if q.post and y.dtype != DType.F32:
             return f"applies operations to float32 results, not {y.dtype}"
         if odd := [o for o in _operands(q) if o.count != 1 and (o.shape != y.shape or not o.is_dense_plain)]:
@@ -178,9 +181,13 @@ class ReduceElements(Implementation[Reduce]):
 def _domain(q: Query[Reduce]) -> int:
     """Return what is computed with."""
     dtype = q.inputs[0].dtype
-    if dtype.itemsize == 1 and q.primitive.function in EXTREMA:
+    if dtype.floating:
+        return domain_of(dtype)
+    if q.primitive.function in EXTREMA and dtype.itemsize == 1:
         return BYTES
-    return domain_of(dtype) if dtype.floating else LONG
+    if q.primitive.function in EXTREMA and dtype == DType.I32:
+        return INT
+    return DOUBLE if q.primitive.function in ROOTS else LONG
 
 
 def _operands(q: Query[Reduce]) -> Sequence[Layout]:
@@ -206,7 +213,7 @@ def _units(r: Reduction) -> int:
 
 def _unit_seconds(q: Query[Reduce], r: Reduction) -> float:
     vector = q.device.costs.unit("copy.vector")
-    as_it_is = _domain(q) == BYTES or q.inputs[0].dtype in (DType.F32, DType.F64, DType.I64)
+    as_it_is = _domain(q) in (BYTES, INT) or q.inputs[0].dtype in (DType.F32, DType.F64, DType.I64)
     converted = 1 if as_it_is else 2
     if _short_rows(q, r):
         return (-(-r.along.size // LANES) + 4) * vector * converted

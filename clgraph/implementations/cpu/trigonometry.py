@@ -1,4 +1,4 @@
-"""Trigonometric and hyperbolic functions on CPU devices, of floats in double precision but for the arc cosine."""
+"""Trigonometric and hyperbolic functions on CPU devices, of floats in double precision but for two arcs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from clgraph.ops.trigonometry import Trigonometric
 from clgraph.selector.implementation import implements
 from clgraph.selector.query import Query
 
+OF_FLOATS = ("acos", "atan")
+"""Functions that are computed in single precision, of floats and halves."""
+
 
 @implements(Trigonometric, name="trigonometry.elements", serves=ELEMENTS)
 class TrigonometryElements(Elements):
@@ -18,7 +21,7 @@ class TrigonometryElements(Elements):
     @classmethod
     def computation(cls, q: Query[Trigonometric]) -> Computation | str:
         dtype, name = q.inputs[0].dtype, q.primitive.function
-        if name == "acos" and dtype in (DType.F16, DType.F32):
+        if name in OF_FLOATS and dtype in (DType.F16, DType.F32):
             return Computation(ANGLES[name], FLOAT, (0,), dtype, dtype, slow=ARC_SLOW)
         if dtype not in (DType.F32, DType.F64):
             return f"computes no {name} of {dtype}"

@@ -13,18 +13,21 @@ from clgraph.ops.reduce import Reduce, over_last_axes
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.rewriting import supersede
 
+RUNS = 4
+"""Most axes of which at most two that stay and two that are reduced do not lie side by side."""
 _ROOTS_AND_LOGARITHMS = ("l2", "log_sum", "log_sum_exp")
 
 
 def reduce_in_doubles(program: Program, node: Node) -> bool:
     """Compute a root or a logarithm of a sum of integers in float64, as its reference does.
 
-    Of exponentials over the last axes stays: ``reduce.exponentials`` does this a line at a time.
+    Of exponentials over the last axes stays: ``reduce.exponentials`` does this a line at a time. Roots and logarithms
+    of sums stay where ``reduce.elements`` converts a run at a time: of any axes up to *RUNS*, but of uint64.
     """
-    p = node.primitive
+    p, x = node.primitive, node.inputs[0].layout
     if not isinstance(p, Reduce) or p.function not in _ROOTS_AND_LOGARITHMS:
         return False
-    if p.function == "log_sum_exp" and over_last_axes(p, node.inputs[0].layout.rank):
+    if over_last_axes(p, x.rank) if p.function == "log_sum_exp" else x.rank <= RUNS and x.dtype != DType.U64:
         return False
     return _between_conversions(program, node, p, DType.F64)
 

@@ -1,5 +1,7 @@
 """Elements of every size moved as NumPy moves them: axes in any order, steps, repetitions, pads, parts."""
 
+from math import prod
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,8 @@ CASES = {
     "steps": (Slice((1, 0), (12, 30), (2, 3)), (12, 30)),
     "backwards": (Slice((11, 28), (-13, 2), (-3, -2)), (12, 30)),
     "constant": (Pad(((1, 0), (2, 3), (0, 1)), value=7), (2, 3, 4)),
+    "constant around much": (Pad(((1, 2), (0, 3), (5, 0)), value=7), (3, 40, 1000)),
+    "constant behind rows, some cut": (Pad(((0, -1), (-2, 0), (0, 5)), value=7), (3, 40, 1000)),
     "cut": (Pad(((-1, 2), (1, -2)), value=1), (4, 5)),
     "edge": (Pad(((1, 0), (2, 3), (0, 1)), "edge"), (2, 3, 4)),
     "reflect": (Pad(((0, 0), (2, 2), (3, 1)), "reflect"), (2, 3, 4)),
@@ -86,3 +90,14 @@ def test_more_elements_than_32_bits_count_are_left_to_others(primitive):
     q = Query(primitive, inputs, primitive.infer(inputs), device, len(inputs))
     (made,) = (i for i in candidates(q) if i.name == f"{primitive.kind}.elements")
     assert made.refusal(q) == "counts elements in 32 bits"
+
+
+def test_what_is_around_much_is_filled_and_not_what_is_moved_over() -> None:
+    def filled(shape, pads):
+        x, p = Layout(DType.F32, shape), Pad(pads, value=7)
+        q = Query(p, (x,), p.infer([x]), DeviceInfo("cpu", "cpu"), 1)
+        return sum(prod(a.size for a in m.axes) for m in PadElements.moves(q) if m.inp is None)
+
+    assert filled((1024, 2048), ((0, 0), (0, 5))) == 1024 * 5
+    assert filled((300, 1000), ((1, 2), (3, 0))) == 3 * 1003 + 300 * 3
+    assert filled((2, 3), ((1, 2), (3, 0))) == 5 * 6  # one step is sooner there

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.reduce_elements import EXTREMA, OF_FLOATS, OF_INTEGERS
+from clgraph.core.layout import Layout
+from clgraph.implementations.cpu.element_types import INT, LONG
+from clgraph.implementations.cpu.reduce_elements import EXTREMA, OF_FLOATS, WHOLE, ReduceElements
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reduce import Reduce
+from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
 
 pytestmark = pytest.mark.opencl
@@ -39,7 +42,7 @@ def test_integers_are_reduced_as_numpy_does(engine, shape, axes, keepdims):
     for dtype in (DType.I64, DType.I32, DType.I8, DType.U8, DType.BOOL):
         low, high = (-6 if dtype.numpy.kind == "i" else 0), (2 if dtype == DType.BOOL else 7)
         draw = {0: lambda rng, of, d=dtype, a=low, b=high: rng.integers(a, b, of).astype(d.numpy)}
-        for function in OF_INTEGERS if dtype != DType.BOOL else EXTREMA:
+        for function in WHOLE if dtype != DType.BOOL else EXTREMA:
             found = check_op(
                 engine, Reduce(function, axes, keepdims), shape, dtype=dtype, draw=draw, families=("normal",), only=ONLY
             )
@@ -95,3 +98,12 @@ def test_results_go_through_the_list(engine, shape, axes):
         engine, Reduce("sum", axes), shape, fused=fused, draw=draw, ulps=64 + count / 64 + 3, scale=size,
         families=("normal",), only=ONLY,
     )  # fmt: skip
+
+
+def test_extrema_of_ints_are_not_converted() -> None:
+    def domain(function):
+        x, p = Layout(DType.I32, (40, 50)), Reduce(function, (1,))
+        (step,) = ReduceElements.plan(Query(p, (x,), p.infer([x]), DeviceInfo("cpu", "cpu"), 1)).steps
+        return step.descriptor.domain
+
+    assert [*map(domain, ("max", "min", "sum"))] == [INT, INT, LONG]

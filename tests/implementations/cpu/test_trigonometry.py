@@ -45,7 +45,7 @@ def _checked(engine, primitive, dtype, name):
     def ulps(v):
         if double:
             return (np.where(np.abs(v) <= 2.0**20, near, max(near, far)) + 4) / 2
-        return 8 if primitive.function == "acos" else 1 + 2.0**-20
+        return {"acos": 8, "atan": 7}.get(primitive.function, 1 + 2.0**-20)
 
     # Results that are no normal numbers are rounded to the least one.
     least = 2.0**-1021 if double else 2.0**-125
@@ -67,18 +67,19 @@ def test_sine_and_cosine_of_doubles_are_within_their_bounds(engine, function):
     _checked(engine, Activation(function), DType.F64, "activation.elements")
 
 
-def test_arc_cosines_of_halves_are_those_of_floats_rounded(engine):
+@pytest.mark.parametrize("arc", ["Acos", "Atan"])
+def test_arcs_of_halves_are_those_of_floats_rounded(engine, arc):
     def halves(*nodes):
         return model(graph(list(nodes), [("x", HALF, [1 << 16])], [("y", HALF, None)]))
 
     wide = [
         helper.make_node("Cast", ["x"], ["a"], to=FLOAT),
-        helper.make_node("Acos", ["a"], ["b"]),
+        helper.make_node(arc, ["a"], ["b"]),
         helper.make_node("Cast", ["b"], ["y"], to=HALF),
     ]
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     found = []
-    for source in (halves(helper.make_node("Acos", ["x"], ["y"])), halves(*wide)):
+    for source in (halves(helper.make_node(arc, ["x"], ["y"])), halves(*wide)):
         with clgraph.compile(source, threads=1) as compiled:
             found.append((len(list(compiled.program)), compiled.run({"x": x})["y"].view(np.uint16)))
     (alone, narrow), (apart, rounded) = found
