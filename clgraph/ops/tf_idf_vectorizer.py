@@ -58,16 +58,9 @@ class TfIdfVectorizer(OfHostValues, Remembering):
         codes = grams.codes(x if x.ndim == 2 else x[np.newaxis])
         # Behind the columns one for what is no n-gram.
         rows, across = len(codes), width + 1
-<<<<<<< HEAD
-        found = [grams.columns(keys) for keys in self._keys(grams, codes)]
-        places = found[0] if len(found) == 1 else np.concatenate(found, 1) if found else codes[:, :0]
-        if rows > 1:
-            places += np.arange(0, rows * across, across)[:, np.newaxis]
-=======
         found = [*self._keys(grams, codes)]
         places = grams.columns(np.concatenate(found, 1) if found else codes[:, :0])
         places += grams.starts(rows)
->>>>>>> ops2
         places = places.reshape(-1)
         if rows * across <= _MOST_COUNTED:
             counts = np.bincount(places, None, rows * across)
