@@ -13,6 +13,7 @@ from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.byte_lookup import ByteLookupFsv16, ByteLookupRows
 from clgraph.implementations.cpu.concat_bytes import ConcatBytes
+from clgraph.implementations.cpu.cost import OWN_CACHE
 from clgraph.implementations.cpu.dequantize import DequantizeFsv16, DequantizeRows
 from clgraph.implementations.cpu.pooling_bytes import PoolBytes
 from clgraph.implementations.cpu.quantize import QuantizeFsv16, QuantizeRows
@@ -27,6 +28,8 @@ from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Quantize
 from clgraph.ops.resize import Resize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from clgraph.selector.costs import Rates
+from clgraph.selector.query import DeviceInfo
 from tests.support.features import needs_bytes
 from tests.support.run_tiles import any_halo, pose, run_tiles
 
@@ -170,3 +173,22 @@ def test_bytes_are_joined_picked_and_compared_in_blocks(engine, rng):
     for implementation, primitive, arrays in cases:
         got, want = both(engine, implementation, primitive, arrays, None)
         np.testing.assert_array_equal(got, want, str(primitive))
+
+
+def test_moves_are_estimated_by_whole_blocks_and_by_what_a_core_does_not_keep():
+    features = frozenset({"byte_pairs"})
+    device = DeviceInfo(name="pocl:0", simd=16, features=features, rates=Rates(1e11, ((1, 1e10),), cached=1e9))
+    begin = device.costs.step_seconds
+
+    def seconds(implementation, primitive, dtype, shape):
+        layouts = [Layout(*x) for x in ((dtype, shape), (DType.F32, ()), (DType.U8, ()))]
+        return implementation.cost(pose(device, implementation, primitive, layouts, arity=3))
+
+    rounds, widens = (QuantizeFsv16, Quantize(0, dtype=DType.U8), DType.F32), (DequantizeFsv16, Dequantize(), DType.U8)
+    few, whole = (seconds(*rounds, (1, c, 64, 64)) for c in (3, 16))
+    assert few == whole
+    assert seconds(*widens, (1, 16, 64, 64)) - begin == pytest.approx(2 * (whole - begin))
+    # Floats are read, and lines of bytes fetched before they are written.
+    nbytes = (4 + 2) * 32 * 256 * 256
+    waited = (nbytes - OWN_CACHE) / (1e9 * device.workers)
+    assert seconds(*rounds, (1, 32, 256, 256)) - begin == pytest.approx(waited, rel=1e-3)
