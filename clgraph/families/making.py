@@ -62,7 +62,7 @@ def make_family(topology: Topology, schema: Schema, context: Context, run: Compi
         BindingError: There is no such candidate, or no rule for a node; or small pictures need no family of their own.
         UnknownValueError: A size depends on the value of an input that *schema* does not have.
     """
-    if schema.small and (WINOGRAD in context.denied or not may_have_windows(topology)):
+    if schema.most_pixels and (WINOGRAD in context.denied or not may_have_windows(topology)):
         raise BindingError(AS_LARGE)
     reasons: list[str] = []
     for found in _representatives(topology, schema, context, reasons):
