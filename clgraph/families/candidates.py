@@ -34,6 +34,8 @@ SMALL_ALONE = ((96, 160), (64, 224), (112, 144))
 """Rows and columns of small pictures one by one, of about ``SMALL_PIXELS``. Networks of 48 or 96 channels have those of
 the first, halved, as channels of some layer, networks of 32 the second; the third are no multiples of 32.
 """
+MEDIUM_ALONE = ((160, 224), (192, 320), (224, 288))
+"""The same of at most ``MEDIUM_PIXELS``: networks of 40 channels have a quarter of the first's 160."""
 PAIR = 2
 SMALL_PAIRS = ((72, 104), (80, 112), (96, 128))
 """The same in batches of ``PAIR``: of no more, and halved five times they are not that size themselves."""
@@ -107,7 +109,8 @@ def candidates(schema: Schema) -> Iterator[Candidate]:
     the sizes of a row trade places, and batches are of two; then of two sizes or more one is of another row than the
     others, as where the height of a picture must be small; then all are of the last row. Then elements of values are
     like sizes of inputs, as where pictures are resized to them; then batches are of another size, as where some axis of
-    a model has the one before; at last sizes are far larger.
+    a model has the one before; at last sizes are far larger. Medium pictures have sizes of their own alone: where these
+    do not do, those of large ones are tried as of large ones.
     """
     counted = any(given.count_of for given in schema.values)
     leading = schema.leading
@@ -121,6 +124,9 @@ def candidates(schema: Schema) -> Iterator[Candidate]:
             own = dict.fromkeys(batches, PAIR) | dict(zip(others, of_two, strict=True))
             yield Candidate(schema, dict.fromkeys(others, 1), own=own)
 
+    if schema.most_pixels and not schema.small:
+        yield from pictures(MEDIUM_ALONE)
+        return
     if schema.small:
         yield from pictures(SMALL_PAIRS if batches else SMALL_ALONE)
     for row in wide if others else ():

@@ -16,6 +16,7 @@ from clgraph.families.candidates import COMPUTED_ELEMENTS, Candidate, candidates
 from clgraph.families.cone import Cone
 from clgraph.families.family import Compile, Family
 from clgraph.families.finder import rules_of
+from clgraph.families.fixed_choices import with_fixed_choices
 from clgraph.families.member import MemberRecipe
 from clgraph.families.rules import is_uniform
 from clgraph.families.schema import Schema, Sizes
@@ -61,7 +62,7 @@ def make_family(topology: Topology, schema: Schema, context: Context, run: Compi
         BindingError: There is no such candidate, or no rule for a node; or small pictures need no family of their own.
         UnknownValueError: A size depends on the value of an input that *schema* does not have.
     """
-    if schema.small and (WINOGRAD in context.denied or not may_have_windows(topology)):
+    if schema.most_pixels and (WINOGRAD in context.denied or not may_have_windows(topology)):
         raise BindingError(AS_LARGE)
     reasons: list[str] = []
     for found in _representatives(topology, schema, context, reasons):
@@ -84,7 +85,7 @@ def _family(topology: Topology, schema: Schema, found: _Representative, context:
     sizes, program, witnesses = found.sizes, found.program, found.witnesses
     sliced = _may_be_sliced(program, sizes.shapes)
     passes = tuple(run(program, sizes.shapes))
-    cone = Cone(topology)
+    cone = Cone(with_fixed_choices(topology, schema, sizes.known))
     others = [other for _, other in witnesses]
     rules, guards, folded = rules_of(program, found.built, others, found.extremes, cone, tuple(sizes.known))
     constants = {n: Value(n, Layout.of(a), constant=a) for n, a in cone.constants.items() if n not in sizes.known}

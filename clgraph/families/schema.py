@@ -26,6 +26,10 @@ SMALL_PIXELS = 128 * 128
 pixels, where what kernels read of weights decides, and what they compute a pixel does not. Of ResNets and RepVGGs with
 16 to 128 channels, most layers choose Winograd's method from 24 thousand pixels on."""
 
+MEDIUM_PIXELS = 256 * 256
+"""Pixels of one picture up to which the last layers of such networks do not: what five halvings leave are few tiles, of
+which a batch has as many as a large picture."""
+
 MOST_SUMS = 4
 """How many sums of sizes are tried: some hold by chance."""
 
@@ -64,14 +68,19 @@ class Schema:
 
     Attributes:
         sums: Sizes that are the sum of two others, as the keys of attention are those of the past and the new ones.
-        small: Of pictures with at most ``SMALL_PIXELS`` together, which other kernels may suit.
+        most_pixels: Of pictures with at most so many pixels together, which other kernels may suit; 0 for any.
     """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[Size, ...], ...]
     values: tuple[Given, ...] = ()
     sums: tuple[tuple[str, Size, Size], ...] = ()
-    small: bool = False
+    most_pixels: int = 0
+
+    @property
+    def small(self) -> bool:
+        """Whether pictures are small."""
+        return self.most_pixels == SMALL_PIXELS
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -107,7 +116,7 @@ class Schema:
     def __str__(self) -> str:
         shapes = [f"{n} [{', '.join(map(str, shape))}]" for n, shape in zip(self.names, self.shapes, strict=True)]
         values = [f"{g.name} = {g.of({}) if g.data else _spell(g.elements)}" for g in self.values]
-        small = [f"at most {SMALL_PIXELS} pixels"] if self.small else []
+        small = [f"at most {self.most_pixels} pixels"] if self.most_pixels else []
         return ", ".join([*shapes, *values, *(f"{name} = {a} + {b}" for name, a, b in self.sums), *small])
 
 
@@ -130,8 +139,8 @@ def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Map
     together that stand in the same place of several inputs, and elements with the sizes they are equal to; then sizes
     of different inputs together that are equal, whatever their names; then elements whose product is the number of
     elements of an input; then sizes that are the sum of two others; at last only the sizes that stand first. Behind a
-    schema of small pictures stands that of all, for models that need no such. What is yielded depends on the
-    signatures, *shapes* and values alone, so that every shape has one family, whichever was met first.
+    schema of small pictures stand those of larger ones and of all, for models that need no such. What is yielded
+    depends on the signatures, *shapes* and values alone, so that every shape has one family, whichever was met first.
     """
     seen: set[Schema] = set()
     for schema in _narrowing(signatures, shapes, known):
@@ -139,20 +148,21 @@ def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Map
             continue
         seen.add(schema)
         if (schema.free or schema.free_elements) and _fits(schema, shapes, known):
-            if _is_small(schema, shapes):
-                yield replace(schema, small=True)
+            pixels = _pixels(schema, shapes)
+            if 0 < pixels <= SMALL_PIXELS:
+                yield replace(schema, most_pixels=SMALL_PIXELS)
+            if 0 < pixels <= MEDIUM_PIXELS and not schema.leading:
+                yield replace(schema, most_pixels=MEDIUM_PIXELS)
             yield schema
 
 
-def _is_small(schema: Schema, shapes: Sequence[Shape]) -> bool:
-    """Whether *shapes* are small pictures: inputs with two free sizes or more behind the first have few pixels each."""
-    found = False
+def _pixels(schema: Schema, shapes: Sequence[Shape]) -> int:
+    """Return the pixels of the input that has most of those with two free sizes or more behind the first; else 0."""
+    found = 0
     for names, shape in zip(schema.shapes, shapes, strict=True):
         free = [axis for axis, n in enumerate(names) if isinstance(n, str) and n not in schema.leading]
         if len(free) > 1:
-            found = True
-            if prod(shape[axis] for axis in {0, *free}) > SMALL_PIXELS:
-                return False
+            found = max(found, prod(shape[axis] for axis in {0, *free}))
     return found
 
 

@@ -296,28 +296,39 @@ def bind_layer(layer: Layer, values: dict[str, Value], nodes: list[Node], most: 
     enter(layer, bound, values, nodes, most)
 
 
-def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[Node], most: int) -> None:
-    """Bind the layers of *body* in place of *layer*: what makes its results takes their names, the others stand below.
+def body_layers(layer: Layer, body: Topology) -> tuple[list[Layer], dict[str, str]]:
+    """Return the layers of *body* in place of *layer*, and what each of the body's values is called there.
 
-    What the body reads from around are its last inputs. A body that a model holds has ONNX nodes of its own.
+    What makes the layer's results takes their names, the others stand below. What the body reads from around are its
+    last inputs. A body that a model holds has ONNX nodes of its own.
     """
     names = dict(zip(body.inputs, layer.inputs[len(layer.inputs) - len(body.inputs) :], strict=True))
-    for name, array in body.constants.items():
-        names[name] = f"{layer.name}/{name}"
-        values[names[name]] = Value(names[name], Layout.of(array), constant=array)
+    names.update((name, f"{layer.name}/{name}") for name in body.constants)
     results = list(zip(layer.outputs, (name for _, name in body.outputs), strict=False))
     wanted = {name: outer for outer, name in reversed(results)}
+    found = []
     for inner in body.layers:
         names.update((name, wanted.get(name, f"{layer.name}/{name}")) for name in inner.outputs)
         last = bool(results) and results[0][1] in inner.outputs
-        renamed = Layer(
-            layer.name if last else f"{layer.name}/{inner.name}",
-            inner.primitive,
-            tuple(names[n] for n in inner.inputs),
-            tuple(names[n] for n in inner.outputs),
-            tuple(dict.fromkeys((*layer.origin, *inner.origin))) if body.op_types else layer.origin,
-            inner.annotation or layer.annotation,
+        found.append(
+            Layer(
+                layer.name if last else f"{layer.name}/{inner.name}",
+                inner.primitive,
+                tuple(names[n] for n in inner.inputs),
+                tuple(names[n] for n in inner.outputs),
+                tuple(dict.fromkeys((*layer.origin, *inner.origin))) if body.op_types else layer.origin,
+                inner.annotation or layer.annotation,
+            )
         )
-        bind_layer(renamed, values, nodes, most)
-    for outer, name in results:
+    return found, names
+
+
+def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[Node], most: int) -> None:
+    """Bind the layers of *body* in place of *layer*."""
+    layers, names = body_layers(layer, body)
+    for name, array in body.constants.items():
+        values[names[name]] = Value(names[name], Layout.of(array), constant=array)
+    for each in layers:
+        bind_layer(each, values, nodes, most)
+    for outer, (_, name) in zip(layer.outputs, body.outputs, strict=False):
         values[outer] = values[names[name]]

@@ -32,7 +32,7 @@ from clgraph.passes.base import Context
 from clgraph.saved.programs import Add, Find, decode_program, encode_program
 from clgraph.saved.topologies import LAYER_FORM, decode_layer, encode_layer
 
-FORMAT = 6
+FORMAT = 7
 """Of families as JSON; those of another number are not read."""
 
 _Shape = list[int]
@@ -212,11 +212,11 @@ def _decode_expansion(nodes: Json, results: Json) -> Expansion:
 
 def _encode_schema(schema: Schema) -> Json:
     values = [[g.name, g.dtype, g.shape, g.elements, g.data.hex(), g.count_of] for g in schema.values]
-    return [schema.names, schema.shapes, values, schema.sums, schema.small]
+    return [schema.names, schema.shapes, values, schema.sums, schema.most_pixels]
 
 
 def _decode_schema(data: Json) -> Schema:
-    names, shapes, values, sums, small = data
+    names, shapes, values, sums, pixels = data
     given = []
     for name, dtype, shape, elements, held, count_of in values:
         fields = {"name": name, "dtype": dtype, "shape": tuple(shape), "elements": tuple(elements)}
@@ -224,7 +224,7 @@ def _decode_schema(data: Json) -> Schema:
         check_fields(Given, fields)
         given.append(Given(**fields))
     fields = {"names": tuple(names), "shapes": tuple(map(tuple, shapes)), "values": tuple(given)}
-    fields |= {"sums": tuple(map(tuple, sums)), "small": small}
+    fields |= {"sums": tuple(map(tuple, sums)), "most_pixels": pixels}
     check_fields(Schema, fields)
     return Schema(**fields)
 

@@ -137,11 +137,11 @@ def products(count: int) -> onnx.ModelProto:
 
 def test_a_schema_comes_back_whatever_it_fixes() -> None:
     given = Given("ends", "<i8", (2,), ("x.0", 3), count_of="x"), Given("scale", "<f4", (), (), b"abcd")
-    schema = Schema(("x", "past"), (("n", 3), ("n", "k")), given, (("k", "n", 2),), small=True)
+    schema = Schema(("x", "past"), (("n", 3), ("n", "k")), given, (("k", "n", 2),), most_pixels=4096)
     families = {schema: "no sizes stand for the others"}
     written = json.loads(json.dumps(encode_families(families, _none)))
     assert decode_families(written, _none, Context(), primitive_of) == families
-    assert {f.name for f in fields(Schema)} == {"names", "shapes", "values", "sums", "small"}
+    assert {f.name for f in fields(Schema)} == {"names", "shapes", "values", "sums", "most_pixels"}
 
 
 def _none(array: Any) -> Any:

@@ -10,7 +10,7 @@ from clgraph.errors import BindingError
 from clgraph.families.built import Built, special
 from clgraph.families.candidates import COMPUTED_ELEMENTS, candidates
 from clgraph.families.rules import alike, regrouped, splits
-from clgraph.families.schema import SMALL_PIXELS, Schema, schemas
+from clgraph.families.schema import MEDIUM_PIXELS, SMALL_PIXELS, Schema, schemas
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.ops.eltwise import Eltwise
@@ -93,13 +93,24 @@ def test_candidates_that_no_model_builds_for_are_soon_told_from_many_sizes(monke
 def test_small_pictures_are_a_family_of_their_own_with_a_smaller_representative(batch: int, most: int) -> None:
     """Of 96 rows 170 columns are 16320 pixels, and 171 are 16416."""
     signatures = [signature("x", "n", 3, "h", "w")]
-    sizes = (96, most), (96, most + 1), (5, 4000)
-    (small, *_), (large, *_), (long, *_) = (of(signatures, [(batch, 3, *size)]) for size in sizes)
-    assert (small.small, large.small, long.small) == (True, False, False)
-    assert large == long
-    first = [next(iter(candidates(schema))).sizes.shapes[0] for schema in (small, large)]
+    sizes = (96, most), (96, most + 1), (5, 20000)
+    (small, *_), (more, *_), (long, *_) = (of(signatures, [(batch, 3, *size)]) for size in sizes)
+    assert (small.small, more.small, long.small) == (True, False, False)
+    assert more.most_pixels == (MEDIUM_PIXELS if batch == 1 else 0)
+    first = [next(iter(candidates(schema))).sizes.shapes[0] for schema in (small, long)]
     pixels = [shape[0] * shape[2] * shape[3] for shape in first]
     assert pixels[0] <= SMALL_PIXELS < pixels[1] / 8
+
+
+def test_single_pictures_of_a_medium_size_are_a_family_that_large_ones_stand_in_for() -> None:
+    """Of 256 rows 256 columns are as many as are medium."""
+    signatures = [signature("x", "n", 3, "h", "w")]
+    medium, large = of(signatures, [(1, 3, 256, 256)])[:2]
+    assert (medium.most_pixels, large.most_pixels) == (MEDIUM_PIXELS, 0)
+    assert of(signatures, [(1, 3, 256, 257)])[0] == large
+    assert [s.most_pixels for s in of(signatures, [(1, 3, 64, 64)])[:3]] == [SMALL_PIXELS, MEDIUM_PIXELS, 0]
+    found = [candidate.sizes.shapes[0] for candidate in candidates(medium)]
+    assert all(SMALL_PIXELS < height * width <= MEDIUM_PIXELS for _, _, height, width in found)
 
 
 def test_neither_a_batch_nor_a_length_alone_is_a_picture() -> None:

@@ -15,7 +15,7 @@ from clgraph.errors import BindingError
 from clgraph.families.families import Families
 from clgraph.families.family import PassRow
 from clgraph.families.making import LARGEST
-from clgraph.families.schema import SMALL_PIXELS
+from clgraph.families.schema import MEDIUM_PIXELS, SMALL_PIXELS
 from clgraph.families.small_pictures import AS_LARGE, may_have_windows
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
@@ -98,6 +98,12 @@ def test_small_pictures_have_a_small_representative_whatever_the_channels(batch:
     for channels in (16, 24, 32, 40, 48, 64, 80, 96, 112, 128):
         n, _, height, width = representative(halving(channels, 3), (batch, 3, 64, 64))
         assert n * height * width <= SMALL_PIXELS
+
+
+def test_medium_pictures_have_a_medium_representative_whatever_the_channels() -> None:
+    for channels in (16, 24, 32, 40, 48, 64, 80, 96, 112, 128):
+        _, _, height, width = representative(halving(channels, 3), (1, 3, 224, 224))
+        assert SMALL_PIXELS < height * width <= MEDIUM_PIXELS
 
 
 def test_large_pictures_in_batches_have_a_representative_that_fits_a_device() -> None:
