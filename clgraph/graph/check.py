@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from clgraph.core.aligned import ALIGNMENT
 from clgraph.errors import ProgramError
+from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Milestone, Program
 
@@ -12,7 +14,8 @@ def check(program: Program) -> None:
 
     Edges symmetric, acyclic and in order, names unique, layouts what the primitives infer, outputs kept, provenance
     present; from PLACED on placements, from SELECTED on implementations, at PLANNED memory and subgraphs. At any
-    milestone, what runs nothing shares one buffer with what it reads: nobody else writes its results.
+    milestone, what runs nothing shares one buffer with what it reads: nobody else writes its results; and values lie at
+    multiples of their elements' size in buffers, and at 0 before they have any.
     """
     made = {id(v) for v in program.inputs}
     names: set[str] = set()
@@ -27,10 +30,24 @@ def check(program: Program) -> None:
         if id(value) not in made and value.constant is None:
             raise ProgramError(f"output {name!r} reads {value.name}, which nothing in the program makes")
     for value in program.values:
+        if value.offset % value.layout.dtype.itemsize or (value.offset and value.buffer is None):
+            raise ProgramError(f"{value.name} lies {value.offset} bytes behind the beginning of {value.buffer}")
         for node, slot in value.uses:
             if node not in program or slot >= len(node.inputs) or node.inputs[slot] is not value:
                 raise ProgramError(f"{value.name} lists {node.name} as a reader, which does not read it")
+    if program.milestone >= Milestone.PLANNED:
+        scratch = [b for node in program for b in node.scratch]
+        for buffer in dict.fromkeys([*(v.buffer for v in program.values if v.constant is None), *scratch]):
+            _check_buffer(program, buffer)
     _check_subgraphs(program)
+
+
+def _check_buffer(program: Program, buffer: Buffer | None) -> None:
+    """Check that *buffer* lies where kernels expect it in the memory that a run has."""
+    if buffer is None or buffer.offset is None or (arena := program.arenas.get(buffer.placement)) is None:
+        return
+    if buffer.offset % ALIGNMENT or not 0 <= buffer.offset <= arena.nbytes - buffer.nbytes:
+        raise ProgramError(f"{buffer} lies outside of {arena} of {buffer.placement}, or at no multiple of {ALIGNMENT}")
 
 
 def _check_subgraphs(program: Program) -> None:

@@ -190,9 +190,8 @@ def overlay(folder: Path, library: Path, built_in: str, *, anew: bool = False) -
     links |= {folder / data.parent.name / ".libs" / name: data / name for name in kept}
     share = data / "share" / "pocl"
     shared = folder / data.parent.name / ".libs" / "share" / "pocl"
-    for name in os.listdir(share):
-        if name == "include":
-            continue
+    # A link to a folder cannot take the place of the folder that a copy of the cache without links has: licences.
+    for name in [entry.name for entry in os.scandir(share) if not entry.is_dir()]:
         stem, dash, last = name.rpartition("-")
         is_library = name.startswith("kernel-") and bool(dash) and last.endswith(".bc")
         links[shared / name] = share / (f"{stem}-{built_in}.bc" if is_library else name)

@@ -76,6 +76,22 @@ def test_a_dump_without_data_a_damaged_one_and_a_missing_constant_are_errors(dum
         clgraph.load_dump(tmp_path / "wrong.json")
 
 
+def test_places_in_memory_that_passes_do_not_give_are_errors(dumped) -> None:
+    folder, _, _ = dumped
+    for name, places, field, message in (
+        ("built.json", "values", -1, "behind the beginning of"),
+        (max(p.name for p in folder.glob("[0-9]*.json")), "buffers", 2, "lies outside of"),
+    ):
+        data = json.loads((folder / name).read_text())
+        data["state"][places][0][field] += 1
+        (folder / "misplaced.json").write_text(json.dumps(data))
+        try:
+            with pytest.raises(ModelError, match=message):
+                clgraph.load_dump(folder / "misplaced.json")
+        finally:
+            (folder / "misplaced.json").unlink()
+
+
 def test_the_command_line_runs_a_dump(dumped) -> None:
     folder, _, _ = dumped
     file = next(folder.glob("*_reorder_inputs.json"))

@@ -10,7 +10,7 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ProgramError
-from clgraph.graph.buffer import Buffer
+from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.check import check
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Milestone, Program
@@ -76,4 +76,29 @@ def test_a_value_lies_inside_its_buffer(offset: int) -> None:
     program = _planned()
     program["y"].output.offset = offset
     with pytest.raises(ProgramError, match=f"y: y, 24 bytes at {offset}, lies outside of <buffer y 24 B @64>"):
+        check(program)
+
+
+@pytest.mark.parametrize(("offset", "has_buffer"), [(2, True), (4, False)], ids=["within an element", "of no buffer"])
+def test_a_value_lies_at_a_place_of_elements_in_a_buffer(offset: int, has_buffer: bool) -> None:
+    program = _planned()
+    program.milestone = Milestone.BUILT
+    program["y"].output.offset = offset
+    if not has_buffer:
+        program["y"].output.buffer = None
+    with pytest.raises(ProgramError, match=f"y lies {offset} bytes behind the beginning of"):
+        check(program)
+
+
+@pytest.mark.parametrize("offset", [-64, 32, 192, 1 << 30])
+@pytest.mark.parametrize("is_scratch", [False, True])
+def test_a_buffer_lies_inside_its_arena_at_a_multiple_of_64(offset: int, is_scratch: bool) -> None:
+    program = _planned()
+    program.arenas = {"": Arena(192, 192, 192)}
+    check(program)
+    if is_scratch:
+        program["y"].scratch = (Buffer("s", 24, offset),)
+    else:
+        program["y"].output.buffer = Buffer("s", 24, offset)
+    with pytest.raises(ProgramError, match=f"buffer s 24 B @{offset}> lies outside of"):
         check(program)

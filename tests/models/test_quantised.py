@@ -120,7 +120,8 @@ def test_integers_give_what_onnxruntime_gives(form, precision, device, tmp_path)
 @pytest.mark.filterwarnings("ignore")
 def test_a_quantised_network_runs_on_the_kernels_of_floats(device, tmp_path):
     model, _ = quantised("residual", "QDQ", tmp_path)
-    compiled = clgraph.compile(model, device=device)
+    # A CPU with short vectors of floats computes these few channels sooner from bytes.
+    compiled = clgraph.compile(model, device=device, config={"disable_passes": frozenset({"use_integers"})})
     kinds = Counter(node.primitive.kind for node in compiled.program)
     assert not kinds.keys() & {"quantize", "dequantize"}
     assert kinds["activation"] <= 2, "what is rounded at the start, and beside a sum"

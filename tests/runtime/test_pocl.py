@@ -1,5 +1,6 @@
 import ctypes
 import os
+import shutil
 import struct
 
 import pytest
@@ -103,3 +104,18 @@ def test_in_the_folder_of_links_every_built_in_library_is_the_wanted_one(tmp_pat
     other.parent.mkdir(parents=True)
     (tmp_path / "other" / "pocl_binary_distribution").symlink_to(tmp_path / "site" / "pocl_binary_distribution")
     assert overlay(tmp_path / "links", other, "avx2") != home, "another environment with the same cache"
+
+
+def test_a_copy_of_the_cache_that_has_followed_links_is_taken(tmp_path):
+    library = tmp_path / "site" / "pyopencl" / ".libs" / "libpocl-1.so"
+    share = tmp_path / "site" / "pocl_binary_distribution" / ".libs" / "share" / "pocl"
+    names = "include/pocl.h", "licenses/POCL.COPYING", "kernel-x86_64-avx512.bc", "kernel-x86_64-avx2.bc"
+    for path in (library, *(share / name for name in names)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(path.name)
+    overlay(tmp_path / "links", library, "avx2")
+    shutil.copytree(tmp_path / "links", tmp_path / "copy")
+    home = overlay(tmp_path / "copy", library, "avx512")
+    made = home.parent / "pocl_binary_distribution" / ".libs" / "share" / "pocl"
+    assert (made / "kernel-x86_64-avx2.bc").read_text() == "kernel-x86_64-avx512.bc"
+    assert (made / "include" / "pocl.h").read_text() == "pocl.h"

@@ -57,7 +57,7 @@ class Files:
             self.wanted = model.run(self.feeds)
             model.save(folder / "model.clg")
         self.saved = (folder / "model.clg").read_bytes()
-        found = sorted(p for p in (folder / "dumps").glob("*.json"))
+        found = sorted((folder / "dumps").glob("[0-9]*.json"))
         self.dumps = [found[0], found[len(found) // 2], found[-1]]
         identity = tuning_identity(find_device(device))
         write_tuning(folder / "tuning.json", identity, Tuning(shipped("cpu"), {"[]": {"matmul.ref": 1e-3}}))
