@@ -201,20 +201,13 @@ def keep(path: Path, content: bytes) -> None:
 
 
 def link(path: Path, target: Path) -> None:
-    """Put a link to *target* at *path* below the cache folder, where it is not yet; raises ``OSError``.
-
-    A folder in its place, which a copy of the cache that followed links has, is removed.
-    """
+    """Put a link to *target* at *path* below the cache folder, where it is not yet; raises ``OSError``."""
     with suppressed(OSError):  # it is not there, or no link
         if os.readlink(path) == os.fspath(target):
             return
     make_folder(path.parent)
     temporary = partial(path)
     temporary.symlink_to(target)
-    if path.is_dir() and not path.is_symlink():
-        import shutil
-
-        shutil.rmtree(path)
     temporary.replace(path)
 
 

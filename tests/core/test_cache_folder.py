@@ -161,13 +161,6 @@ def test_a_planted_link_is_never_written_through(cache: Path, tmp_path: Path, ta
     assert not (tmp_path / "absent").exists()
 
 
-def test_a_link_is_put_where_a_copy_of_the_cache_has_a_folder(cache: Path, tmp_path: Path) -> None:
-    (cache / "links" / "l" / "below").mkdir(parents=True)
-    (cache / "links" / "l" / "below" / "file").write_bytes(b"x")
-    link(cache / "links" / "l", tmp_path)
-    assert os.readlink(cache / "links" / "l") == os.fspath(tmp_path)
-
-
 def test_a_link_is_put_where_another_one_or_a_file_is(cache: Path, tmp_path: Path) -> None:
     for target in (tmp_path / "one", tmp_path / "other", tmp_path / "other"):
         link(cache / "links" / "l", target)
