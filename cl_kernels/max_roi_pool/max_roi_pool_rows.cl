@@ -1,37 +1,39 @@
 // The maximum of each of a number of bins of regions (max_roi_pool_ref.cl), float: the rows under a bin are compared once for
 // all bins beside it, sixteen columns at a time, then columns.
 //
-// Grid: a work-item for each block of channels of a region, n of them. table: blocks of channels, channels of a block, channels,
-// height and width of x, rows and columns of y, images. All tensors are dense; x has at most WIDTH columns, y at most BINS.
-// Exact, NaN wins; regions fall where those of max_roi_pool_ref do.
-#include "tensor.clh"
+// A ticket is a run of blocks of channels of regions, in this order. All tensors are dense; x has at most POOLED_WIDTH columns,
+// y at most POOLED_BINS. Exact, NaN wins; regions fall where those of max_roi_pool_ref do.
+//
+// inp, regions, out   x [pictures][channels][height][width]; [n][5]; [n][channels][rows][columns]
+// block, blocks       channels of a block, blocks of a region;  count: blocks of all regions
+// scale               of regions;  ticket_blocks: blocks of a ticket
+#include "tile.clh"
 #include "roi_bins.clh"
 
-#define WIDTH 2048
-#define BINS 64
+#define POOLED_WIDTH 2048
+#define POOLED_BINS 64
 #define BEST(v, all) ((v) > (all) || (v) != (v) ? (v) : (all))
 
-__kernel void max_roi_pool_rows(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0), __global const int* table,
-                                const float scale) {
-  const int id = get_global_id(0);
-  if (id >= n) return;
-  const int r = id / table[0], first = id % table[0] * table[1], channels = table[2], height = table[3], width = table[4];
-  const int rows = table[5], columns = table[6];
-  __global const float* region = BASE_OF(const float, in1) + 5 * r;
-  const int image = clamp((int)region[0], 0, table[7] - 1);
-  int2 across[BINS];
+// Block `id`.
+NOINLINE static void max_roi_pool_block(__global const max_roi_pool_rows_desc* d, __global char** banks, const int id) {
+  const int r = id / d->blocks, first = id % d->blocks * d->block, channels = d->channels, height = d->height;
+  const int width = d->width, rows = d->rows, columns = d->columns;
+  const float scale = d->scale;
+  __global const float* region = AT(const float, banks, d->regions) + 5 * r;
+  const int image = clamp((int)region[0], 0, d->pictures - 1);
+  int2 across[POOLED_BINS];
   int left = width, right = 0;
   for (int j = 0; j < columns; j++) {
     across[j] = roi_bin(region[1] * scale, region[3] * scale, columns, j, width);
     if (across[j].x < across[j].y) left = min(left, across[j].x), right = max(right, across[j].y);
   }
   const int plane = height * width;
-  __global const float* x = BASE_OF(const float, in0) + ((long)image * channels + first) * plane;
-  __global float* y = BASE_OF(float, out0) + ((long)r * channels + first) * rows * columns;
-  float line[WIDTH];
+  __global const float* x = AT(const float, banks, d->inp) + ((long)image * channels + first) * plane;
+  __global float* y = AT(float, banks, d->out) + ((long)r * channels + first) * rows * columns;
+  float line[POOLED_WIDTH];
   for (int i = 0; i < rows; i++) {
     const int2 down = roi_bin(region[2] * scale, region[4] * scale, rows, i, height);
-    for (int c = 0; c < min(table[1], channels - first); c++) {
+    for (int c = 0; c < min(d->block, channels - first); c++) {
       __global const float* from = x + c * plane;
       int at = left;
       for (; at + 16 <= right && down.x < down.y; at += 16) {
@@ -55,3 +57,12 @@ __kernel void max_roi_pool_rows(const int n, TENSOR(in0), TENSOR(in1), TENSOR(ou
     }
   }
 }
+
+static void max_roi_pool_rows(__global const max_roi_pool_rows_desc* d, __global char** banks, __global char* scratch,
+                              const int ticket, __global const post_step* post, const int posts) {
+  const int begin = ticket * d->ticket_blocks, end = min(begin + d->ticket_blocks, d->count);
+  for (int id = begin; id < end; id++) max_roi_pool_block(d, banks, id);
+}
+#undef POOLED_WIDTH
+#undef POOLED_BINS
+#undef BEST
