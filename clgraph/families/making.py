@@ -49,6 +49,10 @@ MADE_BYTES = 1 << 26
 runs: of 64 times the sizes it would take gigabytes, and seconds."""
 
 
+NOTHING_TRIED = "inputs of this kind have none to be tried"
+"""Why there is no representative where there is no candidate: of pictures of several sizes beside one another."""
+
+
 def make_family(topology: Topology, schema: Schema, context: Context, run: Compile) -> Family:
     """Return the family of *schema*.
 
@@ -67,7 +71,7 @@ def make_family(topology: Topology, schema: Schema, context: Context, run: Compi
     reasons: list[str] = []
     for found in _representatives(topology, schema, context, reasons):
         return _family(topology, schema, found, context, run)
-    raise BindingError(f"no sizes stand for the others: {reasons[0]}")
+    raise BindingError(f"no sizes stand for the others: {next(iter(reasons), NOTHING_TRIED)}")
 
 
 @frozen

@@ -26,6 +26,14 @@ HOST = ("--device", "host")
 MACHINE = Installed(Implementation("machine", "this machine", ""))
 
 
+@pytest.fixture(autouse=True)
+def interrupts():
+    """Python leaves interrupts ignored that a shell has ignored for what it runs behind itself."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_follows_the_work_runs_when_it_is_interrupted(number: signal.Signals) -> None:
     before = signal.getsignal(signal.SIGTERM)

@@ -15,7 +15,7 @@ from clgraph.selector.costs import Rates
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.programs import ADD, Net, kinds, run_until
 
-_ZEN_5 = Rates(256e9, ((1, 40e9),), byte_products=2.0)
+_ZEN_5 = Rates(256e9, ((1, 40e9),), cached=25e9, byte_products=2.0)
 
 
 def _cpu(*features, rates=None):
@@ -27,7 +27,7 @@ def fakes():
     """Products of bytes are asked of the real implementations."""
 
 
-def _run(function="relu", outputs=96, side=56, results=("q", "s"), features=("vnni",), rates=None):
+def _run(function="relu", outputs=96, side=112, results=("q", "s"), features=("vnni",), rates=None):
     """Return what the pass leaves of a convolution of bytes that is rounded by its range."""
     net = Net()
     x = net.input("x", (1, 16, side, side), DType.U8)
@@ -73,7 +73,7 @@ def test_without_vnni_what_no_core_keeps_is_computed_twice(side, twice):
 
 
 def test_without_vnni_sums_that_are_noted_take_longer_than_those_that_are_written():
-    program = _run(features=())
+    program = _run(side=56, features=())
     node = program["conv"]
     q = _cpu().query(node)
     found = _extremes(node)
