@@ -105,12 +105,12 @@ def test_noted_extremes_are_those_that_a_pass_finds(device, engine, case):
 
 
 TWICE = {
-    "pixels": (_integers(16, 96, 1, behind=("Relu", ["moved"], ["y"])), (2, 16, 61, 59)),
+    "pixels": (_integers(16, 96, 1, behind=("Relu", ["moved"], ["y"])), (2, 16, 91, 89)),
     "pixels whose outputs fill no vector": (
         _integers(24, 140, 1, behind=("Identity", ["moved"], ["y"])),
-        (1, 24, 56, 53),
+        (1, 24, 112, 103),
     ),
-    "windows of channels alone": (_integers(140, 140, 3, 140, ("Clip", ["moved", "", "six"], ["y"])), (1, 140, 56, 55)),
+    "windows of channels alone": (_integers(140, 140, 3, 140, ("Clip", ["moved", "", "six"], ["y"])), (1, 140, 112, 109)),
 }
 
 
