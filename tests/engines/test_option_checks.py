@@ -303,7 +303,7 @@ OPTION_OF = {
 """Flags that have another name than their option."""
 
 OWN = {
-    "model, shapes, inputs": "what is compiled, and what it is given; what fits nothing is an error",
+    "model, shapes, prepare, inputs": "what is compiled, and what it is given; what fits nothing is an error",
     "layout, channels, mean, scale": "an error where no input is a picture",
     "random_inputs, seed, batch, streams, seconds, iterations, tolerance, top, labels, runs, longest": "of the command",
     "output, outputs, output_dir, json_file, as_json, trace, dump_tensors, report, file": "what is written and shown",
