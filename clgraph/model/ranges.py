@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -24,6 +24,9 @@ Ranges = Mapping[str, Sequence[int | Range]]
 
 MOST_ENDS = 64
 """How many shapes one call prepares."""
+
+STEPS = 64
+"""Sizes that are tried between the ends, for a picture that is neither small nor large."""
 
 Place = tuple[str, int]
 
@@ -57,7 +60,8 @@ def ends(shapes: Mapping[str, Sequence[Any]], signatures: Mapping[str, Signature
 
     Axes that have the same range change together where their size has the same name in the model, or no name but the
     same place. A range that begins below 2 has its programs for 0 and 1 beside the one for other sizes: these are ends,
-    too, and so is 2 of batches of pictures, because few small ones have other kernels than many.
+    too, and so is 2 of batches of pictures, because few small ones have other kernels than many. Single pictures that
+    are neither small nor large have a family of their own: one is added where no end is such a picture.
 
     Raises:
         InputError: A range is none, or there are more than ``MOST_ENDS`` ends.
@@ -74,11 +78,45 @@ def ends(shapes: Mapping[str, Sequence[Any]], signatures: Mapping[str, Signature
         sizes.append(sorted({low, high} | {s for s in apart if low < s < high}))
     if (count := prod(map(len, sizes))) > MOST_ENDS:
         raise InputError(f"{len(groups)} ranges have {count} ends, of at most {MOST_ENDS}: prepare fewer at once")
-    found = []
-    for chosen in product(*sizes):
-        at = {place: size for size, places in zip(chosen, groups.values(), strict=True) for place in places}
-        found.append({n: tuple(at.get((n, axis), size) for axis, size in enumerate(s)) for n, s in shapes.items()})
-    return found
+    found = [_at(chosen, groups, shapes) for chosen in product(*sizes)]
+    return [*_medium(groups, shapes, pictures, found), *found]
+
+
+def _at(
+    chosen: Iterable[int], groups: Mapping[Any, Sequence[Place]], shapes: Mapping[str, Sequence[Any]]
+) -> dict[str, tuple[Any, ...]]:
+    """Return *shapes* with the size that is *chosen* for each group in its places."""
+    at = {place: size for size, places in zip(chosen, groups.values(), strict=True) for place in places}
+    return {n: tuple(at.get((n, axis), size) for axis, size in enumerate(s)) for n, s in shapes.items()}
+
+
+def _medium(
+    groups: Mapping[tuple[Any, Range], Sequence[Place]],
+    shapes: Mapping[str, Sequence[Any]],
+    pictures: Sequence[str],
+    found: Sequence[Mapping[str, tuple[Any, ...]]],
+) -> list[dict[str, tuple[Any, ...]]]:
+    """Return shapes of a single medium picture, between the least and the largest; none if *found* has one."""
+    from clgraph.families.schema import MEDIUM_PIXELS, SMALL_PIXELS
+
+    free = {name: [a for a, d in enumerate(shapes[name]) if a and isinstance(d, tuple | list)] for name in pictures}
+
+    def is_medium(at: Mapping[str, tuple[Any, ...]]) -> bool:
+        most = max((prod(at[n][a] for a in axes) for n, axes in free.items() if at[n][0] == 1), default=0)
+        return SMALL_PIXELS < most <= MEDIUM_PIXELS
+
+    if any(map(is_medium, found)):
+        return []
+    for step in range(STEPS):
+        sizes = [max(low, 1) * (high / max(low, 1)) ** (step / STEPS) for _, (low, high) in groups]
+        chosen = [1 if any(not a for _, a in p) else int(n) for n, p in zip(sizes, groups.values(), strict=True)]
+        if is_medium(at := _at(chosen, groups, shapes)) and _within(chosen, groups):
+            return [at]
+    return []
+
+
+def _within(chosen: Sequence[int], groups: Mapping[tuple[Any, Range], Sequence[Place]]) -> bool:
+    return all(low <= size <= high for size, (_, (low, high)) in zip(chosen, groups, strict=True))
 
 
 def _range(name: str, given: Sequence[Any]) -> Range:

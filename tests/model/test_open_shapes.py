@@ -124,6 +124,15 @@ def test_ranges_are_prepared_for_every_shape_in_them(device: str) -> None:
         assert model.specialisations[-1].partition("family ")[2].partition(";")[0] in families
 
 
+@pytest.mark.opencl
+def test_single_pictures_between_small_and_large_ones_are_prepared(device: str) -> None:
+    model = clgraph.compile(convolutions(), device)
+    model.prepare({"x": (1, 3, (120, 560), (120, 560))})  # 120 x 560 is large already
+    families = {s.program.notes["family"].partition("family ")[2].partition(";")[0] for s in model.compiled.values()}
+    model.run({"x": np.ones((1, 3, 200, 200), np.float32)})
+    assert model.specialisations[-1].partition("family ")[2].partition(";")[0] in families
+
+
 def test_ranges_of_sizes_that_belong_together_go_together() -> None:
     source = open_model(
         [helper.make_node("Add", ["a", "b"], ["y"])],
