@@ -81,8 +81,11 @@ class UnreadInputs:
 
 def _fits(signature: Signature, given: Any) -> bool:
     """Whether *given* is an array or tensor of the type and a shape that *signature* declares."""
-    try:
-        signature.bound(given.shape)
-        return signature.dtype is not None and bool(given.dtype == signature.dtype.numpy)
-    except (AttributeError, InputError, DeviceMemoryError):
+    shape, dtype = getattr(given, "shape", None), getattr(given, "dtype", None)
+    if shape is None or signature.dtype is None or dtype != signature.dtype.numpy:
         return False
+    try:
+        signature.bound(shape)
+    except (InputError, DeviceMemoryError):
+        return False
+    return True

@@ -54,7 +54,8 @@ def test_runs_of_other_sizes_are_as_quick(device: str) -> None:
         assert found is not None
         np.testing.assert_array_equal(found["y"], np.maximum(given["x"], 0))
     again = model.run_again(feeds(6))
-    assert again is not None and list(again) == ["y"]
+    assert again is not None
+    assert list(again) == ["y"]
 
 
 @pytest.mark.parametrize(
