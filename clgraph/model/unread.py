@@ -22,15 +22,16 @@ class UnreadInputs:
 
     def __init__(self, topology: Topology) -> None:
         """Look for them."""
-        read = {value for _, value in topology.outputs}
-        read.update(name for layer in topology.needed() for name in layer.inputs)
-        self._names = tuple(topology.inputs)
-        idle = [s for s in topology.inputs.values() if s.name not in read and s.dtype is not None]
-        self._signatures = {s.name: s for s in idle if s.shape is not None and not s.is_fixed}
+        inputs = topology.inputs
+        unread = topology.unread if not all(s.is_fixed for s in inputs.values()) else frozenset()
+        self._names = tuple(inputs)
+        self._signatures = {
+            name: s for name, s in inputs.items() if name in unread and s.dtype and s.shape and not s.is_fixed
+        }
         self._sizes = {
             dimension: (name, axis)
-            for name, signature in reversed(topology.inputs.items())
-            if name in read and self._signatures
+            for name, signature in reversed(inputs.items())
+            if self._signatures and name not in unread
             for axis, dimension in enumerate(signature.shape or ())
             if isinstance(dimension, str)
         }
