@@ -15,6 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from clgraph.model.run_queue import RunFuture
+from clgraph.throughput.requests import Request, RequestQueue
+from tests.support.moments import interrupted, moments_of
+
 pytestmark = pytest.mark.opencl
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -100,8 +104,30 @@ def test_interrupts_leave_the_model_as_it_was(device: str, what: str, raised: st
     assert said.startswith(f"done {hits}")
 
 
+def test_a_request_that_is_interrupted_as_it_is_sent_leaves_its_room_to_others() -> None:
+    queue = RequestQueue(1)
+
+    def send() -> None:
+        queue.put(Request({}, RunFuture()), 0)
+
+    def serve() -> None:
+        while queue._sent.qsize():
+            queue._leave(queue._sent.get())
+
+    moments = moments_of(send)
+    serve()
+    for moment in moments:
+        with interrupted(moment, KeyboardInterrupt()) as told:
+            send()
+        serve()
+        assert told.happened
+        assert queue.waiting == 0, moment
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_an_interrupt_at_a_line_leaves_kernels_and_bits_as_they_were(device: str) -> None:
-    command = [sys.executable, ROOT / "tools" / "check_interrupts", "compile", "--every", "700", "--device", device]
+@pytest.mark.parametrize(("scenario", "every"), [("compile", 700), ("run", 400), ("session", 300)])
+def test_an_interrupt_at_a_line_leaves_kernels_and_bits_as_they_were(device: str, scenario: str, every: int) -> None:
+    command = [sys.executable, ROOT / "tools" / "check_interrupts", scenario]
+    command += ["--every", str(every), "--device", device]
     checked = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
