@@ -114,6 +114,10 @@ def _indexed(size: str) -> Cases:
     once = rng.permutation(rows)[: rows // 2, None]
     for dtype in ("f16", "i32", "bool", "f64"):
         yield f"ScatterND {dtype} rows", drawn("ScatterND", (dtype, shape), once, (dtype, (rows // 2, columns)))
+    cells = rng.permutation(rows * columns // 16)[: rows * columns // 64]
+    for dtype in ("u8", "f32"):
+        grid, corners = (dtype, (rows, columns // 16, 16)), np.stack(np.divmod(cells, columns // 16), 1)
+        yield f"ScatterND {dtype} cells", drawn("ScatterND", grid, corners, (dtype, (len(cells), 16)))
     lines = np.argsort(rng.random(shape), 1)[:, : columns // 2]
     for dtype in ("f16", "bool", "i32", "f64"):
         options: dict[str, Any] = {"attributes": {"axis": 1}}
