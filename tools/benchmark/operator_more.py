@@ -161,6 +161,10 @@ def _copied(size: str) -> Cases:
         "Pad f16 reflect",
         drawn("Pad", ("f16", image), constants=(np.array([0, 0, 1, 1] * 2),), attributes={"mode": "reflect"}),
     )
+    volume = (4, 6, rows // 4, columns // 4)
+    for mode in ("edge", "reflect"):
+        around = (np.array([1, 2, 1, 1] * 2),)
+        yield f"Pad f32 {mode} of four axes", drawn("Pad", ("f32", volume), constants=around, attributes={"mode": mode})
     for dtype in ("f16", "i32", "f64"):
         yield f"Trilu {dtype} upper", drawn("Trilu", (dtype, shape), attributes={"upper": 1})
     yield "Range f32", drawn("Range", constants=(np.float32(0), np.float32(rows * 64), np.float32(1)))
