@@ -16,7 +16,7 @@ from clgraph.graph.primitive import REFERENCE_SECONDS, Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.spellings import Spelling, is_one_call, spelled
-from clgraph.model.stages.steps import Part
+from clgraph.model.stages.steps import PlanPart
 
 T = TypeVar("T")
 
@@ -98,13 +98,13 @@ class HostPlan:
         return {name: values[i] for name, i in self.outputs}
 
 
-def _part(node: Node, own: Spelling | None, places: Mapping[Value, int]) -> Part:
+def _part(node: Node, own: Spelling | None, places: Mapping[Value, int]) -> PlanPart:
     """Return what computes *node*: its *own* spelling, or the reference, around which bfloat16 is float32."""
     inputs, outputs = (tuple([places[v] for v in values]) for values in (node.inputs, node.outputs))
     if own is not None:
-        return Part(own, inputs, outputs, single=len(outputs) == 1, scalar=not node.outputs[0].layout.rank)
+        return PlanPart(own, inputs, outputs, single=len(outputs) == 1, scalar=not node.outputs[0].layout.rank)
     rounded = any(v.layout.dtype == DType.BF16 for v in node.inputs)
-    return Part(node.primitive.computed if rounded else node.primitive.reference, inputs, outputs)
+    return PlanPart(node.primitive.computed if rounded else node.primitive.reference, inputs, outputs)
 
 
 class HostPlans:

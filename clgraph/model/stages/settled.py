@@ -35,7 +35,7 @@ Settled = HostPlan | HostLayers | Model
 """What computes a piece: its plan, its layers, or the model that ran it last."""
 
 
-class Piece(Protocol):
+class DecidedPiece(Protocol):
     """A piece as its decisions are asked for."""
 
     @property
@@ -78,7 +78,7 @@ class Settling:
             self._alike, self._wanted = 0, min(2 * self._wanted, _MOST_ALIKE)
         return made
 
-    def note(self, topology: Topology, pieces: Sequence[Piece], *, alone: bool) -> None:
+    def note(self, topology: Topology, pieces: Sequence[DecidedPiece], *, alone: bool) -> None:
         """Note a run that was decided about.
 
         Args:
@@ -104,7 +104,7 @@ class _Joined:
 
     __slots__ = ("_checked", "_names", "_outputs", "_places", "_steps", "_values")
 
-    def __init__(self, topology: Topology, pieces: Sequence[Piece], found: Sequence[Settled | None]) -> None:
+    def __init__(self, topology: Topology, pieces: Sequence[DecidedPiece], found: Sequence[Settled | None]) -> None:
         """Join what was *found* to compute the *pieces*."""
         self._names = tuple(topology.inputs)
         self._places = {name: i for i, name in enumerate(dict.fromkeys((*self._names, *topology.constants)))}
@@ -134,7 +134,7 @@ class _Joined:
             return None
         return {name: values[i] for name, i in self._outputs}
 
-    def _add_plan(self, piece: Piece, plan: HostPlan) -> None:
+    def _add_plan(self, piece: DecidedPiece, plan: HostPlan) -> None:
         """Add the steps of *plan*, behind a check of what nothing has told the shape of so far."""
         places = [self._places[name] for name in piece.names]
         own = range(len(places))
@@ -151,7 +151,7 @@ class _Joined:
         self._checked.update(zip(places, plan.layouts, strict=True))
         self._places.update((name, places[i]) for name, i in plan.outputs)
 
-    def _add_layers(self, piece: Piece, layers: HostLayers) -> None:
+    def _add_layers(self, piece: DecidedPiece, layers: HostLayers) -> None:
         places = [self._places[name] for name in piece.names]
         for value in layers.values[len(places) :]:
             places.append(len(self._values))
@@ -166,7 +166,7 @@ class _Joined:
                 self._steps.append(_layer(partial(_controlled, piece.execute, step.control), inputs, outputs))
         self._places.update((name, places[i]) for name, i in layers.outputs)
 
-    def _add_model(self, piece: Piece, model: Model) -> None:
+    def _add_model(self, piece: DecidedPiece, model: Model) -> None:
         given = [(name, self._places[name]) for name in piece.names]
         made = []
         for name, _ in model.topology.outputs:

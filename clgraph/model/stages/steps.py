@@ -14,7 +14,7 @@ Step = Callable[[list[Any]], None]
 
 
 @frozen
-class Part:
+class PlanPart:
     """A layer of a plan: what computes it, and where its inputs and results stand among the values of the plan.
 
     Attributes:
