@@ -30,14 +30,11 @@ class NonMaxSuppression(DataDependent):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (places,) = inputs
-        images, classes, most = places.shape
-        if images == classes == 1:  # those kept stand in front
-            line = places.reshape(most)
-            count = int(line.argmin()) if most else 0
-            if count < most and line.item(count) >= 0:
-                count = most
+        if places.shape[:2] == (1, 1):  # those kept stand in front
+            line = places[0, 0]
+            count = len(line) if not len(line) or line[end := line.argmin()] >= 0 else end
             rows = np.zeros((count, 3), np.int64)
-            rows[:, 2] = line[:count]
+            rows[:, 2] = line[: len(rows)]
             return (rows,)
         kept = np.nonzero(places >= 0)
         rows = np.empty((len(kept[0]), 3), np.int64)
