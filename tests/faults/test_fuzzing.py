@@ -139,7 +139,7 @@ def test_what_onnx_s_own_references_share_is_onnx_runtime_s_difference(monkeypat
     assert kinds(np.nan, -1) == ["peer differs", "reference differs"]
 
 
-@pytest.mark.parametrize("opset", [11, 13])
+@pytest.mark.parametrize("opset", [1, 11, 13])
 def test_onnx_s_own_references_flatten_as_old_operator_sets_do(opset: int) -> None:
     model, feeds = one_node("Hardmax", [np.float32([[1, 2], [np.nan, 4]])], opset=opset, axis=0)
     outcome = judge(model.SerializeToString(), feeds, "run", "host", valid=True, single=True)

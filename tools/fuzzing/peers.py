@@ -43,7 +43,7 @@ FLATTENING = ("Hardmax", "LogSoftmax", "Softmax")
 
 
 def flattened(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
-    """Return *model* with the flattening of operators before opset 13 spelled out, which ONNX's references leave out.
+    """Return *model* with the flattening of operators before opset 13 spelled out in that, as ONNX's references do not.
 
     Args:
         shapes: Those of its outputs.
@@ -60,6 +60,8 @@ def flattened(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> 
             continue
         axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
         rows, made, sizes = (f"{node.output[0]}/{part}" for part in ("rows", "made", "shape"))
+        for opset in found.opset_import:
+            opset.version = opset.version if opset.domain else 13
         found.graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), sizes))
         found.graph.node.extend(
             (
