@@ -14,7 +14,7 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.reduce import Reduce
+from clgraph.ops.reduce import mean_of
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 
@@ -54,10 +54,10 @@ class BatchStatistics(Composite):
         old = (mean, variance)
         if self.training:
             over = tuple(a for a in range(layout.rank) if wide[a] != layout.shape[a] or a == 0)
-            mean = c.add(Reduce("mean", over), x)
+            mean = mean_of(c, x, over)
         centred = c.add(Eltwise("sub"), x, mean)
         if self.training:
-            variance = c.add(Reduce("mean", over), c.add(Activation("square"), centred))
+            variance = mean_of(c, c.add(Activation("square"), centred), over)
         guarded = c.add(Activation("linear", 1.0, self.epsilon), variance)
         factor = c.add(Eltwise("div"), scale, c.add(Activation("sqrt"), guarded))
         y = c.add(Eltwise("add"), c.add(Eltwise("mul"), centred, factor), bias)

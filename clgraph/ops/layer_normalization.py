@@ -21,7 +21,7 @@ from clgraph.graph.primitive import Array, Bound, Primitive, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.cast_like import CastLike
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.reduce import Reduce
+from clgraph.ops.reduce import mean_of
 from clgraph.ops.reorder import Reorder
 from clgraph.selector.general import (
     REALS,
@@ -107,9 +107,9 @@ class Moments(Composite):
         rank = c.layout(x).rank
         axes = tuple(range(positive_axis(self.axis, rank), rank))
         x = c.add(Reorder(DType.F32), x) if c.layout(x).dtype in (DType.F16, DType.BF16) else x
-        mean = c.add(Reduce("mean", axes), x)
+        mean = mean_of(c, x, axes)
         square = c.add(Activation("square"), c.add(Eltwise("sub"), x, mean))
-        variance = c.add(Activation("linear", 1.0, self.epsilon), c.add(Reduce("mean", axes), square))
+        variance = c.add(Activation("linear", 1.0, self.epsilon), mean_of(c, square, axes))
         found = mean, c.add(Activation("reciprocal"), c.add(Activation("sqrt"), variance))
         return [c.add(Reorder(DType.F32), y) for y in found] if c.layout(x).dtype == DType.F64 else found
 

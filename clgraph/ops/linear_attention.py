@@ -124,7 +124,7 @@ class LinearAttention(Primitive):
 def _of_heads(x: Array, own: int, heads: int) -> Array:
     """Return ``[batch, tokens, own * D]`` as ``[batch, tokens, heads, D]``, and one number for all heads for each."""
     own = min(own, x.shape[2])
-    return x.reshape(*x.shape[:2], own, -1).repeat(heads // own, 2)
+    return x.reshape(*x.shape[:2], own, x.shape[2] // own).repeat(heads // own, 2)
 
 
 @onnx("LinearAttention", since=(27,))

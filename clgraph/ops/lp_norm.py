@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.graph.attributes import Pads, check_pads, pairs, positive_axis, window_pads
+from clgraph.graph.attributes import Pads, check_pads, pairs, positive_axis, window_pads, window_sizes
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Primitive, primitive
@@ -70,6 +70,7 @@ class LpPool(Composite):
             strides, dilations = self.strides or ones, self.dilations or ones
             pads = window_pads(self.auto_pad, self.pads, spatial, self.kernel, strides, dilations)
             check_pads(pads, self.kernel, dilations)
+            window_sizes(spatial, self.kernel, strides, dilations, pads, partial=True)
             # A window that is larger than the map, by less than a stride, sums zeros behind it, as in ONNX Runtime.
             windows = zip(spatial, pads, self.kernel, dilations, strict=True)
             rooms = [s + b + a - (k - 1) * d - 1 for s, (b, a), k, d in windows]

@@ -68,13 +68,14 @@ class MaxPoolIndices(Primitive):
             flat = flat * spatial[axis] + coordinates[axis]
         windows = x[(slice(None), slice(None), *coordinates)]
         lowest = np.asarray(-np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
-        rows = np.where(inside, windows, lowest).reshape(*x.shape[:2], *sizes, -1)
+        taps = prod(p.kernel)
+        rows = np.where(inside, windows, lowest).reshape(*x.shape[:2], *sizes, taps)
         best = rows.argmax(-1)
         # Where nothing inside is above the lowest number, the first element inside is the maximum, not a pad.
-        counts = np.broadcast_to(inside.reshape(*sizes, -1), rows.shape)
+        counts = np.broadcast_to(inside.reshape(*sizes, taps), rows.shape)
         pads = ~np.take_along_axis(counts, best[..., None], -1)[..., 0]
         best = np.where(pads, counts.argmax(-1), best)
-        places = np.broadcast_to(flat, (*sizes, *p.kernel)).reshape(*sizes, -1)
+        places = np.broadcast_to(flat, (*sizes, *p.kernel)).reshape(*sizes, taps)
         at = np.take_along_axis(np.broadcast_to(places, rows.shape), best[..., None], -1)[..., 0]
         planes = np.arange(prod(x.shape[:2]), dtype=np.int64).reshape(*x.shape[:2], *(1,) * rank)
         return np.take_along_axis(rows, best[..., None], -1)[..., 0], (at + planes * prod(spatial)).astype(np.int64)

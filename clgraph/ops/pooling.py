@@ -90,6 +90,8 @@ class Pooling(Primitive):
         (x,) = inputs
         spatial = x.shape[2:]
         sizes = self.sizes(spatial)
+        if 0 in sizes:
+            return (np.empty((*x.shape[:2], *sizes), x.dtype),)
         reach = [
             (n - 1) * s + (k - 1) * d + 1
             for n, s, k, d in zip(sizes, self.strides, self.kernel, self.dilations, strict=True)

@@ -52,7 +52,7 @@ class QuantizedConvTranspose(Primitive):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, start, scale, bias = inputs
         batch, spatial, rank = x.shape[0], x.shape[2:], len(self.kernel)
-        strips = x.reshape(batch, 1, x.shape[1], -1).astype(np.float64)
+        strips = x.reshape(batch, 1, x.shape[1], prod(spatial)).astype(np.float64)
         # Doubles hold sums of 2^37 products.
         sums = np.matmul(w.astype(np.float64), strips) + start[..., None]
         made = scaled(sums, scale[:, None], bias[:, None], self.dtype)

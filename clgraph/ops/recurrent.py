@@ -83,7 +83,7 @@ class Recurrent(Composite):
         if self.batch_first:
             x = c.add(Transpose((1, 0, 2)), x)
             given |= {n: c.add(Transpose((1, 0, 2)), v) for n, v in given.items() if n in ("hidden", "cell")}
-        product = [x, c.add(Reshape((wide[0] * rows, sizes[-1])), w)]
+        product = [x, c.add(Reshape((wide[0] * rows, sizes[-1]), zero_is_zero=True), w)]
         if "bias" in given:
             both = given.pop("bias")
             ahead, own = (c.add(Slice((start,), (start + rows,), axes=(1,)), both) for start in (0, rows))

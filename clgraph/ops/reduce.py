@@ -16,6 +16,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axes, present, read_values
+from clgraph.graph.composite import Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, without
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
@@ -161,6 +162,14 @@ def reduced_shape(shape: Shape, axes: Sequence[int], *, keepdims: bool) -> Shape
     if keepdims:
         return tuple(1 if a in axes else d for a, d in enumerate(shape))
     return tuple(d for a, d in enumerate(shape) if a not in axes)
+
+
+def mean_of(c: Composition, x: str, axes: Sequence[int]) -> str:
+    """Add the mean of x over *axes*, which stay; of no elements it is NaN, as a statistic, where ReduceMean's is 0."""
+    layout = c.layout(x)
+    if any(layout.shape[a] == 0 for a in axes):
+        return c.constant(np.full(reduced_shape(layout.shape, axes, keepdims=True), np.nan, layout.dtype.numpy))
+    return c.add(Reduce("mean", tuple(axes)), x)
 
 
 def over_last_axes(p: Reduce, rank: int) -> bool:

@@ -139,6 +139,13 @@ def test_what_onnx_s_own_references_share_is_onnx_runtime_s_difference(monkeypat
     assert kinds(np.nan, -1) == ["peer differs", "reference differs"]
 
 
+@pytest.mark.parametrize("opset", [1, 11, 13])
+def test_onnx_s_own_references_flatten_as_old_operator_sets_do(opset: int) -> None:
+    model, feeds = one_node("Hardmax", [np.float32([[1, 2], [np.nan, 4]])], opset=opset, axis=0)
+    outcome = judge(model.SerializeToString(), feeds, "run", "host", valid=True, single=True)
+    assert outcome.kind == "peer differs", outcome.detail
+
+
 @pytest.mark.parametrize("name", ["Pow", "ReduceL1", "ReduceProd", "ReduceSum", "ReduceSumSquare"])
 def test_integers_that_wrap_are_onnx_runtimes_difference(name: str) -> None:
     base, exponent = np.int64([2**62, 2**62, 7]), np.int64([3, 2, 1])

@@ -19,6 +19,12 @@ def test_import_and_reference_agree_with_onnxruntime(shape, opset, rng):
     agree("BatchNormalization", [rng.standard_normal(shape).astype(np.float32), *statistics], opset=opset, epsilon=1e-3)
 
 
+@pytest.mark.parametrize("shape", [(0, 3, 4), (2, 3, 0), (0, 3)])
+def test_statistics_of_nothing_are_no_numbers(shape):
+    parameters = [np.ones(3, np.float32)] * 4
+    agree("BatchNormalization", [np.zeros(shape, np.float32), *parameters], opset=15, outputs=3, training_mode=1)
+
+
 @pytest.mark.opencl
 @pytest.mark.parametrize("shape", [(2, 19, 4, 5), (3, 5), (1, 3, 7)])
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16])

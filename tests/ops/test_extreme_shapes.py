@@ -23,8 +23,10 @@ SAMPLE = 5
 """Of an operator's cases, each so many-th is in the default run."""
 
 
-def agree(case: Case, device: str) -> bool:
+def agree(case: Case, device: str, constants: bool = False) -> bool:
     """Assert that a model of the node gives what ONNX Runtime gives; return whether that runs it.
+
+    With *constants* all inputs are constants of the model.
 
     What ONNX Runtime refuses is not a model by its shapes here as well, or gives what ONNX's own reference gives.
     """
@@ -60,6 +62,19 @@ def _reference(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
 def test_extreme_shapes_agree_with_onnxruntime(op: str, device: str) -> None:
     for case in CASES[op][len(op) % SAMPLE :: SAMPLE]:
         agree(case, device)
+
+
+@pytest.mark.parametrize("op", CASES)
+def test_references_agree_with_onnxruntime_on_extreme_shapes(op: str) -> None:
+    for case in CASES[op][len(op) % SAMPLE :: SAMPLE]:
+        agree(case, "host")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", CASES)
+def test_all_references_agree_with_onnxruntime_on_extreme_shapes(op: str) -> None:
+    for case in CASES[op]:
+        agree(case, "host")
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.layer_normalization import LayerNormalization
+from clgraph.ops.layer_normalization import LayerNormalization, Moments
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
@@ -23,6 +23,11 @@ def test_mean_and_deviation_are_floats_whatever_the_tensor_is(dtype, rng):
     x = rng.standard_normal((2, 3, 4)).astype(dtype)
     # Of float64 ONNX Runtime computes in float64, too: float32's rounding is all that tells them apart.
     agree("LayerNormalization", [x, x[0, 0]], opset=17, outputs=3)
+
+
+def test_mean_and_deviation_of_nothing_are_no_numbers():
+    found = Moments().reference(np.zeros((2, 3, 0), np.float32))
+    assert all(s.shape == (2, 3, 1) and np.isnan(s).all() for s in found)  # ONNX Runtime refuses it
 
 
 @pytest.mark.parametrize("axis", [-1, 1])

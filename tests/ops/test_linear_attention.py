@@ -83,6 +83,12 @@ def test_states_and_results_are_onnxruntimes(rule, domain, rng):
         )
 
 
+def test_of_no_text_there_is_nothing():
+    arrays = [np.zeros((0, *shape[1:]), F) for shape in shapes_of(4, 2, 2, OPTIONAL)]
+    p = LinearAttention(4, 2, "gated_delta", 0.5, OPTIONAL)
+    assert [y.shape for y in p.reference(*arrays)] == [y.shape for y in p.infer([*map(Layout.of, arrays)])]
+
+
 def test_what_does_not_fit_is_refused():
     good = [Layout(DType.F32, s) for s in shapes_of(2, 2, 2, OPTIONAL)]
     assert [x.shape for x in LinearAttention(2, 2).infer(good)] == [(2, TOKENS, 2 * V), (2, 2, K, V)]

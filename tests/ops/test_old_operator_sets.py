@@ -158,6 +158,11 @@ def test_a_window_larger_than_the_map_has_the_norm_of_what_it_covers():
     np.testing.assert_array_equal(y, np.float32([[[3]]]))
 
 
+def test_a_window_of_pads_alone_has_no_norm():
+    with pytest.raises(ShapeError, match="does not fit 0 elements"):  # as ONNX Runtime and the other pools say
+        results("LpPool", [np.zeros((1, 2, 0), np.float32)], opset=18, kernel_shape=[3], strides=[3], pads=[1, 1])
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_a_norm_of_0_leaves_zeros_of_constants_too(dtype):
     (y,) = results("LpNormalization", [np.array([[0, 2], [0, 0]], dtype)], opset=18, constant=(0,), axis=0)

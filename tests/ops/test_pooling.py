@@ -34,6 +34,7 @@ LARGE = {
     "a stride does not": ((1, 2, 1, 2), {"kernel_shape": [3, 2], "strides": [2, 2]}),
     "stride one": ((1, 2, 1, 2), {"kernel_shape": [2, 2]}),
     "wide, padded": ((2, 2, 1, 3), {"kernel_shape": [4, 3], "strides": [3, 2], "pads": [1, 0, 0, 1]}),
+    "by two strides: none": ((1, 2, 5, 5), {"kernel_shape": [3, 3], "strides": [2, 2], "dilations": [3, 1]}),
     "an odd rest": ((1, 2, 4, 5), {"kernel_shape": [5, 6], "strides": [3, 4], "ceil_mode": 1}),
 }
 
@@ -97,6 +98,13 @@ def test_the_indices_of_a_max_pool_are_where_the_maxima_stand(order, rng):
     x = rng.integers(-3, 3, (2, 2, 7, 6)).astype(np.float32)
     more = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "dilations": [1, 2]}
     agree("MaxPool", [x], opset=12, outputs=2, storage_order=order, **more)
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 7, 6), (1, 2, 2, 6)])
+def test_a_max_pool_without_results_has_no_indices(shape):
+    x = np.zeros(shape, np.float32)
+    (node,) = agree("MaxPool", [x], opset=12, outputs=2, kernel_shape=[3, 2], dilations=[2, 1], strides=[2, 1])
+    assert node.outputs[1].layout.count == 0
 
 
 DEVICE_CASES = {

@@ -36,6 +36,14 @@ def test_all_states_agree_with_onnxruntime(full, op_type, gates, direction, rng)
     agree(op_type, inputs, opset=14, outputs=outputs, hidden_size=HIDDEN, direction=direction)
 
 
+@pytest.mark.parametrize(("op_type", "gates"), [("RNN", 1), ("LSTM", 4)])
+def test_tokens_without_elements_leave_the_bias(op_type, gates, rng):
+    weights, bias = np.zeros((1, gates * HIDDEN, 0), np.float32), rng.standard_normal((1, 2 * gates * HIDDEN))
+    states = rng.standard_normal((1, gates * HIDDEN, HIDDEN)).astype(np.float32)
+    tokens = np.zeros((TOKENS, BATCH, 0), np.float32)
+    agree(op_type, [tokens, weights, states, bias.astype(np.float32)], opset=14, outputs=2, hidden_size=HIDDEN)
+
+
 @pytest.mark.parametrize("linear", [0, 1])
 def test_a_gru_resets_before_or_after_the_product(linear, rng):
     draw = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731

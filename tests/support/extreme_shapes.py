@@ -250,12 +250,26 @@ def _windows(c: _Cases) -> None:
             c.add(op, c.floats(*x), kernel_shape=[2] * n)
         for op in ("GlobalMaxPool", "GlobalAveragePool"):
             c.add(op, c.floats(*x))
+    for op, outputs in (("MaxPool", 1), ("MaxPool", 2), ("AveragePool", 1), ("LpPool", 1)):
+        windows = {"kernel_shape": [3, 3], "strides": [3, 2], "opset": 22, "outputs": outputs}
+        c.add(op, c.floats(0, 3, 5, 5), **windows)
+        c.add(op, c.floats(1, 2, 0, 5), pads=[1, 0, 1, 0], **windows)
+        c.add(op, c.floats(1, 2, 5, 5), dilations=[4, 1], **windows)  # of more than the input: none fits
+    for x in [(0, 3, 4), (2, 3, 0), (0, 3)]:
+        parameters = (c.positive(x[1]) for _ in range(4))
+        c.add("BatchNormalization", c.floats(*x), *parameters, opset=15, outputs=3, training_mode=1)
     c.add("LRN", c.floats(0, 3, 5, 5), size=3)
     c.add("DepthToSpace", c.floats(0, 8, 2, 3), blocksize=2)
     c.add("SpaceToDepth", c.floats(1, 0, 4, 4), blocksize=2)
 
 
 def _rest(c: _Cases) -> None:
+    for op, gates in (("LSTM", 4), ("RNN", 1)):  # a GRU of nothing ends ONNX Runtime's process
+        for x in [(2, 0, 4), (2, 3, 0), (0, 3, 4)]:
+            if op == "LSTM" and x[1] == 0:
+                continue  # and so does an LSTM of no sequence
+            weights = (c.floats(1, 2 * gates, size) for size in (x[2], 2))
+            c.add(op, c.floats(*x), *weights, constant=(1, 2), outputs=2, hidden_size=2)
     for shape in ([0, 3], [2] * 8, []):
         c.add("ConstantOfShape", np.array(shape, np.int64), constant=(0,))
     c.add("GatherND", c.floats(3, 0), c.ints(2, 1, below=3))

@@ -1,5 +1,13 @@
 """Where the results of an operator are others than ONNX Runtime's, and why ONNX has them so."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
 WINDOWS = {"BlackmanWindow", "HammingWindow", "HannWindow"}
 
 OTHERWISE = {
@@ -31,3 +39,35 @@ STRANGE = {"Attention": "a row of which all is masked is 0, whatever its values 
 GENERATORS = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform")
 GENERATORS += ("RandomUniformLike",)
 OTHERWISE |= dict.fromkeys(GENERATORS, "ONNX leaves the generator of numbers open")
+FLATTENING = ("Hardmax", "LogSoftmax", "Softmax")
+
+
+def flattened(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
+    """Return *model* with the flattening of operators before opset 13 spelled out in that, as ONNX's references do not.
+
+    Args:
+        shapes: Those of its outputs.
+    """
+    if all(o.domain or o.version >= 13 for o in model.opset_import):
+        return model
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    del found.graph.node[:]
+    for node in model.graph.node:
+        shape = shapes.get(node.output[0]) if node.op_type in FLATTENING else None
+        if shape is None:
+            found.graph.node.append(node)
+            continue
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        rows, made, sizes = (f"{node.output[0]}/{part}" for part in ("rows", "made", "shape"))
+        for opset in found.opset_import:
+            opset.version = opset.version if opset.domain else 13
+        found.graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), sizes))
+        found.graph.node.extend(
+            (
+                helper.make_node("Flatten", node.input, [rows], axis=axis),
+                helper.make_node(node.op_type, [rows], [made], axis=1),
+                helper.make_node("Reshape", [made, sizes], node.output),
+            )
+        )
+    return found

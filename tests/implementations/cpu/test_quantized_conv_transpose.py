@@ -35,6 +35,12 @@ def test_the_reference_is_the_transposed_convolution_of_floats():
         np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
+def test_of_no_image_there_is_nothing():
+    p, (x, *rest) = draw(np.random.default_rng(0), 5, 3, (2, 3), (4, 5))
+    (y,) = p.reference(x[:0], *rest)
+    assert y.shape == (0, 3, 8, 15)
+
+
 def _window(w, kernel):
     return np.moveaxis(w, 0, -1).swapaxes(0, 1).reshape(w.shape[2], w.shape[1], *kernel)
 
