@@ -384,8 +384,10 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
     }
     if (!posts) continue;
 #if NUMBERS && defined(cl_khr_fp64)
-    if (d->domain == 1) double_steps(post, posts, banks, (__global double*)out, image, plane, y0, x0, n);
-    if (d->domain == 1) continue;
+    if (d->domain == 1 && d->direct) {
+      double_steps(post, posts, banks, (__global double*)out, image, plane, y0, x0, n);
+      continue;
+    }
 #endif
     __global float* made = (__global float*)out;
     const int whole = n / 16, rest = n % 16;
