@@ -17,8 +17,7 @@
 // first, second              its parameters, or the bounds of a clip or a quantization: the bits of numbers that are computed
 //                            with; a mask, and what the bits under it are compared with; two floats each of bytes with scales;
 //                            of halves second is 1 of a sign, and has the bits of infinity above the lower 16
-// planes, rows, width        of the result;  run: elements of a piece;  row_pieces: pieces of a row;  pieces, ticket_pieces: in
-//                            all, of a ticket
+// planes, rows, width        of the result;  run: elements of a piece;  row_pieces, pieces, ticket_pieces: pieces of a row, all, a ticket
 // fold, folds                rows of a piece, of rows that lie one behind the other in the result, with one piece and no list;
 //                            runs of so many in a plane
 //
@@ -389,10 +388,9 @@ static void elements(__global const elements_desc* d, __global char** banks, __g
       continue;
     }
 #endif
-    __global float* made = (__global float*)out;
     const int whole = n / 16, rest = n % 16;
-    if (whole) post_row(post, posts, banks, made, image, plane, y0, x0 / 16, whole, 16, 0);
-    if (rest) post_row(post, posts, banks, made + whole * 16, image, plane, y0, x0 / 16 + whole, 1, rest, 0);
+    if (whole) post_row(post, posts, banks, (__global float*)out, image, plane, y0, x0 / 16, whole, 16, 0);
+    if (rest) post_row(post, posts, banks, (__global float*)out + whole * 16, image, plane, y0, x0 / 16 + whole, 1, rest, 0);
   }
 }
 #undef ALL

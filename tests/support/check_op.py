@@ -37,6 +37,7 @@ from clgraph.selector.choose import candidates
 from clgraph.selector.plan import Launch, Table
 from clgraph.selector.query import Query, query_of
 from clgraph.selector.sources import kernel_text
+from tests.support.equal import assert_equal
 from tests.support.of_a_kind import for_its_kind
 from tests.support.quick_engine import QuickEngine, optimised
 from tests.support.ran import RAN
@@ -204,10 +205,9 @@ def _in_windows(proposal: Proposal) -> bool:
 def _twice(network: Network, arrays: Sequence[Array], name: str) -> list[Array]:
     """Return what a run on *arrays* and another one give."""
     feeds = _feeds(network, arrays)
-    first = network.run(feeds)
-    again = network.run(feeds)
+    first, again = network.run(feeds), network.run(feeds)
     for key, value in first.items():
-        np.testing.assert_array_equal(value, again[key], f"{name}: the second run differs from the first")
+        assert_equal(value, again[key], f"{name}: the second run differs from the first")
     return list(first.values())
 
 
@@ -215,7 +215,7 @@ def _poisoned(network: Network, arrays: Sequence[Array], wanted: Sequence[Array]
     """Assert that nothing changes on memory full of NaN, where a write outside of a node's own buffers raises."""
     found = Network(network.program, network.bound.engines, poison=True).run(_feeds(network, arrays))
     for (key, value), plain in zip(found.items(), wanted, strict=True):
-        np.testing.assert_array_equal(value, plain, f"{network.program}: {key} differs on memory full of NaN")
+        assert_equal(value, plain, f"{network.program}: {key} differs on memory full of NaN")
 
 
 def _feeds(network: Network, arrays: Sequence[Array]) -> dict[str, Array]:

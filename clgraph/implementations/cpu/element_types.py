@@ -31,6 +31,22 @@ FLOAT, DOUBLE, INT, LONG, BYTES, HALVES, SHORTS, PAIRS = range(8)
 OWN = {FLOAT: DType.F32, DOUBLE: DType.F64, INT: DType.I32, LONG: DType.I64, HALVES: DType.U16, SHORTS: DType.U16}
 """The element type of each but bytes, which are of two."""
 
+_WHOLE = frozenset(t for t in CONVERTED if not t.floating)
+READ = {
+    FLOAT: frozenset(CONVERTED),
+    DOUBLE: _WHOLE | {DType.F32, DType.F64},
+    INT: frozenset(t for t in _WHOLE if t.itemsize < 4) | {DType.I32},
+    LONG: _WHOLE - {DType.U64} | {DType.F32},
+}
+"""The types that ``as_floats``, ``as_doubles``, ``as_ints`` and ``as_longs`` of ``element_types.clh`` read."""
+WRITTEN = {
+    FLOAT: frozenset(CONVERTED),
+    DOUBLE: frozenset(CONVERTED) - {DType.BF16},
+    INT: frozenset(t for t in _WHOLE if t.itemsize <= 4),
+    LONG: _WHOLE - {DType.U64},
+}
+"""The types that ``floats_as``, ``doubles_as``, ``ints_as`` and ``longs_as`` write."""
+
 RUN, RUN_BYTES = 512, 8
 """Elements of a piece, and bytes of one: of narrower ones there are as many more."""
 

@@ -15,8 +15,10 @@ from clgraph.implementations.cpu.element_types import (
     LONG,
     OWN,
     PAIRS,
+    READ,
     RUN,
     RUN_BYTES,
+    WRITTEN,
 )
 from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES, count_refusal
@@ -112,8 +114,10 @@ class Elements(Implementation[Any]):
             return c
         if not q.outputs[0].is_dense_plain or any(x.format.blocks for x in q.inputs):
             return "requires the result dense and plain, inputs without blocks"
-        if c.domain == DOUBLE and "fp64" not in q.device.features:
+        if (c.domain == DOUBLE or DType.F64 in (c.read, c.write)) and "fp64" not in q.device.features:
             return "needs fp64 for doubles"
+        if c.domain in READ and (c.read not in READ[c.domain] or not (c.direct or c.write in WRITTEN[c.domain])):
+            return f"computes nothing of {c.read} to {c.write} in {OWN[c.domain]}"
         rows = _rows(cls.aligned(q), c)
         return rows if isinstance(rows, str) else count_refusal(q) or post_refusal(q) or _list_refusal(q, c, rows)
 

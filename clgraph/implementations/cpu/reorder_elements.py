@@ -29,10 +29,11 @@ class ReorderElements(Elements):
         if x == DType.U64 and y == DType.BF16:
             return f"rounds {x} not to {y} in one step"
         of_reals = x.floating or y.floating
-        if x == DType.F64 or (y == DType.F64 and x != DType.F16):
+        if (x == DType.F64 and y != DType.BF16) or (y == DType.F64 and x not in (DType.F16, DType.BF16)):
             domain = DOUBLE
         elif of_reals:
-            # A half is the same of the float between: integers that are no floats are beyond all halves.
+            # A half is the same of the float between: integers that are no floats are beyond all halves. A bfloat16 is
+            # rounded from a float by definition (clgraph.core.conversion).
             domain = FLOAT
         elif max(x.itemsize, y.itemsize) == 8:
             domain = LONG

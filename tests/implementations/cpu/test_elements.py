@@ -117,39 +117,6 @@ def test_a_choice_moves_bits(engine, dtype):
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("source", [DType.BOOL, *INTEGERS, *ROUNDING], ids=str)
-def test_conversions_are_numpys(engine, source):
-    draw = {} if source.floating else {0: _whole(source, 0, 2 if source == DType.BOOL else 100)}
-    for target in (DType.BOOL, *INTEGERS, *ROUNDING):
-        if target != source:
-            positive = {0: lambda rng, shape: rng.uniform(0, 100, shape)} if source.floating else draw
-            found = check_op(
-                engine, Reorder(target), (3, 701), dtype=source, draw=positive, families=("normal",),
-                only=["reorder.elements"],
-            )  # fmt: skip
-            assert "reorder.elements" in found
-
-
-def test_doubles_become_halves_in_one_rounding(engine):
-    halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)
-    middles = (halves[:-1] + halves[1:]) / 2
-    found = [
-        halves,
-        middles,
-        *(np.nextafter(middles, end) for end in (-np.inf, np.inf)),
-        *(middles * (1 + e) for e in (-1e-9, 1e-9)),
-    ]
-    odd = [np.nan, np.inf, 65519.999999, 65520.0, 1e30, 1e300, 1e-300, 5e-324, 2.0**-25, np.nextafter(2.0**-25, 1)]
-    numbers = np.concatenate([*found, odd])
-    draw = {0: lambda rng, shape: np.resize(np.concatenate([numbers, -numbers]), shape)}
-    with np.errstate(over="ignore"):
-        made = check_op(
-            engine, Reorder(DType.F16), (401, 933), dtype=DType.F64, draw=draw, families=("normal",),
-            only=["reorder.elements"],
-        )  # fmt: skip
-    assert made == {"reorder.elements": 0.0}
-
-
 def test_bytes_and_integers_of_two_become_one_another(engine):
     narrow = (DType.I8, DType.U8, DType.BOOL), (DType.I16, DType.U16)
     for source, target in (*product(*narrow), *((b, a) for a, b in product(*narrow))):
