@@ -39,6 +39,9 @@ MEDIUM_ALONE = ((160, 224), (192, 320), (224, 288))
 PAIR = 2
 SMALL_PAIRS = ((72, 104), (80, 112), (96, 128))
 """The same in batches of ``PAIR``: of no more, and halved five times they are not that size themselves."""
+MEDIUM_PAIRS = ((112, 144), (104, 136), (120, 152))
+"""The same of at most ``MEDIUM_PIXELS``, about half of them: the last layers have direct kernels, those in front
+Winograd's method."""
 PAIRS = ((160, 224), (224, 288))
 """Larger pictures in batches of ``PAIR``: networks that compute many channels of all pixels take too much memory for
 more of them."""
@@ -125,7 +128,7 @@ def candidates(schema: Schema) -> Iterator[Candidate]:
             yield Candidate(schema, dict.fromkeys(others, 1), own=own)
 
     if schema.most_pixels and not schema.small:
-        yield from pictures(MEDIUM_ALONE)
+        yield from pictures(MEDIUM_PAIRS if batches else MEDIUM_ALONE)
         return
     if schema.small:
         yield from pictures(SMALL_PAIRS if batches else SMALL_ALONE)

@@ -27,8 +27,8 @@ pixels, where what kernels read of weights decides, and what they compute a pixe
 16 to 128 channels, most layers choose Winograd's method from 24 thousand pixels on."""
 
 MEDIUM_PIXELS = 256 * 256
-"""Pixels of one picture up to which the last layers of such networks do not: what five halvings leave are few tiles, of
-which a batch has as many as a large picture."""
+"""Pixels of all pictures of a run up to which the last layers of such networks do not: what five halvings leave are few
+tiles, which narrow pictures fill in part only."""
 
 MOST_SUMS = 4
 """How many sums of sizes are tried: some hold by chance."""
@@ -151,7 +151,7 @@ def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Map
             pixels = _pixels(schema, shapes)
             if 0 < pixels <= SMALL_PIXELS:
                 yield replace(schema, most_pixels=SMALL_PIXELS)
-            if 0 < pixels <= MEDIUM_PIXELS and not schema.leading:
+            if 0 < pixels <= MEDIUM_PIXELS:
                 yield replace(schema, most_pixels=MEDIUM_PIXELS)
             yield schema
 

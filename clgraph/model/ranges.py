@@ -60,8 +60,8 @@ def ends(shapes: Mapping[str, Sequence[Any]], signatures: Mapping[str, Signature
 
     Axes that have the same range change together where their size has the same name in the model, or no name but the
     same place. A range that begins below 2 has its programs for 0 and 1 beside the one for other sizes: these are ends,
-    too, and so is 2 of batches of pictures, because few small ones have other kernels than many. Single pictures that
-    are neither small nor large have a family of their own: one is added where no end is such a picture.
+    too, and so is 2 of batches of pictures, because few small ones have other kernels than many. Pictures that are
+    neither small nor large, single ones and batches, have families of their own: one is added where no end is such.
 
     Raises:
         InputError: A range is none, or there are more than ``MOST_ENDS`` ends.
@@ -79,7 +79,7 @@ def ends(shapes: Mapping[str, Sequence[Any]], signatures: Mapping[str, Signature
     if (count := prod(map(len, sizes))) > MOST_ENDS:
         raise InputError(f"{len(groups)} ranges have {count} ends, of at most {MOST_ENDS}: prepare fewer at once")
     found = [_at(chosen, groups, shapes) for chosen in product(*sizes)]
-    return [*_medium(groups, shapes, pictures, found), *found]
+    return [*(at for alone in (True, False) for at in _medium(groups, shapes, pictures, found, alone)), *found]
 
 
 def _at(
@@ -95,8 +95,12 @@ def _medium(
     shapes: Mapping[str, Sequence[Any]],
     pictures: Sequence[str],
     found: Sequence[Mapping[str, tuple[Any, ...]]],
+    alone: bool,
 ) -> list[dict[str, tuple[Any, ...]]]:
-    """Return shapes of a single medium picture, between the least and the largest; none if *found* has one."""
+    """Return shapes between the least and the largest of a medium picture *alone*, or of a batch that is medium.
+
+    There are none if *found* has one.
+    """
     if not pictures:
         return []
     from clgraph.families.schema import MEDIUM_PIXELS, SMALL_PIXELS
@@ -104,14 +108,17 @@ def _medium(
     free = {name: [a for a, d in enumerate(shapes[name]) if a and isinstance(d, tuple | list)] for name in pictures}
 
     def is_medium(at: Mapping[str, tuple[Any, ...]]) -> bool:
-        most = max((prod(at[n][a] for a in axes) for n, axes in free.items() if at[n][0] == 1), default=0)
+        counted = [prod(at[n][a] for a in (0, *axes)) for n, axes in free.items() if (at[n][0] == 1) is alone]
+        most = max(counted, default=0)
         return SMALL_PIXELS < most <= MEDIUM_PIXELS
 
     if any(map(is_medium, found)):
         return []
+    fewest = 1 if alone else 2
     for step in range(STEPS):
         sizes = [max(low, 1) * (high / max(low, 1)) ** (step / STEPS) for _, (low, high) in groups]
-        chosen = [1 if any(not a for _, a in p) else int(n) for n, p in zip(sizes, groups.values(), strict=True)]
+        least = [max(low, fewest) if any(not a for _, a in places) else 0 for (_, (low, _)), places in groups.items()]
+        chosen = [few or int(size) for few, size in zip(least, sizes, strict=True)]
         if is_medium(at := _at(chosen, groups, shapes)) and _within(chosen, groups):
             return [at]
     return []

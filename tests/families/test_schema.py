@@ -47,7 +47,7 @@ def test_a_name_is_one_size_only_where_the_shapes_agree() -> None:
 
 def test_equal_sizes_of_different_inputs_become_one_whatever_their_names() -> None:
     signatures = [signature("x", "s77", 16, "h", "w"), signature("batch", "s2")]
-    wide, narrow, *_ = of(signatures, [(4, 16, 9, 999), (4,)])
+    wide, narrow, *_ = of(signatures, [(4, 16, 9, 9999), (4,)])
     assert wide.shapes == (("s77", 16, "h", "w"), ("s2",))
     assert narrow.shapes == (("s77", 16, "h", "w"), ("s77",))
     assert all(len(found.free) > 2 for found in of(signatures, [(4, 16, 9, 9), (5,)]) if "h" in found.free)
@@ -96,21 +96,23 @@ def test_small_pictures_are_a_family_of_their_own_with_a_smaller_representative(
     sizes = (96, most), (96, most + 1), (5, 20000)
     (small, *_), (more, *_), (long, *_) = (of(signatures, [(batch, 3, *size)]) for size in sizes)
     assert (small.small, more.small, long.small) == (True, False, False)
-    assert more.most_pixels == (MEDIUM_PIXELS if batch == 1 else 0)
+    assert more.most_pixels == MEDIUM_PIXELS
     first = [next(iter(candidates(schema))).sizes.shapes[0] for schema in (small, long)]
     pixels = [shape[0] * shape[2] * shape[3] for shape in first]
     assert pixels[0] <= SMALL_PIXELS < pixels[1] / 8
 
 
-def test_single_pictures_of_a_medium_size_are_a_family_that_large_ones_stand_in_for() -> None:
+@pytest.mark.parametrize(("batch", "rows"), [(1, 256), (2, 128)])
+def test_pictures_of_a_medium_size_are_a_family_that_large_ones_stand_in_for(batch: int, rows: int) -> None:
     """Of 256 rows 256 columns are as many as are medium."""
     signatures = [signature("x", "n", 3, "h", "w")]
-    medium, large = of(signatures, [(1, 3, 256, 256)])[:2]
+    medium, large = of(signatures, [(batch, 3, rows, 256)])[:2]
     assert (medium.most_pixels, large.most_pixels) == (MEDIUM_PIXELS, 0)
-    assert of(signatures, [(1, 3, 256, 257)])[0] == large
-    assert [s.most_pixels for s in of(signatures, [(1, 3, 64, 64)])[:3]] == [SMALL_PIXELS, MEDIUM_PIXELS, 0]
+    assert of(signatures, [(batch, 3, rows, 257)])[0] == large
+    assert [s.most_pixels for s in of(signatures, [(batch, 3, 64, 64)])[:3]] == [SMALL_PIXELS, MEDIUM_PIXELS, 0]
     found = [candidate.sizes.shapes[0] for candidate in candidates(medium)]
-    assert all(SMALL_PIXELS < height * width <= MEDIUM_PIXELS for _, _, height, width in found)
+    assert found
+    assert all(SMALL_PIXELS < n * height * width <= MEDIUM_PIXELS for n, _, height, width in found)
 
 
 def test_neither_a_batch_nor_a_length_alone_is_a_picture() -> None:

@@ -126,11 +126,13 @@ def test_ranges_are_prepared_for_every_shape_in_them(device: str) -> None:
 
 
 @pytest.mark.opencl
-def test_single_pictures_between_small_and_large_ones_are_prepared(device: str) -> None:
+@pytest.mark.parametrize(("batch", "least", "size"), [(1, 120, 200), ((2, 4), 60, 140)])
+def test_pictures_between_small_and_large_ones_are_prepared(device: str, batch: Any, least: int, size: int) -> None:
+    """120 x 560 is large already, and so are two of 60 x 560; four of 60 x 60 are small."""
     model = clgraph.compile(convolutions(), device)
-    model.prepare({"x": (1, 3, (120, 560), (120, 560))})  # 120 x 560 is large already
+    model.prepare({"x": (batch, 3, (least, 560), (least, 560))})
     families = {s.program.notes["family"].partition("family ")[2].partition(";")[0] for s in model.compiled.values()}
-    model.run({"x": np.ones((1, 3, 200, 200), np.float32)})
+    model.run({"x": np.ones((1 if batch == 1 else 3, 3, size, size), np.float32)})
     assert model.specialisations[-1].partition("family ")[2].partition(";")[0] in families
 
 
