@@ -138,9 +138,10 @@ def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Map
     First all open sizes are free, those of one name together, and all elements of values; then sizes without a name
     together that stand in the same place of several inputs, and elements with the sizes they are equal to; then sizes
     of different inputs together that are equal, whatever their names; then elements whose product is the number of
-    elements of an input; then sizes that are the sum of two others; at last only the sizes that stand first. Behind a
-    schema of small pictures stand those of larger ones and of all, for models that need no such. What is yielded
-    depends on the signatures, *shapes* and values alone, so that every shape has one family, whichever was met first.
+    elements of an input; then sizes that are the sum of two others, with equal ones together as well; at last only the
+    sizes that stand first. Behind a schema of small pictures stand those of larger ones and of all, for models that
+    need no such. What is yielded depends on the signatures, *shapes* and values alone, so that every shape has one
+    family, whichever was met first.
     """
     seen: set[Schema] = set()
     for schema in _narrowing(signatures, shapes, known):
@@ -186,6 +187,8 @@ def _narrowing(
     yield replace(tied, values=tuple(_counted(given, names, shapes, known) for given in values))
     for found in _sums(tied, shapes):
         yield replace(tied, values=equal, sums=(found,))
+    for found in _sums(one, shapes):
+        yield replace(one, values=tuple(_matched(given, one, shapes, known) for given in values), sums=(found,))
     leading = tuple(
         tuple(n if n in tied.leading else d for n, d in zip(sizes_of, shape, strict=True))
         for sizes_of, shape in zip(tied.shapes, shapes, strict=True)

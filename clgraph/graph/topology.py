@@ -83,13 +83,18 @@ class Topology:
     def keeps_keys(self) -> bool:
         """Whether a layer takes past keys and values, or joins an input with something as an output, as caches do.
 
-        A layer that bodies stand for does what one of them does.
+        A layer that bodies stand for does what one of them does. Of what is joined along an open axis of tokens, the
+        output may be a part.
         """
         made = {value for _, value in self.outputs}
+        parts = {x.inputs[0] for x in self.layers if x.primitive.kind == "slice" and x.outputs[0] in made}
+        shapes = {name: s.shape or () for name, s in self.inputs.items()}
+        grown = {name for name, shape in shapes.items() if len(shape) == 4 and not isinstance(shape[2], int)}
         return any(s.stacks_keys for s in self.inputs.values()) or any(
             x.primitive.keeps_keys
             or (isinstance(x.primitive, Inlinable) and x.primitive.keeps_keys_inside)
             or (x.primitive.kind == "concat" and x.inputs[0] in self.inputs and x.outputs[0] in made)
+            or (x.primitive.kind == "concat" and x.inputs[0] in grown and x.outputs[0] in parts)
             for x in self.layers
         )
 

@@ -53,6 +53,17 @@ def test_equal_sizes_of_different_inputs_become_one_whatever_their_names() -> No
     assert all(len(found.free) > 2 for found in of(signatures, [(4, 16, 9, 9), (5,)]) if "h" in found.free)
 
 
+def test_a_size_may_be_the_sum_of_two_others_one_of_which_has_several_names() -> None:
+    """Layers with a window have pasts of their own, in name: a mask as long as one of them and the new token."""
+    signatures = [signature("x", "n"), signature("mask", "m"), signature("past", "p"), signature("window", "w")]
+    found = of(signatures, [(1,), (9,), (8,), (8,)])
+    apart = [schema for schema in found if schema.sums and schema.shapes[2] != schema.shapes[3]]
+    (one,) = [schema for schema in found if schema.sums and schema.shapes[2] == schema.shapes[3]]
+    assert one.shapes == ((1,), ("m",), ("p",), ("p",))
+    assert one.sums == (("m", 1, "p"),)
+    assert found.index(one) > max(map(found.index, apart))
+
+
 def test_elements_of_values_are_free_alone_then_with_the_size_that_they_equal() -> None:
     found = of([signature("x", "n", 6), signature("shape", 2)], [(4, 6), (2,)], shape=np.array([4, 1]))
     assert found[0].values[0].elements == ("shape[0]", 1)

@@ -13,6 +13,8 @@ import clgraph
 from clgraph.errors import InputError
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.model.unread import UnreadInputs
+from clgraph.onnxruntime import InferenceSession
+from clgraph.onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from tests.support.graphs import FLOAT, INT
 from tests.support.open_models import open_model
 
@@ -42,6 +44,26 @@ def test_one_program_runs_all_sizes_that_nothing_reads(device: str) -> None:
     assert len(model.compiled) == 1
     model.run(feeds(3, batch=2))
     assert len(model.compiled) == 2
+
+
+@pytest.mark.opencl
+def test_every_way_to_run_takes_other_sizes(device: str) -> None:
+    """Here they are the only open ones, as the batch is fixed."""
+    model = clgraph.compile(masked(), device, shapes={"x": (1, 6)})
+    session = InferenceSession(masked().SerializeToString())
+    for total in (3, 4, 0):
+        given, y = feeds(total), np.empty((1, 6), np.float32)
+        wanted = np.maximum(given["x"], 0)
+        model.run(given, outputs={"y": y})
+        found = [y, model.run_async(given).result()["y"], model.run(given, tensors=True)["y"].numpy()]
+        for array in (*found, model.clone().run(given)["y"], *session.run(None, given)):
+            np.testing.assert_array_equal(array, wanted)
+    assert len(model.compiled) == 1
+    for wrong in (np.ones((1, 4), np.int64), np.ones((1, 4, 3), np.int64)):
+        with pytest.raises(InputError, match="does not fit"):
+            model.run_async({**feeds(4), "mask": wrong}).result()
+        with pytest.raises(InvalidArgument):
+            session.run(None, {**feeds(4), "mask": wrong})
 
 
 @pytest.mark.opencl

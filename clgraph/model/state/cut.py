@@ -24,6 +24,7 @@ from clgraph.model.state.presents import PRESENT, foretold
 from clgraph.model.state.sizes import sized
 from clgraph.model.state.spelled import gathered
 from clgraph.model.state.stacked import apart
+from clgraph.model.state.windows import uncut
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
 
 
@@ -32,19 +33,22 @@ def cut(topology: Topology) -> CutTopology:
 
     A pair is the past of an attention that is an input of the model and nothing else reads, and its present that is an
     output. What is computed of lengths alone (shapes of caches, masks, counts of tokens) is the host's, and what it
-    makes must have a shape that does not grow, but for what is added to scores.
+    makes must have a shape that does not grow, but for what is added to scores. Presents that are cut to the latest
+    tokens hold all up to so many.
 
     Raises:
         NoStateError: There is no such pair, or the topology cannot be cut.
     """
+    topology, most = uncut(topology)
     topology, stacks = apart(with_one_batch(uncast(topology)))
-    return _Cut(merged(foretold(with_biases(gathered(sized(topology))))), stacks).parts()
+    return _Cut(merged(foretold(with_biases(gathered(sized(topology))))), stacks, most).parts()
 
 
 @dataclass
 class _Cut:
     topology: Topology
     stacks: tuple[Stack, ...]
+    most: int | None
     _readers: dict[str, list[Layer]] = field(default_factory=dict)
     _loose: set[str] = field(default_factory=set)
 
@@ -117,7 +121,10 @@ class _Cut:
         return own | self._loose
 
     def _masks(self, attentions: Sequence[Layer], caches: CacheLayout) -> set[str]:
-        """Return the inputs ``[batch, N]`` of numbers that are added to scores, and whose N is no other input's."""
+        """Return the inputs ``[batch, N]`` of numbers that are added to scores, and whose N is no other input's.
+
+        The name of the batch may be no other input's as well: of a mask that is gathered from, exporters do not know.
+        """
         inputs = self.topology.inputs
         batch = (inputs[caches.caches[0].input].shape or (None,))[0]
         read = {name for x in attentions for slot, name in slots(x) if slot in ("told", "bias")}
@@ -129,7 +136,8 @@ class _Cut:
         return {
             name
             for name, (texts, size) in pairs.items()
-            if name in read and texts == batch != size and isinstance(size, str) and sizes[size] == 1
+            if name in read and isinstance(size, str) and sizes[size] == 1 and size not in (texts, batch)
+            if texts == batch or (isinstance(texts, str) and sizes[texts] == 1)
         }
 
     def _lengths(self, growing: set[str], caches: CacheLayout) -> tuple[set[str], set[str]]:
@@ -224,4 +232,5 @@ class _Cut:
             {n: s.dtype for n, s in fed.items() if s.dtype is not None},
             first,
             any(x.primitive.looks_ahead for x in attentions if isinstance(x.primitive, KeepsKeys)),
+            self.most,
         )

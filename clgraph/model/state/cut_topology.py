@@ -48,6 +48,7 @@ class CutTopology:
         token_axes: Of the other inputs, which axes have the new tokens' size.
         shapes, types: Of all inputs that are no past, as declared.
         first: The attention that reads what is ``told``.
+        most: How many tokens there may be; ``None`` for any number. Behind more the model cuts its presents.
     """
 
     device: Topology
@@ -67,14 +68,27 @@ class CutTopology:
     types: Mapping[str, DType]
     first: KeepsKeys
     looks_ahead: bool
+    most: int | None = None
 
     def fits(self, feeds: Mapping[str, Array]) -> bool:
-        """Whether *feeds* have as many places for tokens as there are, where declared sizes do not say so."""
+        """Whether *feeds* have as many places for tokens as there are, where declared sizes do not say so.
+
+        And whether presents are whole, where the model cuts them.
+        """
+        if self.most is not None and not self._are_whole(feeds, self.most):
+            return False
         if not self.loose:
             return True
         news = [feeds[name].shape[axes[0]] for name, axes in self.token_axes.items() if axes and name in feeds]
-        total = feeds[self.caches.caches[0].input].shape[2:3] if news else ()
-        return all(feeds[name].shape[1:] == (news[0] + n,) for name in self.loose for n in total)
+        past = feeds[self.caches.caches[0].input].shape
+        wanted = (past[0], news[0] + past[2]) if news and len(past) == 4 else None
+        return wanted is None or all(feeds[name].shape == wanted for name in self.loose)
+
+    def _are_whole(self, feeds: Mapping[str, Array], most: int) -> bool:
+        """Whether the presents of *feeds* have at most *most* tokens."""
+        news = [feeds[n].shape[i] for n, axes in self.token_axes.items() for i in axes if i < feeds[n].ndim]
+        new = max(news, default=1)
+        return all(past + new <= most for c in self.caches.caches for past in feeds[c.input].shape[2:3])
 
     def host_values(self, feeds: Mapping[str, Array], batch: int, past: int) -> dict[str, Array]:
         """Return what the host computes for *past* tokens of each text and new ones in *feeds*."""

@@ -34,10 +34,10 @@ class ModelState:
         why: Why there are no caches; empty where there are.
     """
 
-    def __init__(self, topology: Topology, specialisations: Specialisations) -> None:
-        """Look at nothing yet."""
+    def __init__(self, topology: Topology, specialisations: Specialisations, without: str = "") -> None:
+        """Look at nothing yet; there are no caches where *without* says why."""
         self._topology, self._specialisations = topology, specialisations
-        self.why = ""
+        self.why = without
         self._known: WeakSet[Caches] = WeakSet()
         self._spare: Caches | None = None
         self._closed = False
@@ -46,6 +46,8 @@ class ModelState:
     @cached_property
     def parts(self) -> CutTopology | None:
         """The topology cut for caches; ``None`` where it has none, and :attr:`why` says why."""
+        if self.why:
+            return None
         try:
             return cut(self._topology)
         except NoStateError as error:

@@ -35,13 +35,13 @@ class Stateful(Described):
     @property
     def state(self) -> tuple[StatePair, ...]:
         """Inputs with the outputs fed back to them: attention caches, recurrent states, and pairs matched by name."""
-        parts = self._model_state.parts
+        parts = self._session_state.parts
         return (*(() if parts is None else parts.pairs), *self._carried_pairs())
 
     def _carried_pairs(self) -> list[StatePair]:
         from clgraph.model.state.carried import counterparts, recurrent_pairs
 
-        parts, found = self._model_state.parts, recurrent_pairs(self.topology)
+        parts, found = self._session_state.parts, recurrent_pairs(self.topology)
         kept = {pair.input for pair in (*found, *(() if parts is None else parts.pairs))}
         return [*found, *counterparts(self.topology, kept)]
 
@@ -65,10 +65,10 @@ class Stateful(Described):
             raise InputError(f"most={most!r} is not a maximum number of tokens: 1 or more, or None for any")
         found = [pair for pair in self._carried_pairs() if pair.input not in (state or {})]
         named = {pair.input: pair.output for pair in found} | dict(state or {})
-        parts = self._model_state.parts
+        parts = self._session_state.parts
         if parts is None and not named:
             raise UnsupportedError(
-                f"the model has no state: {self._model_state.why}; "
+                f"the model has no state: {self._session_state.why}; "
                 "session(state={input: output}) names what is fed back"
             )
         own = {pair.input for pair in found}
@@ -77,7 +77,7 @@ class Stateful(Described):
         fed = [(name, dtype) for name, dtype in self._wanted if name in self._kept_topology.fed]
         lock = self._specialisations.lock
         return Session(
-            self._model_state, carried, fed, self._indices, self.output_names, cast("Any", self).run, lock, most
+            self._session_state, carried, fed, self._indices, self.output_names, cast("Any", self).run, lock, most
         )
 
     @cached_property
@@ -100,7 +100,7 @@ class Stateful(Described):
         """What there is to say about the state, for a report."""
         found = [
             *map(str, self.state),
-            *([self._model_state.why] if self._may_keep and self._model_state.parts is None else []),
+            *([self._session_state.why] if self._may_keep and self._session_state.parts is None else []),
         ]
         return {"state": "\n".join(found)} if found else {}
 
@@ -110,9 +110,21 @@ class Stateful(Described):
 
         return ModelState(self._kept_topology, self._specialisations)
 
+    @cached_property
+    def _session_state(self) -> ModelState:
+        """That of sessions, which have caches of any number of tokens, or none."""
+        from clgraph.model.state.model_state import ModelState
+
+        parts = self._model_state.parts
+        if parts is None or parts.most is None:
+            return self._model_state
+        why = f"the model returns the latest {parts.most} tokens of a cache; what is fed back is kept until then"
+        return ModelState(self._kept_topology, self._specialisations, why)
+
     def _close_state(self) -> None:
-        if "_model_state" in self.__dict__:
-            self._model_state.close()
+        for state in ("_model_state", "_session_state"):
+            if state in self.__dict__:
+                self.__dict__[state].close()
 
     @cached_property
     def _branch(self) -> Branch | None:
