@@ -97,6 +97,21 @@ static void put(__global const put_elements_desc* d, __global const char* update
 #endif
 }
 
+// `count` rows of `n` elements, row i at[i] elements behind `target`; its updates lie from_step elements behind the last ones.
+NOINLINE static void put_rows(__global const put_elements_desc* d, __global const char* updates, __global const int* restrict at,
+                              __global char* target, const int count, const int n) {
+  const long size = d->itemsize, pitch = d->from_step * size, bytes = n * size;
+  const int copies = d->operation == 0 && d->from_x == 1 && d->to_x == 1;
+  for (int i = 0; i < count; i++, updates += pitch) {
+    if (at[i] < 0) continue;
+    __global char* to = target + at[i] * size;
+    if (!copies) put(d, updates, d->from_x, 0, to, d->to_x, n);
+    else if (bytes == 32) *(__global bytes_32*)to = *(__global const bytes_32*)updates;
+    else if (bytes == 16) *(__global bytes_16*)to = *(__global const bytes_16*)updates;
+    else copy_neighbours(updates, to, bytes);
+  }
+}
+
 static void put_elements(__global const put_elements_desc* d, __global char** banks, __global char* scratch,
                          const int ticket, __global const post_step* post, const int posts) {
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces), size = d->itemsize;
@@ -118,15 +133,15 @@ static void put_elements(__global const put_elements_desc* d, __global char** ba
     AXIS(1)
     with += line * d->index_0, from += line * d->from_0, to += line * d->to_0;
     __global char* target = AT(char, banks, d->out) + to * size;
-    // A width of one: the steps are as many updates of one line.
-    const int along = d->width == 1, run = along ? d->piece : 1, one = !along && d->index_x == 0;
+    // A width of one: the steps are as many updates of one line. Where a step has one place, those of many are found together.
+    const int along = d->width == 1, one = !along && d->index_x == 0, run = along || one ? d->piece : 1;
     for (int s = 0; s < d->steps; s += run) {
-      const int m = along ? min(run, d->steps - s) : n;
-      places(index, d->wide, with + s * d->index_step, along ? d->index_step : d->index_x, d->coordinate, d->depth,
-             &d->size_0, &d->place_0, 0, at, one ? 1 : m);
-      if (one && at[0] < 0) continue;
-      put(d, updates + (from + s * d->from_step) * size, along ? d->from_step : d->from_x, one ? 0 : at,
-          target + (one ? at[0] * (long)size : 0), along ? 0 : d->to_x, m);
+      const int m = along || one ? min(run, d->steps - s) : n;
+      places(index, d->wide, with + s * d->index_step, along || one ? d->index_step : d->index_x, d->coordinate, d->depth,
+             &d->size_0, &d->place_0, 0, at, m);
+      __global const char* of_step = updates + (from + s * d->from_step) * size;
+      if (one) put_rows(d, of_step, at, target, m, n);
+      else put(d, of_step, along ? d->from_step : d->from_x, at, target, along ? 0 : d->to_x, m);
     }
   }
 }

@@ -161,6 +161,8 @@ def main() -> None:
         # Files that cannot be written have a name.
         what = f"the output cannot be written: {error.strerror}" if _is_of_stream(error) else str(error)
         sys.exit(_failed(f"error: {what}", FAILED))
+    except UserWarning as error:  # as -W error has it
+        sys.exit(_failed(f"error: {' '.join(str(error).split())}", FAILED))
     except Exception as error:  # a fault of a command itself: whatever it is, the user gets one line
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
         report = "This is a fault of clgraph: please report it, with the traceback, which -vv shows"

@@ -1,8 +1,9 @@
-"""Mixtures of experts whose rows are sorted by expert and split by how many each has, made mixtures of a choice.
+"""Mixtures of experts whose rows are sorted by expert, or whose matrices are gathered, made mixtures of a choice.
 
 Where splits or ranges have computed sizes, each run of rows is multiplied by the matrix of its expert: a model of N
-experts would run in stages and compile each division of rows. That the layers between a router's places and the sums of
-rows are one of ONNX Runtime's mixtures is confirmed by numbers, whatever the spelling.
+experts would run in stages and compile each division of rows. Where a matrix is gathered for each choice of each row,
+it is copied for all of them. That the layers between a router's places and the sums of rows are one of ONNX Runtime's
+mixtures is confirmed by numbers, whatever the spelling.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ from clgraph.ops.sequence import Sequential
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
 
-_ENDS = 4
+_ENDS = 6
 """Values of all rows in turn that may be the sums: what experts make of each choice is reshaped for that."""
+
+_RESHAPED, _REPEATED = ("reshape", "squeeze", "unsqueeze"), ("expand", "gather", "repeat")
+"""Kinds of layers by which rows get a row for each of their choices."""
 
 
 def with_sorted_mixtures(topology: Topology) -> Topology:
@@ -44,9 +48,13 @@ def with_sorted_mixtures(topology: Topology) -> Topology:
 
 
 def _divides(layer: Layer, constants: Mapping[str, Array]) -> bool:
-    """Whether *layer*, which depends on a router's places, divides rows by them: splits these or counts their runs."""
+    """Whether *layer*, which depends on a router's places, divides rows by them, or gathers matrices.
+
+    It splits rows, or counts their runs.
+    """
     splits = isinstance(layer.primitive, Split) and len(layer.inputs) > 1 and layer.inputs[1] not in constants
-    return splits or isinstance(layer.primitive, Sequential)
+    matrices = constants.get(layer.inputs[0]) if layer.primitive.kind in ("gather", "gather_nd") else None
+    return splits or isinstance(layer.primitive, Sequential) or (matrices is not None and matrices.ndim == 3)
 
 
 @frozen
@@ -55,11 +63,13 @@ class _Region:
 
     Attributes:
         sources: What makes of constants alone what the layers read.
+        repeats: What makes of rows a row for each choice, which the layers read.
     """
 
     topology: Topology
     router: Layer
     sources: Sequence[Layer]
+    repeats: Sequence[Layer]
     layers: Sequence[Layer]
 
     @property
@@ -69,8 +79,9 @@ class _Region:
     @property
     def read(self) -> list[str]:
         """Values that the layers read and do not make, but for constants and places."""
-        made = {n for x in (*self.sources, *self.layers) for n in x.outputs} | {self.places, *self.topology.constants}
-        return [n for n in dict.fromkeys(n for x in self.layers for n in x.inputs) if n not in made]
+        layers = (*self.repeats, *self.layers)
+        made = {n for x in (*self.sources, *layers) for n in x.outputs} | {self.places, *self.topology.constants}
+        return [n for n in dict.fromkeys(n for x in layers for n in x.inputs) if n not in made]
 
     @property
     def weights(self) -> list[str]:
@@ -93,7 +104,22 @@ def _regions(topology: Topology, router: Layer) -> Iterator[_Region]:
             names.update(layer.outputs)
     for i in islice((i for i in _ends(topology, router, layers) if i > marks[0]), _ENDS):
         own = layers[: i + 1]
-        yield _Region(topology, router, _makers(of_constants, own), own)
+        repeats = _repeats(topology, own)
+        yield _Region(topology, router, _makers(of_constants, (*repeats, *own)), repeats, own)
+
+
+def _repeats(topology: Topology, readers: Sequence[Layer]) -> list[Layer]:
+    """Return the layers that repeat rows for *readers*, in order."""
+    makers, found = {n: x for x in topology.layers for n in x.outputs}, dict[str, Layer]()
+    made = {n for x in readers for n in x.outputs}
+    for name in {n for x in readers for n in x.inputs} - made:
+        way, layer = list[Layer](), makers.get(name)
+        while layer is not None and layer.primitive.kind in _RESHAPED:
+            way.append(layer)
+            layer = makers.get(layer.inputs[0])
+        if layer is not None and layer.primitive.kind in _REPEATED and layer.inputs[0] not in topology.constants:
+            found |= {x.name: x for x in (*way, layer)}
+    return [x for x in topology.layers if x.name in found]
 
 
 def _ends(topology: Topology, router: Layer, layers: Sequence[Layer]) -> Iterator[int]:
@@ -231,7 +257,8 @@ def _forms(region: _Region, example: _Example) -> Iterator[_Form]:
                     _Form(primitive, x, shares, parts)
                     for x in floats
                     for shares in floats
-                    if layouts[x].shape == (rows, depth) and layouts[shares].count == rows * k
+                    if layouts[x].shape[-1:] == (depth,) and layouts[x].count == rows * depth
+                    if layouts[shares].count == rows * k
                 )
 
 
@@ -250,7 +277,8 @@ class _Trial:
             w if p is None else np.split(w, p, form.axis)[1] for w, p in ((constants[n], p) for n, p in form.parts)
         ]
         try:
-            (y,) = form.primitive.reference(self.rows, self.places, self.shares.reshape(self.places.shape), *weights)
+            rows = self.rows.reshape(len(self.places), -1)
+            (y,) = form.primitive.reference(rows, self.places, self.shares.reshape(self.places.shape), *weights)
         except (ClgraphError, ValueError, IndexError) as error:
             pass_on(error)
             return None
@@ -267,8 +295,10 @@ def _trials(region: _Region, example: _Example, rows: str, shares: str) -> list[
         sources = _computed(region.sources, {**region.topology.constants, **example.known})
         for places in (*each, *some):
             feeds = {n: random.standard_normal(layouts[n].shape).astype(layouts[n].dtype.numpy) for n in (rows, shares)}
-            values = _computed(region.layers, {**sources, **feeds, region.places: places})
+            values = _computed((*region.repeats, *region.layers), {**sources, **feeds, region.places: places})
             total = np.asarray(values[region.layers[-1].outputs[0]])
+            if total.shape != (count, layouts[rows].shape[-1]):
+                return []
             found.append(_Trial(feeds[rows], feeds[shares], places, total))
     except (ClgraphError, KeyError, ValueError, IndexError) as error:
         pass_on(error)
@@ -294,5 +324,8 @@ def _layers(region: _Region, form: _Form) -> list[Layer]:
         weights.append(name)
     shares = f"{last.name}/shares"
     made.append(Layer(shares, Reshape((-1, form.primitive.k)), (form.shares,), (shares,), last.origin))
-    inputs = (form.rows, region.places, shares, *weights)
+    rows = f"{last.name}/rows"
+    depth = region.topology.constants[form.parts[0][0]].shape[1 if form.primitive.columns else 2]
+    made.append(Layer(rows, Reshape((-1, depth)), (form.rows,), (rows,), last.origin))
+    inputs = (rows, region.places, shares, *weights)
     return [*made, Layer(f"{last.name}/mixture", form.primitive, inputs, last.outputs, last.origin)]

@@ -12,11 +12,11 @@ import errno
 import functools
 import os
 import stat
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from clgraph.core.files import NO_LINKS, partial, replacing
+from clgraph.core.warn import warn
 from clgraph.errors import OptionError
 from clgraph.handlers import pass_on, suppressed
 from clgraph.settings import homeless_cache_dir
@@ -61,7 +61,7 @@ def cache_folder(wanted: Path) -> Path:
         told = f"the cache is in {wanted}, because this user has no home folder: CLGRAPH_CACHE_DIR names another one"
         if wanted != homeless_cache_dir():
             return wanted
-    warnings.warn(told, stacklevel=2)
+    warn(told)
     return found
 
 

@@ -6,13 +6,13 @@ import functools
 import importlib
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clgraph.core.registry import rolled_back
+from clgraph.core.warn import warn
 from clgraph.errors import OptionError, RegistrationError
 from clgraph.handlers import pass_on
 
@@ -77,7 +77,7 @@ def import_plugins(names: str, points: Sequence[EntryPoint]) -> None:
         except Exception as error:  # a stranger's module may raise anything; it must not take the others down
             pass_on(error)
             PLUGIN_FAILURES.append(f"{point.name} ({point.value}): {type(error).__name__}: {error}")
-            warnings.warn(f"plugin {PLUGIN_FAILURES[-1]}", stacklevel=2)
+            warn(f"plugin {PLUGIN_FAILURES[-1]}")
 
 
 def _installed() -> list[EntryPoint]:

@@ -152,10 +152,13 @@ class Bindings:
     def bind(self, layers: Iterable[Layer]) -> None:
         """Bind *layers*, whose inputs have layouts. Raises as ``Topology.build``."""
         for layer in layers:
-            before = len(self.nodes)
             bind_layer(layer, self.values, self.nodes, COMPUTED_ELEMENTS)
+            # Nodes in front may be gone: what they made is known as soon as a layer asks for it.
+            first = len(self.nodes)
+            while first and self.nodes[first - 1].name not in self.primitives:
+                first -= 1
             reads_data = []
-            for node in self.nodes[before:]:
+            for node in self.nodes[first:]:
                 self.primitives[node.name] = node.primitive
                 if all(v.constant is not None or v in self.computed for v in node.inputs):
                     self.computed.update(node.outputs)

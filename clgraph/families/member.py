@@ -187,6 +187,7 @@ def _constant(name: str, dtype: DType, bindings: Bindings) -> Value:
     What passes compute in float32 in place of a narrower type is not rounded to that on the way.
     """
     narrower = bindings.dtype(name).itemsize < dtype.itemsize
-    array = np.ascontiguousarray(bindings.widened(name) if narrower else bindings.array(name), dtype.numpy)
+    # ascontiguousarray would give a scalar an axis.
+    array = np.array(bindings.widened(name) if narrower else bindings.array(name), dtype.numpy, order="C")
     array.flags.writeable = False
     return Value(name, Layout.of(array), constant=array)

@@ -7,12 +7,12 @@ Two kinds are read: those of ONNX Runtime GenAI, with ``genai_config.json``, and
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from clgraph.core.frozen import frozen
+from clgraph.core.warn import warn
 from clgraph.errors import ModelError, OptionError, UnsupportedError
 from clgraph.generate.options import Options
 
@@ -172,7 +172,7 @@ class _Settings:
         ignored = {name: found for name, plain in _NEUTRAL.items() if (found := self.number(name, plain)) != plain}
         if ignored:
             said = ", ".join(f"{name} {found:g}" for name, found in ignored.items())
-            warnings.warn(f"{self.where}: {said}: clgraph chooses tokens one by one, without this", stacklevel=2)
+            warn(f"{self.where}: {said}: clgraph chooses tokens one by one, without this")
         try:
             return Options(
                 max_tokens=self.integer("max_new_tokens"),

@@ -34,7 +34,8 @@ def _nothing(error: Exception) -> str:
 class faults:  # noqa: N801  # it is used like a function
     """Raise ``InternalError`` for what the code in here raises, not a ``ClgraphError`` or a signal handler's exception.
 
-    It is a decorator, too.
+    What clgraph warns of (:mod:`clgraph.core.warn`) is no fault either where the program's filters raise it. It is a
+    decorator, too.
     """
 
     __slots__ = ("_node", "_origin", "_way_out", "_what")
@@ -71,7 +72,7 @@ class faults:  # noqa: N801  # it is used like a function
 
     def _raise(self, error: Exception) -> None:
         """Raise what *error* is converted to, if it is."""
-        if isinstance(error, ClgraphError) or is_of_handler(error):
+        if isinstance(error, ClgraphError | UserWarning) or is_of_handler(error):
             return
         if isinstance(error, MemoryError):
             raise DeviceMemoryError(f"the host has no memory left for {self._what}") from error

@@ -98,6 +98,12 @@ class Topology:
         """The inputs whose elements are indices into constants, in layers that an output needs."""
         return fed_indices(self.inputs, self.constants, self.needed())
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """The inputs that neither an output nor a layer which an output needs reads."""
+        read = {value for _, value in self.outputs}.union(*(layer.inputs for layer in self.needed()))
+        return frozenset(name for name in self.inputs if name not in read)
+
     def constant(self, name: str, array: Array) -> str:
         """Add data under *name* (kept as it is, not copied). Returns *name*."""
         self._claim(name)

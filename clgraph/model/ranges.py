@@ -97,6 +97,8 @@ def _medium(
     found: Sequence[Mapping[str, tuple[Any, ...]]],
 ) -> list[dict[str, tuple[Any, ...]]]:
     """Return shapes of a single medium picture, between the least and the largest; none if *found* has one."""
+    if not pictures:
+        return []
     from clgraph.families.schema import MEDIUM_PIXELS, SMALL_PIXELS
 
     free = {name: [a for a, d in enumerate(shapes[name]) if a and isinstance(d, tuple | list)] for name in pictures}

@@ -148,6 +148,7 @@ class Running(Stateful):
         if self._quick is None or type(feeds) is not dict:
             return None
         latest, quick, values = self._quick
+        feeds = self._specialisations.unread.replaced(feeds)
         for name, data in values:
             if type(given := feeds.get(name)) is not np.ndarray or given.tobytes() != data:
                 return None
@@ -167,6 +168,7 @@ class Running(Stateful):
         """
         if not all([type(a) is np.ndarray for a in feeds.values()]):  # noqa: C419  # sooner
             return None
+        feeds = self._specialisations.unread.replaced({**feeds})
         check_process()
         if self._indices:
             self._check_indices(feeds)
@@ -187,6 +189,7 @@ class Running(Stateful):
     ) -> dict[str, Any]:
         from clgraph.model.delivery import run_network
 
+        arrays = self._specialisations.unread.replaced(arrays)
         with self._lock if cancellation is None else cancellation.holding(self._lock):
             if not tensors and (found := self._run_fed_back(arrays, outputs, cancellation)) is not None:
                 return found
@@ -351,7 +354,8 @@ class Running(Stateful):
         return arrays
 
     def _host_arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
-        return {n: a if isinstance(a, np.ndarray) else a.numpy() for n, a in self._arrays(feeds).items()}
+        arrays = self._specialisations.unread.replaced(self._arrays(feeds))
+        return {n: a if isinstance(a, np.ndarray) else a.numpy() for n, a in arrays.items()}
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse to be pickled or copied: a model holds buffers of a device, and what closes one closes the other."""

@@ -133,7 +133,7 @@ def _families(s: Specialisation, blobs: Blobs) -> dict[str, Json]:
 
 def _signatures(t: Topology, add: Add) -> Json:
     """Return what a topology says of itself, without layers and constants."""
-    known = {"keeps_keys": t.keeps_keys, "indices": [list(astuple(x)) for x in t.indices]}
+    known = {"keeps_keys": t.keeps_keys, "indices": [list(astuple(x)) for x in t.indices], "unread": sorted(t.unread)}
     return encode_topology(replace(t, constants={}, layers=[]), add) | known
 
 

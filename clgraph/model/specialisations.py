@@ -13,6 +13,7 @@ from clgraph.graph.faults import faults
 from clgraph.graph.topology import Topology
 from clgraph.model.keys import InputValue, Key
 from clgraph.model.specialisation import Shapes, Specialisation, SpecialisationListener, Specialise, story
+from clgraph.model.unread import UnreadInputs
 from clgraph.network.workspace import Workspace
 
 MEMBERS = 4
@@ -27,6 +28,7 @@ class Specialisations:
     Attributes:
         lock: Held while one is looked up or made.
         latest: The one asked for last.
+        unread: The inputs that nothing reads, on whose shapes none depends.
         tell: Told of all there are when one more has been made.
     """
 
@@ -44,7 +46,7 @@ class Specialisations:
                 has instead of compiling it.
             beside: Those of another topology with the same constants, whose copies on devices are shared.
         """
-        self._topology, self.specialise = topology, specialise
+        self._topology, self.specialise, self.unread = topology, specialise, UnreadInputs(topology)
         self._kept: OrderedDict[Key, Specialisation] = OrderedDict()
         self._nbytes = 0
         self._deciding: tuple[str, ...] = ()
@@ -76,10 +78,11 @@ class Specialisations:
         with self.lock:
             if self.latest is not None and shapes == self._latest_shapes and not self._deciding:
                 return self.latest
-            key = self._key(shapes, values) if values or not self._deciding else None
+            bound = self.unread.shapes(shapes)
+            key = self._key(bound, values) if values or not self._deciding else None
             found = None if key is None else self._kept.get(key)
             if key is None or found is None:
-                found = self._make(shapes, values)
+                found = self._make(bound, values)
             elif found is not self.latest:
                 self._kept.move_to_end(key)
             self.latest, self._latest_shapes = found, shapes
@@ -88,7 +91,7 @@ class Specialisations:
     def find(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation | None:
         """Return the specialisation as :meth:`get`, or ``None`` if it has not been made, or was dropped."""
         with self.lock:
-            return self.get(shapes, values) if self._key(shapes, values) in self._kept else None
+            return self.get(shapes, values) if self._key(self.unread.shapes(shapes), values) in self._kept else None
 
     @property
     def workspace(self) -> Workspace:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from _thread import RLock
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
@@ -101,13 +102,16 @@ class Cancellation:
     @contextmanager
     def holding(self, lock: RLock) -> Iterator[None]:
         """Hold *lock*, waiting for it no longer than until the end; raises as :meth:`check`."""
-        while not lock.acquire(timeout=LOOK):
-            self.check()
+        taken = deque[bool](maxlen=1)
         try:
-            self.check()
+            while True not in taken:
+                # No interrupt comes between the two: what is acquired is released.
+                taken.extend(map(lock.acquire, (True,), (LOOK,)))
+                self.check()
             yield
         finally:
-            lock.release()
+            if True in taken:
+                lock.release()
 
 
 def ending(seconds: float | None, cancellation: Cancellation | None) -> Cancellation | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from clgraph.core.warn import warn
 from clgraph.handlers import pass_on
 from clgraph.model.model import Model
 from clgraph.onnxruntime.described import OrtEpAssignedSubgraph
@@ -67,5 +67,5 @@ class Trace:
             self._path.write_text(f"[\n{events}\n]\n", encoding="utf-8")
         except OSError as error:
             pass_on(error)
-            warnings.warn(f"the profile cannot be written to {self._path}: {error}", stacklevel=3)
+            warn(f"the profile cannot be written to {self._path}: {error}")
         return str(self._path)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clgraph.core.frozen import frozen
+from clgraph.core.warn import warn
 from clgraph.errors import OptionError
 from clgraph.onnxruntime.statuses import RefusedError
 from clgraph.settings import settings
@@ -67,7 +67,7 @@ def provided_or_cpu(providers: Any = None, provider_options: Any = None) -> Prov
     try:
         return provided(providers, provider_options)
     except OptionError as error:
-        warnings.warn(f"{error}; {CPU} is taken", stacklevel=4)
+        warn(f"{error}; {CPU} is taken")
         return provided([CPU])
 
 
@@ -83,12 +83,9 @@ def provided(providers: Any = None, provider_options: Any = None) -> Provided:
     found: dict[str, dict[str, str]] = {}
     for name, options in asked:
         if name not in (OWN, CPU):
-            warnings.warn(
-                f"provider {name!r} is not available here; available are {', '.join(get_available_providers())}",
-                stacklevel=4,
-            )
+            warn(f"provider {name!r} is not available here; available are {', '.join(get_available_providers())}")
         elif name in found:
-            warnings.warn(f"provider {name!r} is named twice; its first options count", stacklevel=4)
+            warn(f"provider {name!r} is named twice; its first options count")
         else:
             found[name] = {str(key): str(value) for key, value in options.items()}
     own = dict(found.get(OWN, {}))
@@ -119,7 +116,7 @@ def check_and_normalize_provider_args(
     found: dict[str, dict[str, str]] = {}
     for name, options in _named(providers, provider_options) or []:
         if name not in available_provider_names:
-            warnings.warn(f"provider {name!r} is not among {', '.join(available_provider_names)}", stacklevel=2)
+            warn(f"provider {name!r} is not among {', '.join(available_provider_names)}")
         found.setdefault(name, {str(key): str(value) for key, value in options.items()})
     return list(found), list(found.values())
 

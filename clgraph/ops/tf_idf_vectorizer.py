@@ -49,6 +49,7 @@ class TfIdfVectorizer(OfHostValues, Remembering):
     weights: tuple[float, ...] = ()
 
     kind: ClassVar[str] = "tf_idf_vectorizer"
+    warns: ClassVar[bool] = False
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
@@ -87,7 +88,8 @@ class TfIdfVectorizer(OfHostValues, Remembering):
         if self.mode == "TF":
             return counts
         weights = _weights(self)
-        return (counts > 0).astype(np.float32) * weights if self.mode == "IDF" else counts * weights
+        with np.errstate(all="ignore"):  # of weights that no count fits
+            return (counts > 0).astype(np.float32) * weights if self.mode == "IDF" else counts * weights
 
 
 @remembered

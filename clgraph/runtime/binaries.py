@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
 from clgraph.core import cache_folder
 from clgraph.core.digests import blake2
 from clgraph.core.log import Log
+from clgraph.core.warn import warn
 from clgraph.errors import KernelBuildError
 from clgraph.handlers import pass_on, suppressed
 from clgraph.runtime import driver, pocl_binary
@@ -99,7 +99,7 @@ class ProgramCache:
         except OSError as error:
             pass_on(error)
             if not self._warned:
-                warnings.warn(f"compiled kernels are not kept: {self._folder}: {error}", stacklevel=2)
+                warn(f"compiled kernels are not kept: {self._folder}: {error}")
             self._warned = True
 
 

@@ -7,7 +7,6 @@ verdict is kept in the cache folder under everything it depends on: driver, inst
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -17,6 +16,7 @@ from clgraph.core import cache_folder
 from clgraph.core.digests import blake2
 from clgraph.core.frozen import frozen
 from clgraph.core.log import Log
+from clgraph.core.warn import warn
 from clgraph.handlers import pass_on, suppressed
 from clgraph.runtime.instruction_sets import InstructionSet, cpu_identity
 from clgraph.selector.costs import Rates
@@ -104,7 +104,7 @@ def decide(subject: Subject, records: Sequence[InstructionSet], folder: Path) ->
         if not found.why:
             notes = _notes(refused)
             for note in notes:
-                warnings.warn(f"{subject.device}: {note}; {record.label} is used", stacklevel=2)
+                warn(f"{subject.device}: {note}; {record.label} is used")
             return Decision(record, rates=found.rates, notes=notes)
         refused[record.label] = found.why
     notes = _notes(refused)

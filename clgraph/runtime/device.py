@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-import warnings
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from clgraph.core.frozen import changed, frozen
+from clgraph.core.warn import warn
 from clgraph.errors import DeviceError
 from clgraph.runtime import handles
 from clgraph.runtime.device_profile import profile_of
@@ -128,7 +128,7 @@ def find_device(text: str = "auto") -> Device:
     if chosen is None:
         raise DeviceError(f"{found[0]} is not used: {found[0].refusal}; `clgraph devices` lists the others")
     for passed in found[: found.index(chosen)]:
-        warnings.warn(f"{passed} is not used: {passed.refusal}; {chosen} is taken", stacklevel=2)
+        warn(f"{passed} is not used: {passed.refusal}; {chosen} is taken")
     return chosen
 
 

@@ -6,12 +6,12 @@ import ctypes
 import os
 import re
 import sys
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
 from clgraph.core.cache_folder import keep
 from clgraph.core.digests import blake2
+from clgraph.core.warn import warn
 from clgraph.handlers import pass_on
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
@@ -49,7 +49,7 @@ def make_visible(folder: Path) -> None:
         made = write_vendors(folder, libraries[0], before)
     except OSError as error:
         pass_on(error)
-        warnings.warn(f"Intel's OpenCL runtime stays hidden: {folder} cannot be written ({error})", stacklevel=2)
+        warn(f"Intel's OpenCL runtime stays hidden: {folder} cannot be written ({error})")
         return
     os.environ["OCL_ICD_VENDORS"] = str(made)
     _preload(libraries[0].parent)

@@ -66,7 +66,7 @@ def is_left() -> bool:
 
 def check_process() -> None:
     """Raise ``DeviceError`` in a process that was forked after OpenCL was used; a command would wait for ever there."""
-    if is_left():
+    if _OWNER.left:  # not by is_left: it is asked in every run, and a call takes as long as two inputs' checks
         raise DeviceError(
             "OpenCL was used before this process was forked, and the threads of its drivers do not survive that: start "
             "it with the 'spawn' method (multiprocessing.get_context('spawn')), or fork before the first use"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from pathlib import Path
 from typing import Any
 
 from clgraph.core.cache_folder import make_folder, not_writable, temporary_folder
 from clgraph.core.digests import blake2
 from clgraph.core.frozen import changed
+from clgraph.core.warn import warn
 from clgraph.errors import DeviceError
 from clgraph.handlers import pass_on
 from clgraph.runtime import pocl, pocl_cache
@@ -93,12 +93,12 @@ def pocl_folder() -> Path:
     folder = chosen_options().cache_dir / "pocl" / name
     if (why := not_writable(folder)) is None:
         return folder
-    warnings.warn(f"new kernels are compiled anew in every process: no cache in {folder}: {why}", stacklevel=2)
+    warn(f"new kernels are compiled anew in every process: no cache in {folder}: {why}")
     temporary = temporary_folder() / "pocl"
     make_folder(temporary)
     try:
         pocl_cache.copy_kernels(folder, temporary)
     except OSError as error:
         pass_on(error)
-        warnings.warn(f"kernels of {folder} cannot be copied: {error}", stacklevel=2)
+        warn(f"kernels of {folder} cannot be copied: {error}")
     return temporary

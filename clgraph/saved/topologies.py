@@ -40,6 +40,7 @@ _FORM = {
     "deciding": list[str],
     "keeps_keys": bool,
     "indices": list[tuple[str, int, str]],
+    "unread": list[str],
     "constants": list[tuple[str, Any]],
     "layers": list[LAYER_FORM],
 }
@@ -52,6 +53,7 @@ class SavedTopology(Topology):
     _read: Callable[[], dict[str, Any]]
     _keeps_keys: bool
     _indices: tuple[FedIndices, ...]
+    _unread: frozenset[str]
 
     @property
     def keeps_keys(self) -> bool:
@@ -62,6 +64,11 @@ class SavedTopology(Topology):
     def indices(self) -> tuple[FedIndices, ...]:
         """The inputs whose elements are indices into constants; as the file says, so that no layer is read for it."""
         return self._indices if "_indices" in self.__dict__ else super().indices
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The inputs that nothing reads; as the file says, so that no layer is read for it."""
+        return self._unread if "_unread" in self.__dict__ else super().unread
 
     def read_by(self, read: Callable[[], dict[str, Any]]) -> None:
         """Let *read* return the attributes that are not there yet."""
@@ -95,6 +102,7 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
         "noted": dict(topology.noted),
         "keeps_keys": topology.keeps_keys,
         "indices": [list(astuple(x)) for x in topology.indices],
+        "unread": sorted(topology.unread),
         "constants": [[name, _constant(array, add)] for name, array in topology.constants.items()],
         "layers": [encode_layer(layer, add) for layer in topology.layers],
     }
@@ -159,6 +167,7 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
         topology.overridable = {s.name: s for s in map(_read_signature, data.get("overridable", []))}
         topology._keeps_keys = bool(data.get("keeps_keys", False))
         topology._indices = tuple(FedIndices(*x) for x in data.get("indices", []))
+        topology._unread = frozenset(data.get("unread", []))
     inputs, outputs = topology.inputs, topology.outputs  # what reads the rest keeps no topology alive
     topology._read = read
     return topology

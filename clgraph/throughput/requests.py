@@ -39,10 +39,11 @@ class Request:
         future: What the caller waits for.
         key: What it is joined by; ``None`` where it is run alone.
         rows: Its entries, *length* what it had before it is filled up.
+        room: What it has of the queue's room: an item, or none.
         sent: When it was sent, in seconds of the monotonic clock.
     """
 
-    __slots__ = ("cancellation", "feeds", "future", "has_room", "key", "length", "outputs", "rows", "sent", "tensors")
+    __slots__ = ("cancellation", "feeds", "future", "key", "length", "outputs", "room", "rows", "sent", "tensors")
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Request:
         """Take what a call was given; it is sent now."""
         self.feeds, self.future, self.outputs, self.tensors = feeds, future, outputs, tensors
         self.cancellation, self.key, self.rows, self.length = cancellation, key, rows, length
-        self.sent, self.has_room = time.monotonic(), False
+        self.sent, self.room = time.monotonic(), deque[None]()
 
     def begin(self) -> bool:
         """Mark the request as running and return whether it is still wanted; fails it if its time-out has passed."""
@@ -110,9 +111,14 @@ class RequestQueue:
             ClosedError: The queue was closed.
             RunTimeoutError, RunCancelledError: The request's own end came first.
         """
-        if not always:
-            self._wait_for_room(request, patience)
-        self._sent.put(request)
+        try:
+            if not always:
+                self._wait_for_room(request, patience)
+            self._sent.put(request)
+        except BaseException:
+            request.future.cancel()
+            self._leave(request)
+            raise
         # Behind the end of the queue it may be that nobody takes it any more.
         if self.closed and request.future.cancel():
             self._leave(request)
@@ -132,7 +138,8 @@ class RequestQueue:
         while not self.closed:
             left = _LOOK if end is None else min(_LOOK, end - time.monotonic())
             try:
-                self._room.get(block=left > 0, timeout=max(left, 0))
+                # No interrupt comes between the two: room that the queue has no more is the request's.
+                request.room.extend(map(self._room.get, (left > 0,), (max(left, 0),)))
             except Empty:
                 if cancellation is not None:
                     cancellation.check()
@@ -143,7 +150,6 @@ class RequestQueue:
                         "or wait longer (queue_timeout)"
                     ) from None
             else:
-                request.has_room = True
                 return
 
     def take(self, batching: Batching) -> list[Request] | None:
@@ -212,9 +218,9 @@ class RequestQueue:
         return found[:most]
 
     def _leave(self, request: Request) -> None:
-        if request.has_room:
-            request.has_room = False
-            self._room.put(None)
+        """Give back the room that *request* has; a caller that was interrupted and a stream may both do so."""
+        with suppress(IndexError):
+            self._room.put(request.room.pop())
 
     def close(self, *, drain: bool) -> None:
         """Take no more requests; those that wait are served, or cancelled unless *drain*."""

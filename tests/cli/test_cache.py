@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,3 +63,17 @@ def test_the_environments_cache_is_meant(
 ) -> None:
     monkeypatch.setenv("CLGRAPH_CACHE_DIR", str(cache))
     assert str(cache) in clgraph_command("cache", "show")[1]
+
+
+def test_a_warning_that_filters_make_an_error_is_one_line_without_a_request_to_report_it(
+    clgraph_command: Command, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cache := tmp_path / "cache").mkdir()
+    cache.chmod(0o777)
+    monkeypatch.setenv("CLGRAPH_CACHE_DIR", str(cache))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        status, _, err = clgraph_command("check", model, "--device", "host")
+    assert (status, err.count("\n")) == (1, 1), err
+    assert err.startswith(f"error: the cache folder {cache} is not used")
+    assert "report" not in err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -11,9 +13,9 @@ from clgraph.compilation.sorted_mixtures import with_sorted_mixtures
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.model.stages.model import StagedModel
 from clgraph.ops.microsoft.moe import MixtureOfExperts
-from tests.support.mixtures import WIDTH, K
+from tests.support.mixtures import EXPERTS, WIDTH, K
 from tests.support.oracle import expected, worst_error
-from tests.support.sorted_mixtures import sorted_mixture
+from tests.support.sorted_mixtures import gathered_mixture, sorted_mixture
 
 ROUNDED = 4 * (K + WIDTH + K) * 2.0**-24
 """Three products one behind the other; a sigmoid, two shares and a sum beside them round as often as a few terms."""
@@ -56,4 +58,25 @@ def test_what_a_user_reads_of_the_choice_stays() -> None:
     source = load_onnx(sorted_mixture())
     (split, *_) = (x for x in source.layers if x.primitive.kind == "split")
     source.output("sizes", split.inputs[1])
+    assert with_sorted_mixtures(source) is source
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("gated", [False, True])
+def test_experts_whose_matrices_are_gathered_are_a_mixture(gated: bool) -> None:
+    model = gathered_mixture(gated=gated)
+    layers = with_sorted_mixtures(load_onnx(model)).layers
+    (found,) = (x for x in layers if isinstance(x.primitive, MixtureOfExperts))
+    assert found.primitive.activation == ("silu" if gated else "relu")
+    assert found.primitive.columns != gated
+    compiled = clgraph.compile(model)
+    for count in (1, 7):
+        feeds = {"x": rows(count)[None]}
+        assert worst_error(compiled.run(feeds), expected(model, feeds)) <= ROUNDED
+
+
+@pytest.mark.parametrize("changed", [{"last": EXPERTS - 2}, {"whole": True}], ids=["matrices", "rows"])
+def test_gathered_matrices_that_are_no_mixture_stay(changed: dict[str, Any]) -> None:
+    """One expert has another's matrix, or a choice another row than that which it was made for."""
+    source = load_onnx(gathered_mixture(**changed))
     assert with_sorted_mixtures(source) is source

@@ -74,6 +74,20 @@ def test_pads_to_a_multiple_that_a_convolution_took_in_are_those_of_the_member(d
     assert "was replaced" in next(iter(found.whole))
 
 
+def test_pads_of_six_axes_that_sizes_decide_are_bound(device: str) -> None:
+    """The twelve numbers are computed when the pad asks for them: nodes in front of it go."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Div", ["shape", "four"], ["behind"]),
+        node("Concat", ["before", "behind"], ["pads"], axis=0),
+        node("Pad", ["x", "pads"], ["y"]),
+    ]
+    members = [{"h": 5, "w": 6}, {"h": 8, "w": 13}]
+    constants = {"four": np.array(4), "before": np.zeros(6, np.int64)}
+    found = both_ways(device, "cpu", nodes, {"x": (1, 1, 1, 1, "h", "w")}, members, **constants)
+    assert not found.whole
+
+
 @CLASSES
 def test_pads_that_depend_on_parity_are_those_of_the_member_in_merged_convolutions(
     device: str, device_class: str

@@ -114,3 +114,23 @@ def test_what_attention_adds_to_its_scores_is_made_for_no_witness(device: str) -
         q = x.reshape(4, 3, -1)
         np.testing.assert_array_equal(model.run({"x": x})["y"], q.transpose(0, 2, 1) @ q)
         assert model.program.notes[NOTE].startswith("bound")
+
+
+def test_attention_to_more_keys_than_kernels_serve_is_compiled_apart(device: str) -> None:
+    """The general kernel, which a member would have left, takes ten times as long as products and a softmax."""
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        helper.make_node("MatMul", ["weights", "v"], ["y"]),
+    ]
+    shapes = {"q": (FLOAT, (1, "n", 4)), "k": (FLOAT, (1, 4, "m")), "v": (FLOAT, (1, "m", 4))}
+    model = clgraph.compile(open_model(nodes, shapes), device)
+    for keys, kernels in ((70, 1), (40000, 3)):
+        random = np.random.default_rng(keys)
+        feeds = {n: random.standard_normal(s).astype(np.float32) for n, s in (("q", (1, 40, 4)), ("v", (1, keys, 4)))}
+        feeds["k"] = feeds["v"].transpose(0, 2, 1).copy()
+        weights = np.exp(feeds["q"] @ feeds["k"])
+        wanted = weights @ feeds["v"] / weights.sum(-1, keepdims=True)
+        np.testing.assert_allclose(model.run(feeds)["y"], wanted, rtol=1e-3, atol=1e-4)
+        assert sum(not n.in_place for n in model.program) == kernels
+        assert model.program.notes[NOTE].startswith("bound" if kernels == 1 else "compiled whole")

@@ -5,15 +5,25 @@ The same objects give the same results afterwards.
 
 from __future__ import annotations
 
+import dis
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
+
+from clgraph.model.run_queue import RunFuture
+from clgraph.network.cancelling import Cancellation
+from clgraph.throughput.requests import Request, RequestQueue
+from tests.support.moments import interrupted, moments_of
 
 pytestmark = pytest.mark.opencl
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,8 +110,68 @@ def test_interrupts_leave_the_model_as_it_was(device: str, what: str, raised: st
     assert said.startswith(f"done {hits}")
 
 
+def test_a_request_that_is_interrupted_as_it_is_sent_leaves_its_room_to_others() -> None:
+    queue = RequestQueue(1)
+
+    def send() -> None:
+        queue.put(Request({}, RunFuture()), 0)
+
+    def serve() -> None:
+        while queue._sent.qsize() and (request := queue._sent.get()) is not None:
+            queue._leave(request)
+
+    moments = moments_of(send)
+    serve()
+    for moment in moments:
+        with interrupted(moment, KeyboardInterrupt()) as told:
+            send()
+        serve()
+        assert told.happened
+        assert queue.waiting == 0, moment
+
+
+def test_an_interrupt_behind_any_call_of_a_run_that_may_be_ended_leaves_no_lock_held() -> None:
+    lock, calls = threading.RLock(), dis.opmap["CALL"]
+
+    def hold(interrupted: int) -> bool:
+        """Return whether there are so many calls that an interrupt may come behind."""
+        before = done = 0
+
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            nonlocal before, done
+            if frame.f_code.co_name != "holding":
+                return None
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                done += before == calls
+                if before == calls and done == interrupted:
+                    raise KeyboardInterrupt
+                before = frame.f_code.co_code[frame.f_lasti]
+            return trace
+
+        sys.settrace(trace)
+        try:
+            with Cancellation().holding(lock):
+                pass
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(None)
+        return False
+
+    number = 1
+    while hold(number):
+        other = ThreadPoolExecutor(1)
+        assert other.submit(lock.acquire, timeout=1).result(), number
+        other.submit(lock.release).result()
+        number += 1
+    assert number > 2
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_an_interrupt_at_a_line_leaves_kernels_and_bits_as_they_were(device: str) -> None:
-    command = [sys.executable, ROOT / "tools" / "check_interrupts", "compile", "--every", "700", "--device", device]
+@pytest.mark.parametrize(("scenario", "every"), [("compile", 700), ("run", 400), ("session", 300)])
+def test_an_interrupt_at_a_line_leaves_kernels_and_bits_as_they_were(device: str, scenario: str, every: int) -> None:
+    tool = str(ROOT / "tools" / "check_interrupts")
+    command = [sys.executable, tool, scenario, "--every", str(every), "--device", device]
     checked = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr

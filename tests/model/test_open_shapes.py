@@ -12,6 +12,7 @@ from onnx import helper
 import clgraph
 from clgraph.errors import InputError, ShapeError
 from clgraph.graph.signature import Signature
+from clgraph.model import ranges
 from clgraph.model.ranges import ends
 from tests.support.graphs import FLOAT
 from tests.support.models import image, small_model
@@ -169,6 +170,15 @@ def test_ranges_end_at_sizes_that_have_programs_of_their_own() -> None:
     pictures = {"x": Signature("x", None, ("n", 3, "h", "w"))}
     found = ends({"x": ((1, 4), 3, (8, 9), (8, 9))}, pictures)
     assert [shapes["x"] for shapes in found] == [(n, 3, h, w) for n in (1, 2, 4) for h in (8, 9) for w in (8, 9)]
+
+
+def test_nothing_is_tried_between_the_ends_where_no_picture_has_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every binding would take 0.4 ms longer."""
+    tried: list[object] = []
+    of = ranges._at
+    monkeypatch.setattr(ranges, "_at", lambda chosen, *about: tried.append(chosen) or of(chosen, *about))
+    assert ends({"x": (1, 3, 200, 200)}, {"x": Signature("x", None, ("n", 3, "h", "w"))}) == [{"x": (1, 3, 200, 200)}]
+    assert len(tried) == 1
 
 
 def test_too_many_ranges_at_once_are_refused() -> None:

@@ -257,6 +257,6 @@ def test_the_last_layer_of_a_decoder_computes_one_row_behind_its_attention(expor
     got = session.run(feeds, last=True)["logits"]
     np.testing.assert_allclose(got, want[:, -1:], rtol=1e-4, atol=1e-5)
     products = {n.name: n.output.layout.shape[1] for n in model.program if "matmul" in n.primitive.kind}
-    assert {rows for name, rows in products.items() if "layers/0" in name and "mlp" in name} == {16}
+    assert {rows for name, rows in products.items() if "layers/0" in name and "mlp" in name} == {32}
     late = {rows for name, rows in products.items() if "layers/1" in name and ("mlp" in name or "o_proj" in name)}
     assert late == {1}

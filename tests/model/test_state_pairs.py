@@ -353,7 +353,7 @@ def test_attention_as_tracing_exporters_write_it_is_found(rng):
             start = max(0, hidden - past)
             np.testing.assert_allclose(session.run(new)["y"][:, start:], y[:, start:], rtol=1e-4, atol=1e-5)
             feeds = dict(zip(feeds, presents, strict=True))
-    assert len(model._model_state.programs.made) == 4
+    assert len(model._model_state.programs.made) == 6  # of 1, 16 and 32 tokens, with and without a bias
 
 
 def test_layers_that_exporters_repeat_become_one():

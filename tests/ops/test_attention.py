@@ -186,7 +186,15 @@ def test_masked_keys_count_nothing(engine):
         assert np.array_equal(seen[0], hidden[0])
 
 
-def test_scores_that_leave_the_cache_are_refused():
-    layouts = [Layout.of(np.zeros(s, np.float32)) for s in [(1, 4, 8), (1, 8, 9000), (1, 9000, 8)]]
+def test_scores_that_take_too_much_scratch_are_refused():
+    layouts = [Layout.of(np.zeros(s, np.float32)) for s in [(1, 4, 8), (1, 8, 40000), (1, 40000, 8)]]
     for tiles in (AttentionRows, AttentionColumns):
         assert "keeps scores" in str(tiles.refusal(pose(DeviceInfo(), tiles, Attention(), layouts, arity=3)))
+
+
+@pytest.mark.opencl
+def test_scores_beyond_a_cores_own_cache_are_served_and_right(engine):
+    q, k, v = matrices(np.random.default_rng(4), (1,), 20, 2500, 4, 5, False)
+    layouts = [Layout.of(a) for a in (q, k, v)]
+    assert AttentionColumns.refusal(pose(engine.info, AttentionColumns, Attention(0.5), layouts, arity=3)) is None
+    check_tiles(engine, AttentionColumns, Attention(0.5), [q, k, v], 1, size=natural_size(Attention(0.5), q, k, v))

@@ -7,6 +7,7 @@ from clgraph.errors import KernelBuildError
 from clgraph.runtime import binaries, driver, opencl
 from clgraph.runtime.pocl_headers import CHOSEN, DECLARATIONS, HEADER, WHOLE, declarations, make, needed, parted
 from clgraph.runtime.wheel import wheel
+from clgraph.selector.sources import source_text
 
 TEXT = """\
 #ifndef _OPENCL_H_
@@ -113,6 +114,16 @@ def test_every_function_is_declared_for_itself(engine):
     for version in ("1.2", "2.0", "3.0"):
         text = "".join(declared[stem] for stem in sorted(declared)) + "__kernel void f(__global int* x) { *x = 1; }"
         driver.load().build(engine._context, engine._handle, text, f"-cl-std=CL{version} -D{CHOSEN} -Werror")
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("cpu", [[], ["-DCLGRAPH_NO_FMA"]], ids=["fma", "no-fma"])
+def test_what_every_text_for_cpus_starts_with_compiles_without_a_warning(engine, cpu):
+    """PoCL writes the number of warnings to standard error, which belongs to the program that uses clgraph."""
+    text = source_text("include/multiply_add.clh") + "__kernel void f(__global float* x) { *x = fma(*x, *x, *x); }"
+    options = " ".join(["-cl-std=CL1.2", "-Werror", *cpu])
+    binaries.build(engine._context, engine._handle, text, options, "f")
+    driver.load().build(engine._context, engine._handle, text, options)
 
 
 @pytest.mark.opencl

@@ -3,10 +3,14 @@
 A moment is a line of code that a call executes. :func:`moments_of` lists those of a call in the order in which they
 first come; :func:`interrupted` raises at one of them, the first time that the call comes there. Nothing depends on
 time, so that what fails fails again.
+
+A line that begins with an instruction that does nothing, as ``try:``, is none: Python calls handlers behind calls and
+jumps alone, and compiles that instruction out of the reach of a ``with`` around it.
 """
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +24,8 @@ WITHIN = str(ROOT / "clgraph")
 Moment = tuple[str, int, int]
 """File, first line of the function, line."""
 
+_NOTHING = dis.opmap["NOP"]
+
 OF_BUILTINS: tuple[type[BaseException], ...] = (ValueError, OSError, TimeoutError, KeyboardInterrupt, MemoryError)
 
 
@@ -28,7 +34,7 @@ def moments_of(call: Callable[[], object], within: str = WITHIN) -> list[Moment]
     found: dict[Moment, None] = {}
 
     def line(frame: FrameType, event: str, _: object) -> Any:
-        if event == "line":
+        if event == "line" and frame.f_code.co_code[frame.f_lasti] != _NOTHING:
             found.setdefault((frame.f_code.co_filename, frame.f_code.co_firstlineno, frame.f_lineno))
         return line
 

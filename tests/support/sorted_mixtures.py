@@ -79,3 +79,48 @@ def products_of_ranges(g: GraphWriter, rows: str, sizes: str, matrices: str, ord
 
 def counted(g: GraphWriter, count: str) -> str:
     return g.add("Range", g.constant(np.array(0, np.int64)), count, g.constant(np.array(1, np.int64)))
+
+
+def gathered_mixture(*, gated: bool = True, whole: bool = False, last: int = EXPERTS - 1) -> onnx.ModelProto:
+    """Return a mixture of the two best experts, of which each choice of each row has its matrices gathered.
+
+    Args:
+        gated: As above; then rows are repeated by tiles and matrices gathered by GatherND, else both by Gather.
+        whole: All rows are repeated, not each, so that a choice's row is another's.
+        last: The largest number of an expert whose second matrix is read; those above have its.
+    """
+    g = GraphWriter("gathered", opset=18)
+    x = g.input("x", (1, "rows", K))
+    rows = g.add("Reshape", x, g.integers(-1, K))
+    scores = g.add("MatMul", rows, g.constant(weights(g, K, EXPERTS)))
+    best, places = g.split("TopK", scores, g.integers(BEST), axis=1, results=2)
+    shares = g.add("Softmax", best, axis=1)
+    flat = g.add("Reshape", places, g.integers(-1))
+    if gated:
+        repeats = (BEST, 1, 1) if whole else (1, BEST, 1)
+        tiles = g.add("Tile", g.add("Unsqueeze", rows, g.integers(0 if whole else 1)), g.integers(*repeats))
+        own = g.add("Reshape", tiles, g.integers(-1, K))
+    else:
+        numbers = counted(g, g.add("Size", places))
+        own = g.add("Gather", rows, g.add("Div", numbers, g.constant(np.array(BEST, np.int64))))
+    inner = weights(g, EXPERTS, WIDTH * (1 + gated), K) * np.float32(0.5)
+    outer = weights(g, EXPERTS, K, WIDTH) * np.float32(0.5)
+    hidden = _gathered_product(g, own, inner, flat, gated=gated)
+    if gated:
+        gate, value = g.split("Split", hidden, axis=1, num_outputs=2, results=2)
+        hidden = g.add("Mul", g.add("Mul", gate, g.add("Sigmoid", gate)), value)
+    else:
+        hidden = g.add("Relu", hidden)
+    known = g.add("Min", flat, g.constant(np.array(last, np.int64))) if last < EXPERTS - 1 else flat
+    made = _gathered_product(g, hidden, outer, known, gated=gated)
+    made = g.add("Mul", made, g.add("Reshape", shares, g.integers(-1, 1)))
+    total = g.add("ReduceSum", g.add("Reshape", made, g.integers(-1, BEST, K)), g.integers(1), keepdims=0)
+    return g.model(g.add("Add", g.add("Reshape", total, g.add("Shape", x)), x))
+
+
+def _gathered_product(g: GraphWriter, rows: str, matrices: np.ndarray, numbers: str, *, gated: bool) -> str:
+    if gated:
+        own = g.add("GatherND", g.constant(matrices), g.add("Unsqueeze", numbers, g.integers(-1)))
+        return g.add("Squeeze", g.add("MatMul", own, g.add("Unsqueeze", rows, g.integers(-1))), g.integers(-1))
+    own = g.add("Gather", g.constant(matrices.transpose(0, 2, 1).copy()), numbers)
+    return g.add("Squeeze", g.add("MatMul", g.add("Unsqueeze", rows, g.integers(1)), own), g.integers(1))

@@ -114,6 +114,10 @@ def _indexed(size: str) -> Cases:
     once = rng.permutation(rows)[: rows // 2, None]
     for dtype in ("f16", "i32", "bool", "f64"):
         yield f"ScatterND {dtype} rows", drawn("ScatterND", (dtype, shape), once, (dtype, (rows // 2, columns)))
+    cells = rng.permutation(rows * columns // 16)[: rows * columns // 64]
+    for dtype in ("u8", "f32"):
+        grid, corners = (dtype, (rows, columns // 16, 16)), np.stack(np.divmod(cells, columns // 16), 1)
+        yield f"ScatterND {dtype} cells", drawn("ScatterND", grid, corners, (dtype, (len(cells), 16)))
     lines = np.argsort(rng.random(shape), 1)[:, : columns // 2]
     for dtype in ("f16", "bool", "i32", "f64"):
         options: dict[str, Any] = {"attributes": {"axis": 1}}
@@ -157,6 +161,10 @@ def _copied(size: str) -> Cases:
         "Pad f16 reflect",
         drawn("Pad", ("f16", image), constants=(np.array([0, 0, 1, 1] * 2),), attributes={"mode": "reflect"}),
     )
+    volume = (4, 6, rows // 4, columns // 4)
+    for mode in ("edge", "reflect"):
+        around = (np.array([1, 2, 1, 1] * 2),)
+        yield f"Pad f32 {mode} of four axes", drawn("Pad", ("f32", volume), constants=around, attributes={"mode": mode})
     for dtype in ("f16", "i32", "f64"):
         yield f"Trilu {dtype} upper", drawn("Trilu", (dtype, shape), attributes={"upper": 1})
     yield "Range f32", drawn("Range", constants=(np.float32(0), np.float32(rows * 64), np.float32(1)))

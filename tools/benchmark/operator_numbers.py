@@ -45,6 +45,8 @@ def _reduced(size: str) -> Cases:
                 drawn(f"Reduce{name}", (dtype, shape), constants=(np.array([axis]),)),
             )
     yield "ReduceSum f32 outer and inner", drawn("ReduceSum", ("f32", image), constants=(np.array([1, 3]),))
+    windows = (rows, 2, columns // 16, 6)
+    yield "ReduceSum f32 windows", drawn("ReduceSum", ("f32", windows), constants=(np.array([1, 3]),))
     yield "ReduceSum i64 all", drawn("ReduceSum", ("i64", shape), attributes={"keepdims": 0})
     yield "ReduceMax i64 all", drawn("ReduceMax", ("i64", shape), attributes={"keepdims": 0})
     for more in ({"exclusive": 1}, {"reverse": 1}):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import prod
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
-from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS, Move, MovedElements, move_seconds
+from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS, MOST_PARTS, Move, MovedElements, move_seconds
 from clgraph.implementations.cpu.rows import Axis
 from clgraph.ops.pad import Pad
 from clgraph.selector.descriptor import Ref
@@ -61,9 +62,44 @@ def _filled(y: Layout, runs: Sequence[Sequence[PadSegment]], value: int, device:
     return min(whole, parts, key=lambda moves: sum(move_seconds(m, size, device) for m in moves))
 
 
+def _at_once(x: Layout, y: Layout, runs: Sequence[Sequence[PadSegment]]) -> list[Move]:
+    """Return a move for every run of an axis with every run of the others."""
+    found, size = list[Move](), y.dtype.itemsize
+    for segments in product(*runs):
+        pairs = list(zip(segments, x.all_pitches, y.all_pitches, strict=True))
+        inp = Ref("in0", size * sum(s.source * a for s, a, _ in pairs))
+        out = Ref("out0", size * sum(s.at * b for s, _, b in pairs))
+        found.append(Move(inp, out, tuple(Axis(s.size, (s.step * a, b)) for s, a, b in pairs)))
+    return found
+
+
+def _by_axes(x: Layout, y: Layout, runs: Sequence[Sequence[PadSegment]]) -> list[Move]:
+    """Return the move of the input, then those around it within the result, the last axis first.
+
+    There are two for an axis, where all at once are as many as all axes have runs, multiplied. *runs* begin with those
+    of the input.
+    """
+    inner, pitches, size = [run[0] for run in runs], y.all_pitches, y.dtype.itemsize
+    found = _at_once(x, y, [[s] for s in inner])
+    for a in reversed(range(y.rank)):
+        front = sum(s.at * pitch for s, pitch in zip(inner[:a], pitches, strict=False))
+        for s in runs[a][1:]:
+            source = s.source - inner[a].source + inner[a].at
+            around = [Axis(i.size, (pitch, pitch)) for i, pitch in zip(inner[:a], pitches, strict=False)]
+            behind = [Axis(n, (pitch, pitch)) for n, pitch in zip(y.shape[a + 1 :], pitches[a + 1 :], strict=True)]
+            axes = (*around, Axis(s.size, (s.step * pitches[a], pitches[a])), *behind)
+            places = (front + source * pitches[a], front + s.at * pitches[a])
+            inp, out = (Ref("out0", size * place) for place in places)
+            found.append(Move(inp, out, axes))
+    return found
+
+
 @implements(Pad, name="pad.elements", serves=ANY_ELEMENTS)
 class PadElements(MovedElements):
-    """The value around the input, or the input over it where that is sooner; other modes a move a run of each axis."""
+    """The value around the input, or the input over it where that is sooner.
+
+    Other modes: a move for each run of an axis with each of the others, or axis by axis, where that is sooner.
+    """
 
     @classmethod
     def refused(cls, q: Query[Pad]) -> str | None:
@@ -85,9 +121,8 @@ class PadElements(MovedElements):
         if p.mode == "constant" and any(n > 0 for pad in p.pads for n in pad):
             low, high = value_words(p.value, y.dtype)
             found = _filled(y, runs, high << 32 | low & 0xFFFFFFFF, q.device)
-        for segments in product(*runs):
-            pairs = list(zip(segments, x.all_pitches, y.all_pitches, strict=True))
-            inp = Ref("in0", size * sum(s.source * a for s, a, _ in pairs))
-            out = Ref("out0", size * sum(s.at * b for s, _, b in pairs))
-            found.append(Move(inp, out, tuple(Axis(s.size, (s.step * a, b)) for s, a, b in pairs)))
-        return found
+        ways = [_at_once(x, y, runs)] if prod(map(len, runs)) <= MOST_PARTS else []
+        if all(runs):
+            ways.append(_by_axes(x, y, runs))
+        best = min(ways, key=lambda moves: sum(move_seconds(m, size, q.device) for m in moves), default=[])
+        return found + best

@@ -29,6 +29,9 @@ WHOLE = OF_INTEGERS + ROOTS
 NARROW_FLOATS, NARROW_NUMBERS = 4, 16
 """Most elements of rows that are reduced side by side, each element of all rows in turn."""
 
+NARROW_PARTS = LANES - 1
+"""The same of floats along two axes, of which short rows are not reduced sixteen at a time: those below a vector."""
+
 MOST_SHORT = 256
 """Floats of rows of which sixteen are reduced at a time."""
 
@@ -103,7 +106,8 @@ def _axes(q: Query[Reduce]) -> Reduction | str:
     gone = [a for a in found if not a.pitches[1]]
     if len(stay) > 2 or len(gone) > 2:
         return "walks two axes that stay and two that are reduced, and this needs more"
-    narrow = NARROW_FLOATS if _domain(q) == FLOAT else NARROW_NUMBERS
+    of_floats = NARROW_FLOATS if len(gone) == 1 else NARROW_PARTS
+    narrow = of_floats if _domain(q) == FLOAT else NARROW_NUMBERS
     if inner is one and stay and gone[-1].size <= narrow and stay[-1].size >= LANES:
         inner = stay.pop()
     (outer, rows), (across, along) = ([one, one, *axes][-2:] for axes in (stay, gone))

@@ -20,7 +20,7 @@ from clgraph.ops.on_strings import CODE, MOVING, OnStrings
 
 
 @frozen
-class _Step:
+class HostStep:
     """A layer: where its inputs and results stand among the values, and what computes it unless it is *control*.
 
     Attributes:
@@ -39,13 +39,16 @@ class HostLayers:
     """The layers of a topology, which compute what :func:`~clgraph.graph.interpret.interpret` does.
 
     Attributes:
-        has_control: Whether any of them is control flow.
+        steps: The layers, in their order.
+        values: What stands at each place in front of a run: the constants, ``None`` elsewhere; the inputs come first.
+        outputs: The place of each by name.
+        has_control: Whether any of the layers is control flow.
     """
 
     def __init__(self, topology: Topology) -> None:
         """Take the layers, in their order."""
         places = {name: i for i, name in enumerate(dict.fromkeys((*topology.inputs, *topology.constants)))}
-        self._steps = list[_Step]()
+        self.steps = list[HostStep]()
         for layer in topology.layers:
             own = layer.primitive
             for name in layer.outputs:
@@ -58,10 +61,10 @@ class HostLayers:
             inputs, outputs = (tuple(places[name] for name in names) for names in (layer.inputs, layer.outputs))
             control = own if isinstance(own, ControlFlow) else None
             others = own.sequences or own.maps if isinstance(own, OfHostValues) else ()
-            self._steps.append(_Step(layer, inputs, outputs, computed, control, not others))
-        self.has_control = any(step.control is not None for step in self._steps)
-        self._values = [topology.constants.get(name) for name in places]
-        self._outputs = [(name, places[source]) for name, source in topology.outputs]
+            self.steps.append(HostStep(layer, inputs, outputs, computed, control, not others))
+        self.has_control = any(step.control is not None for step in self.steps)
+        self.values: list[Any] = [topology.constants.get(name) for name in places]
+        self.outputs = [(name, places[source]) for name, source in topology.outputs]
 
     def run(self, given: Sequence[Any], execute: Callable[[], Execute] | None = None) -> dict[str, Any]:
         """Return the outputs by name.
@@ -73,9 +76,9 @@ class HostLayers:
         Raises:
             ShapeError, UnsupportedError, InputError: As ``interpret``; the message names the layer.
         """
-        values: list[Any] = self._values.copy()
+        values = self.values.copy()
         values[: len(given)] = given
-        for step in self._steps:
+        for step in self.steps:
             arguments = [values[i] for i in step.inputs]
             if not (step.plain and all([type(a) is np.ndarray for a in arguments])):  # noqa: C419  # sooner
                 check_kinds(step.layer, arguments)
@@ -90,7 +93,7 @@ class HostLayers:
                 raise
             for i, result in zip(step.outputs, results, strict=False):
                 values[i] = result
-        return {name: values[i] for name, i in self._outputs}
+        return {name: values[i] for name, i in self.outputs}
 
 
 def _computed(primitive: Primitive, *arguments: Any) -> tuple[Any, ...]:

@@ -136,7 +136,7 @@ class HostPiece:
             if found is not None:
                 return found
         self.operations = 0.0
-        results = interpret(self._piece.topology, arrays, spend, partial(self._execute, run_body))
+        results = interpret(self._piece.topology, arrays, spend, partial(self.execute, run_body))
         if failure is not None:
             label = self._piece.topology.label
             _log.warning("%s: its plan failed, and its layers are computed without: %s", label, failure)
@@ -145,7 +145,7 @@ class HostPiece:
     def run_between(self, given: Sequence[Any], run_body: RunBody) -> dict[str, Any]:
         """Return what a piece that cannot be compiled makes of its inputs, none of them a device's; raises as that."""
         assert self.between is not None
-        return self.between.run(given, lambda: partial(self._execute, run_body))
+        return self.between.run(given, lambda: partial(self.execute, run_body))
 
     def run_plan(self, plan: HostPlan, given: Sequence[Any]) -> dict[str, Any] | None:
         """Return what *plan* makes of the inputs; ``None`` where it has failed, which :meth:`run` looks into."""
@@ -166,8 +166,8 @@ class HostPiece:
         if self._piece.compilable and self.operations > (FIRST_OPERATIONS if self._first else HOST_OPERATIONS):
             raise TooMuch
 
-    def _execute(self, run_body: RunBody, primitive: ControlFlow, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Compute control flow in blocks of trips where it can be, else body by body."""
+    def execute(self, run_body: RunBody, primitive: ControlFlow, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Return what control flow makes of *inputs*: in blocks of trips where it can be, else body by body."""
         if id(primitive) not in self._blocks:
             self._blocks[id(primitive)] = primitive.blocks()
         blocks = self._blocks[id(primitive)]

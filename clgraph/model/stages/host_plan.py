@@ -16,7 +16,7 @@ from clgraph.graph.primitive import REFERENCE_SECONDS, Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.spellings import Spelling, is_one_call, spelled
-from clgraph.model.stages.steps import Step, of_one, of_several
+from clgraph.model.stages.steps import PlanPart
 
 T = TypeVar("T")
 
@@ -43,6 +43,11 @@ class HostPlan:
     """The nodes of a program, computed by their references one behind the other.
 
     Attributes:
+        parts: What computes each node, in order.
+        values: What stands at each place in front of a run: the constants, ``None`` elsewhere; the inputs come first.
+        layouts: Shape and element type at each place.
+        outputs: The place of each by name.
+        deciding: Places of inputs whose bytes are part of what the plan holds for, with those.
         operations: Arithmetic of a run.
         seconds: What a run takes, by estimate.
         layers: How many the program has.
@@ -57,15 +62,17 @@ class HostPlan:
         places: dict[Value, int] = {}
         for value in (*program.inputs, *program.constants, *(v for n in program for v in n.outputs)):
             places.setdefault(value, len(places))
-        self._values: list[Any] = [value.constant for value in places]
+        self.values: list[Any] = [value.constant for value in places]
+        self.layouts = [(value.layout.shape, value.layout.dtype.numpy) for value in places]
         spellings = [spelled(node.primitive, [v.layout for v in node.inputs]) for node in program]
-        self._steps = [_step(node, own, places) for node, own in zip(program, spellings, strict=True)]
-        self._given = [(value.layout.shape, value.layout.dtype.numpy) for value in program.inputs]
-        self._outputs = [(name, places[value]) for name, value in program.outputs]
+        self.parts = [_part(node, own, places) for node, own in zip(program, spellings, strict=True)]
+        self._steps = [part.step(range(len(places))) for part in self.parts]
+        self._given = self.layouts[: len(program.inputs)]
+        self.outputs = [(name, places[value]) for name, value in program.outputs]
         layouts = [(n.primitive, [v.layout for v in n.inputs], [v.layout for v in n.outputs]) for n in program]
         self.operations = float(sum(primitive.flops(read, made) for primitive, read, made in layouts))
         self.layers, self.decided = len(self._steps), bool(values)
-        self._deciding = [(i, values[v.name].tobytes()) for i, v in enumerate(program.inputs) if v.name in values]
+        self.deciding = [(i, values[v.name].tobytes()) for i, v in enumerate(program.inputs) if v.name in values]
         steps = sum(
             (SPELLED_SECONDS if own and is_one_call(primitive) else REFERENCE_SECONDS)
             + (primitive.reference_seconds(read, made) - REFERENCE_SECONDS)
@@ -80,26 +87,24 @@ class HostPlan:
         for a, (shape, dtype) in zip(given, self._given, strict=True):
             if type(a) is not np.ndarray or a.shape != shape or (a.dtype is not dtype and a.dtype != dtype):
                 return False
-        return not self._deciding or all(given[i].tobytes() == known for i, known in self._deciding)
+        return not self.deciding or all(given[i].tobytes() == known for i, known in self.deciding)
 
     def run(self, arrays: Sequence[Array]) -> dict[str, Array]:
         """Return the outputs by name; *arrays* are the inputs in their order. NumPy is to ignore what overflows."""
-        values = self._values.copy()
+        values = self.values.copy()
         values[: len(arrays)] = arrays
         for step in self._steps:
             step(values)
-        return {name: values[i] for name, i in self._outputs}
+        return {name: values[i] for name, i in self.outputs}
 
 
-def _step(node: Node, own: Spelling | None, places: Mapping[Value, int]) -> Step:
+def _part(node: Node, own: Spelling | None, places: Mapping[Value, int]) -> PlanPart:
     """Return what computes *node*: its *own* spelling, or the reference, around which bfloat16 is float32."""
-    inputs, outputs = ([places[v] for v in values] for values in (node.inputs, node.outputs))
-    if own is not None and len(outputs) > 1:
-        return of_several(own, inputs, outputs)
+    inputs, outputs = (tuple([places[v] for v in values]) for values in (node.inputs, node.outputs))
     if own is not None:
-        return of_one(own, inputs, outputs[0], scalar=not node.outputs[0].layout.rank)
+        return PlanPart(own, inputs, outputs, single=len(outputs) == 1, scalar=not node.outputs[0].layout.rank)
     rounded = any(v.layout.dtype == DType.BF16 for v in node.inputs)
-    return of_several(node.primitive.computed if rounded else node.primitive.reference, inputs, outputs)
+    return PlanPart(node.primitive.computed if rounded else node.primitive.reference, inputs, outputs)
 
 
 class HostPlans:

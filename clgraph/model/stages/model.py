@@ -80,6 +80,7 @@ class StagedModel(Model):
         self._fronts = [m for m in (piece.front() for piece in self._runner.pieces) if m is not None]
         self._strict, self._dry, self._wishes = strict, dry, preferences
         self._alike: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...] | None = None
+        self._texts: tuple[str, ...] = ()
 
     @property
     def outputs(self) -> tuple[Signature, ...]:
@@ -167,6 +168,7 @@ class StagedModel(Model):
         results = self._run(arrays, None, cancellation)
         if all(type(a) is np.ndarray for a in arrays.values()) and not self._random:
             self._alike = tuple((name, a.dtype, a.shape) for name, a in arrays.items())
+            self._texts = tuple(name for name, dtype, _ in self._alike if dtype.hasobject)
         layouts = {name: _layout(result) for name, result in results.items()}
         return {n: self._placed(results[n], p, tensors) for n, p in wanted_places(layouts, outputs).items()}
 
@@ -185,9 +187,8 @@ class StagedModel(Model):
             if array.dtype is not dtype and array.dtype != dtype:
                 return None
         self._check_open()
-        for name, dtype, _ in alike:
-            if dtype.hasobject:
-                strings(feeds[name], f"input {name!r}")
+        for name in self._texts:
+            strings(feeds[name], f"input {name!r}")
         if self._indices:
             check_indices(feeds, self._indices)
         return self._run_alike(feeds)

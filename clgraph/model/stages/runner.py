@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from clgraph.errors import UnsupportedError
-from clgraph.graph.interpret import ControlFlow, RunsTrips, Trip, by_names
+from clgraph.graph.interpret import ControlFlow, Execute
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
+from clgraph.model.stages.bodies import ByPlace, RunBodies
 from clgraph.model.stages.compiled_piece import CompiledPiece, MakeModel, Sizes
 from clgraph.model.stages.handing import array_of, handed_out, maps_of_a_run, nobody_elses
 from clgraph.model.stages.host_layers import HostLayers
@@ -22,6 +23,7 @@ from clgraph.model.stages.host_plan import HostPlan
 from clgraph.model.stages.observing import StageClock, StageObserver
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.repeats import Repeats
+from clgraph.model.stages.settled import Settled, Settling
 from clgraph.model.stages.sizes import PassedOn
 from clgraph.model.stages.split import Piece, split
 from clgraph.network.cancelling import Cancellation
@@ -112,6 +114,37 @@ class PieceRunner:
         return None if layers is None or layers.has_control else layers
 
     @property
+    def settled(self) -> Settled | None:
+        """What computes the next run if it is like the last one; ``None`` where that is to be decided."""
+        if self.tensors:
+            return None
+        if not self._compilable:
+            return self.host.between
+        plan = self._latest_plan
+        if not self.on_host:
+            return self.compiled.latest if plan is None else None
+        is_left = plan is not None and not plan.on_device and not (self._first and self.compiled.has_programs)
+        return plan if is_left else None
+
+    def deciding(self, plan: HostPlan) -> Callable[[Sequence[Any]], bool] | None:
+        """Return what counts a run of *plan* on its inputs, and tells whether a program is to compute it instead."""
+        repeats = None if plan.is_quick or plan.on_device is False else self._repeats
+        if repeats is None and not self._first:
+            return None
+
+        def is_for_device(given: Sequence[Any]) -> bool:
+            if self._first and self.compiled.has_programs:
+                return True
+            return repeats is not None and repeats.on_device(plan, dict(zip(self.names, given, strict=True)))
+
+        return is_for_device
+
+    @cached_property
+    def execute(self) -> Execute:
+        """What computes its control flow in runs that nobody observes or ends."""
+        return partial(self.host.execute, RunBodies(self, None, None))
+
+    @property
     def bodies(self) -> Mapping[int, StageRunner]:
         """What has run the bodies of control flow in the piece, by the identity of the topology."""
         return self._bodies
@@ -130,7 +163,7 @@ class PieceRunner:
         if watch is None:
             if not self._compilable and not self.tensors:
                 self.on_host = True
-                return self.host.run_between(given, _RunBodies(self, None, cancellation))
+                return self.host.run_between(given, RunBodies(self, None, cancellation))
             if (found := self._planned(given)) is not None:
                 return found
         feeds = dict(zip(self.names, given, strict=True))
@@ -204,7 +237,7 @@ class PieceRunner:
         cancellation: Cancellation | None,
     ) -> dict[str, Any]:
         start = time.perf_counter()
-        results = self.host.run(feeds, _RunBodies(self, watch, cancellation), cancellation, plan)
+        results = self.host.run(feeds, RunBodies(self, watch, cancellation), cancellation, plan)
         self.on_host = True
         self._latest_plan = plan
         if isinstance(watch, StageClock) and (self.piece.compilable or not self._bodies):
@@ -238,42 +271,8 @@ class PieceRunner:
         return self.compiled.declared() if self._always or self._first else None
 
 
-class _RunBodies(RunsTrips):
-    """Runs the bodies of control flow in one run of a piece."""
-
-    __slots__ = ("_cancellation", "_piece", "_watch")
-
-    def __init__(self, piece: PieceRunner, watch: StageObserver | None, cancellation: Cancellation | None) -> None:
-        """Take the piece that has the bodies, and what the run is observed and ended by."""
-        self._piece, self._watch, self._cancellation = piece, watch, cancellation
-
-    def __call__(self, body: Topology, feeds: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
-        results = self._piece.body(body, whole=whole).run(feeds, self._watch, self._cancellation)
-        return {name: array_of(a) for name, a in results.items()} if self._piece.tensors else results
-
-    def trips(self, body: Topology) -> Trip:
-        by_name, cancellation = by_names(body, self), self._cancellation
-        only = None if self._watch is not None or self._piece.tensors else self._piece.body(body, whole=False).only
-        if only is None:
-            return by_name
-        piece, read, makers = only
-
-        def trip(given: Sequence[Any]) -> list[Any]:
-            if cancellation is not None:
-                cancellation.check()
-            made = piece.run_quickly([given[i] for i in read])
-            if made is None:
-                return by_name(given)
-            return [own if own is not None else given[at] if at is not None else made[s] for s, at, own in makers]
-
-        return trip
-
-
 def _size(feeds: Mapping[str, Any]) -> float:
     return float(sum(getattr(a, "size", 0) for a in feeds.values()))
-
-
-_ByPlace = tuple[PieceRunner, list[int], list[tuple[str, int | None, Any]]]
 
 
 class StageRunner:
@@ -329,20 +328,25 @@ class StageRunner:
         self._warns = any(piece.warns for piece in self.pieces)
         makers = {name: piece for piece in self.pieces for name, _ in piece.piece.topology.outputs}
         self._makers = [(name, makers.get(source)) for name, source in topology.outputs]
-        self.only = _by_place(topology, self.pieces[0]) if len(pieces) == 1 else None
+        self.only: ByPlace | None = _by_place(topology, self.pieces[0]) if len(pieces) == 1 else None
         self._ways = tuple((piece, piece.layers) for piece in self.pieces)
+        self._settling = Settling()
 
     def run(
         self, feeds: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
     ) -> dict[str, Any]:
         """Return the outputs by name; they may be memory of *feeds*, or of one another."""
+        alone = watch is None and cancellation is None
+        if alone and (made := self._settling.run(feeds)) is not None:
+            return made
         values: dict[str, Any] = {**self.topology.constants, **feeds}
         for piece, layers in self._ways:
-            if layers is None or watch is not None or cancellation is not None:
+            if layers is None or not alone:
                 values.update(piece.run(values, watch, cancellation))
             else:
                 piece.on_host = True
                 values.update(layers.run([values[name] for name in piece.names]))
+        self._settling.note(self.topology, self.pieces, alone=alone)
         return {name: values[source] for name, source in self.topology.outputs}
 
     def run_whole(
@@ -370,7 +374,7 @@ class StageRunner:
             mine.take_over(theirs)
 
 
-def _by_place(topology: Topology, piece: PieceRunner) -> _ByPlace | None:
+def _by_place(topology: Topology, piece: PieceRunner) -> ByPlace | None:
     """Return :attr:`StageRunner.only` of *piece*, the only one."""
     places = {name: i for i, name in enumerate(topology.inputs)}
     if not places.keys() >= {*piece.names}:

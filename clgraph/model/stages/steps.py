@@ -7,8 +7,33 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
+
 Step = Callable[[list[Any]], None]
 """Computes a layer, from and into the values of a run."""
+
+
+@frozen
+class PlanPart:
+    """A layer of a plan: what computes it, and where its inputs and results stand among the values of the plan.
+
+    Attributes:
+        single: *compute* returns the only result, not a tuple of results.
+        scalar: That may be a scalar of NumPy's.
+    """
+
+    compute: Callable[..., Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    single: bool = False
+    scalar: bool = False
+
+    def step(self, places: Sequence[int]) -> Step:
+        """Return the step of the layer on values that stand at *places*, in the order of the plan's own."""
+        inputs, outputs = ([places[i] for i in own] for own in (self.inputs, self.outputs))
+        if self.single:
+            return of_one(self.compute, inputs, outputs[0], scalar=self.scalar)
+        return of_several(self.compute, inputs, outputs)
 
 
 def of_one(compute: Callable[..., Any], inputs: Sequence[int], output: int, *, scalar: bool) -> Step:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,50 +27,46 @@ _COUNTERPARTS = (
 
 
 class Carried:
-    """The values of some pairs.
+    """The values of some pairs. It is not changed: a run leads to another one, which takes its place when all is well.
 
     Attributes:
         pairs: What is carried.
     """
 
-    def __init__(self, topology: Topology, pairs: Sequence[StatePair]) -> None:
-        """Carry nothing yet."""
-        self.pairs, self._topology = tuple(pairs), topology
-        self._values: dict[str, Array] = {}
-
-    def put(self, name: str, value: Array) -> None:
-        """Set the value that input *name* has in the next run."""
-        self._values[name] = value
+    def __init__(
+        self, topology: Topology, pairs: Sequence[StatePair], values: Mapping[str, Array] = MappingProxyType({})
+    ) -> None:
+        """Carry *values*, by the inputs' names; none at first."""
+        self.pairs, self._topology, self._values = tuple(pairs), topology, values
 
     def feeds(self, given: Mapping[str, Array]) -> dict[str, Array]:
         """Return the values by the inputs' names: zeros at first, whose open size is the batch's of what is *given*.
 
         Raises ``InputError`` where more sizes are open.
         """
+        found = dict(self._values)
         for pair in self.pairs:
-            if pair.input not in self._values:
+            if pair.input not in found:
                 signature = self._topology.inputs[pair.input]
                 shape = signature.shape or (None, None)
                 if sum(not isinstance(d, int) for d in shape) > 1 or signature.dtype is None:
                     raise InputError(f"input {signature} has open sizes: feed it at the session's first run")
                 batch = self._batch(given, next((d for d in shape if not isinstance(d, int)), None))
                 sizes = [d if isinstance(d, int) else batch for d in shape]
-                self._values[pair.input] = np.zeros(sizes, signature.dtype.numpy)
-        return dict(self._values)
+                found[pair.input] = np.zeros(sizes, signature.dtype.numpy)
+        return found
 
-    def keep(self, results: Mapping[str, Array]) -> None:
-        """Take the carried values from the results of a run."""
-        self._values |= {pair.input: results[pair.output] for pair in self.pairs}
+    def beginning(self, values: Mapping[str, Array]) -> Carried:
+        """Return what carries *values* into the next run, by the inputs' names, and the others as this does."""
+        return Carried(self._topology, self.pairs, {**self._values, **values})
 
-    def clear(self) -> None:
-        """Forget the values."""
-        self._values.clear()
+    def behind(self, results: Mapping[str, Array]) -> Carried:
+        """Return what carries the *results* of a run."""
+        return Carried(self._topology, self.pairs, {pair.input: results[pair.output] for pair in self.pairs})
 
-    def fork(self) -> Carried:
-        """Return a copy that is carried on independently."""
-        made = Carried(self._topology, self.pairs)
-        made._values = dict(self._values)
-        return made
+    def cleared(self) -> Carried:
+        """Return what carries nothing yet."""
+        return Carried(self._topology, self.pairs)
 
     def _batch(self, given: Mapping[str, Array], name: Any) -> int:
         """Return the size called *name* in what is given; the first one of the first array where none is called so."""

@@ -29,7 +29,7 @@ from clgraph.network.network import Network
 from clgraph.network.workspace import Workspace
 
 LEAST_PROGRAMS = 16
-"""Programs that are kept whatever they take: for chunks of three sizes, masked or not, of all tokens or the last."""
+"""Programs that are kept whatever they take: for chunks of four sizes, masked or not, of all tokens or the last."""
 
 
 @frozen

@@ -106,18 +106,17 @@ class Session:
         """
         with self._lock:
             self._model_state.check_open()
-            feeds = self._fed(arranged(given, named, self._wanted))
+            feeds, carried = self._fed(arranged(given, named, self._wanted))
             if self._model_state.parts is None:
                 if last:
                     raise InputError("the session has no caches of tokens, of which one would be the last")
-                return self._step(feeds, outputs)
-            return self._append(feeds, outputs, last=last)
+                return self._step(feeds, carried, outputs)
+            return self._append(feeds, carried, outputs, last=last)
 
     def reset(self) -> None:
         """Forget all tokens and carried values; the memory is kept for later runs."""
         with self._lock:
-            self._length = 0
-            self._carried.clear()
+            self._length, self._carried = 0, self._carried.cleared()
             if self._caches is not None and self._caches.lent():
                 self._caches = None
 
@@ -126,7 +125,6 @@ class Session:
         with self._lock:
             made = object.__new__(Session)
             made.__dict__.update(self.__dict__)
-            made._carried = self._carried.fork()
             made._caches = None if self._caches is None else self._caches.fork(self._length)
             return made
 
@@ -149,16 +147,15 @@ class Session:
         with self._lock:
             if self._caches is not None:
                 self._model_state.forget(self._caches)
-            self._caches, self._length = None, 0
-            self._carried.clear()
+            self._caches, self._length, self._carried = None, 0, self._carried.cleared()
 
-    def _fed(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the feeds as arrays, with masks that were left out."""
+    def _fed(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], Carried]:
+        """Return the feeds as arrays, with masks that were left out, and what is carried into the run."""
+        carried = self._carried
         if firsts := {name: array for name, array in given.items() if name in self._kept_inputs}:
-            if odd := sorted(firsts.keys() - {pair.input for pair in self._carried.pairs}):
+            if odd := sorted(firsts.keys() - {pair.input for pair in carried.pairs}):
                 raise InputError(f"input {odd[0]!r} is a cache, which the session keeps: it is not fed")
-            for name, value in _on_host(as_arrays(firsts, [(n, self._types[n]) for n in firsts])).items():
-                self._carried.put(name, value)
+            carried = carried.beginning(_on_host(as_arrays(firsts, [(n, self._types[n]) for n in firsts])))
             given = {name: array for name, array in given.items() if name not in firsts}
         parts = self._model_state.parts
         left_out = [] if parts is None else [n for n in parts.growing if n not in given and len(parts.shapes[n]) == 2]
@@ -169,7 +166,7 @@ class Session:
         if parts is not None and left_out:
             shape = self._batch(arrays), self._length + parts.count(arrays)
             arrays |= {n: np.ones(shape, parts.types[n].numpy) for n in left_out}
-        return arrays
+        return arrays, carried
 
     def _batch(self, arrays: Mapping[str, Array]) -> int:
         parts = self._model_state.parts
@@ -180,7 +177,7 @@ class Session:
             raise InputError(f"the session has {self._caches.batch} texts; {name!r} has {batch}: reset it first")
         return batch
 
-    def _append(self, feeds: dict[str, Any], outputs: Any, *, last: bool) -> dict[str, Any]:
+    def _append(self, feeds: dict[str, Any], carried: Carried, outputs: Any, *, last: bool) -> dict[str, Any]:
         model_state, parts = self._model_state, self._model_state.parts
         assert parts is not None
         presents = self._presents
@@ -196,13 +193,14 @@ class Session:
         caches = self._caches
         caches.filled = self._length
         wanted = [n for n in places if n not in presents]
-        wanted += [pair.output for pair in self._carried.pairs if pair.output not in wanted]
+        wanted += [pair.output for pair in carried.pairs if pair.output not in wanted]
         targets = {n: p if isinstance(p, np.ndarray) else None for n, p in places.items()}
-        given = {**feeds, **self._carried.feeds(feeds)}
-        ends = {pair.input: pair.output for pair in self._carried.pairs}
+        given = {**feeds, **carried.feeds(feeds)}
+        ends = {pair.input: pair.output for pair in carried.pairs}
         made = model_state.programs.run(caches, given, self._length, wanted, targets, last=last, carried=ends)
-        results, self._length = made.results, made.total
-        self._carried.keep(results)
+        results, behind = made.results, carried.behind(made.results)
+        # At once: Python calls no signal handler between the two.
+        self._length, self._carried = made.total, behind
         if presents & places.keys():
             results |= caches.presents(self._length)
         return {name: delivered(name, place, results[name]) for name, place in places.items()}
@@ -212,11 +210,11 @@ class Session:
         places = names_of(outputs, self._results)
         return places if outputs is not None else {n: None for n in places if n not in self._kept_outputs}
 
-    def _step(self, feeds: dict[str, Any], outputs: Any) -> dict[str, Any]:
+    def _step(self, feeds: dict[str, Any], carried: Carried, outputs: Any) -> dict[str, Any]:
         """Run a model without caches."""
         places = self._places(outputs)
-        results = self._run_model({**feeds, **self._carried.feeds(feeds)})
-        self._carried.keep(results)
+        results = self._run_model({**feeds, **carried.feeds(feeds)})
+        self._carried = carried.behind(results)
         return {name: delivered(name, place, results[name]) for name, place in places.items()}
 
 

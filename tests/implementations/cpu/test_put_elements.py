@@ -7,6 +7,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.put_elements import JOINED
 from clgraph.implementations.cpu.scatter_elements import ScatterElementsElements
+from clgraph.implementations.cpu.scatter_nd import ScatterNDElements
 from clgraph.ops.scatter import REDUCTIONS
 from clgraph.ops.scatter_elements import ScatterElements
 from clgraph.ops.scatter_nd import ScatterND
@@ -25,6 +26,8 @@ CASES = (
     (ScatterElements, (4,), (2, 3, 4, 3, 2), (1, 2, 3, 2, 5), (1, 2, 3, 2, 5), (2,)),
     (ScatterND, (), (3, 4, 2100), (5, 2), (5, 2100), (3, 4)),
     (ScatterND, (), (3, 4), (2, 1100, 2), (2, 1100), (3, 4)),
+    (ScatterND, (), (3, 4, 5), (2, 1100, 2), (2, 1100, 5), (3, 4)),
+    (ScatterND, (), (3, 4, 16), (2, 1100, 2), (2, 1100, 16), (3, 4)),
     (ScatterND, (), (2, 3, 2, 2, 3, 2), (9, 6), (9,), (2, 3, 2, 2, 3, 2)),
 )
 """Operator, its axis, shapes of x, indices and updates, sizes that the coordinates are for."""
@@ -78,6 +81,16 @@ def test_updates_outside_are_left_out_and_nan_is_the_extremum(engine):
         np.testing.assert_array_equal(
             run_tiles(engine, ScatterElementsElements, q, [x, indices, updates]), np.float32(want)
         )
+
+
+def test_rows_outside_are_left_out(engine):
+    x, updates = np.zeros((3, 4), np.float32), np.arange(1, 21, dtype=np.float32).reshape(5, 4)
+    indices = np.array([[3], [1], [-4], [1], [-1]])
+    layouts = [Layout.of(a) for a in (x, indices, updates)]
+    for reduction, middle in (("none", updates[3]), ("add", updates[1] + updates[3])):
+        q = pose(engine.info, ScatterNDElements, ScatterND(reduction), layouts, arity=3)
+        made = run_tiles(engine, ScatterNDElements, q, [x, indices, updates])
+        np.testing.assert_array_equal(made, [x[0], middle, updates[4]])
 
 
 def test_what_is_not_computed_is_left_to_others():

@@ -33,6 +33,7 @@ PROBLEMS = [
     ((3, 53, 8), (1,)),
     ((2, 3, 35, 5), (0, 2)),
     ((9, 63), (1,)),
+    ((3, 2, 37, 6), (1, 3)),
 ]
 
 
@@ -98,6 +99,17 @@ def test_results_go_through_the_list(engine, shape, axes):
         engine, Reduce("sum", axes), shape, fused=fused, draw=draw, ulps=64 + count / 64 + 3, scale=size,
         families=("normal",), only=ONLY,
     )  # fmt: skip
+
+
+def test_short_rows_of_two_axes_are_reduced_side_by_side() -> None:
+    def beside(shape, axes):
+        x, p = Layout(DType.F32, shape), Reduce("sum", axes)
+        (step,) = ReduceElements.plan(Query(p, (x,), p.infer([x]), DeviceInfo("cpu", "cpu"), 1)).steps
+        return step.descriptor.inner
+
+    assert beside((3, 2, 37, 6), (1, 3)) == 37
+    assert beside((3, 2, 37, 16), (1, 3)) == 1, "a row is a vector"
+    assert beside((3, 37, 6), (2,)) == 1, "sixteen rows are reduced at a time"
 
 
 def test_extrema_of_ints_are_not_converted() -> None:

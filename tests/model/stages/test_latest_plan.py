@@ -121,7 +121,7 @@ def test_trips_alike_run_the_plan_of_their_body_at_once(device: str, monkeypatch
             made.run(feeds)
         calls, run = [], PieceRunner.run
         monkeypatch.setattr(PieceRunner, "run", lambda self, *given: calls.append(self) or run(self, *given))
-        assert made.run(feeds)["sum"] == 7
+        assert made.run(feeds, cancellation=Cancellation())["sum"] == 7
     assert len(calls) == 1
 
 
