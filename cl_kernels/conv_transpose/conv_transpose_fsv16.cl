@@ -14,6 +14,7 @@
 // nb, groups, lanes         blocks of a group, groups, channels of the last block
 // strips, strip_rows, widest, widths, ids_0, ids_1   tickets of a group, rows of a ticket; instances as in conv_fsv16.cl
 // weight_tap                floats of one tap's weights
+// low .. stepped            the end of the sums: float_end.clh
 //
 // Error as in micro_conv.cl, for n = channels times the taps of a phase. Post-operations follow on each row.
 #include "float_end.clh"
@@ -74,13 +75,18 @@ static void conv_transpose_fsv16(__global const conv_transpose_fsv16_desc* d, __
   if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + block * 16;
   __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
   __global float* stage = (__global float*)scratch;
+  const float_end ended = FLOAT_END_OF(d), *end = &ended;
   for (int y = strip * d->strip_rows; y < y1; y++) {
     for (int phase = 0; phase < min(stride, width); phase++) {
       const int count = (width - phase + stride - 1) / stride;
       conv_transpose_phase(d, in, weights, bias, stage, pitch, y, phase, count);
       for (int b = 0; b < d->nb; b++) {
         __global float* to = out + (long)b * d->out_c + (long)y * d->out_y + phase * 16;
-        for (int x = 0; x < count; x++) STORE16(to + (long)x * stride * 16, LOAD16(stage + b * pitch + x * 16));
+        for (int x = 0; x < count; x++) {
+          float16 sum[1] = {LOAD16(stage + b * pitch + x * 16)};
+          END_REGISTERS(sum, 1, end)
+          STORE16(to + (long)x * stride * 16, sum[0]);
+        }
       }
     }
     for (int b = 0; b < d->nb; b++) {

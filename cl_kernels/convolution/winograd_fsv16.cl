@@ -20,7 +20,7 @@
 // weight_position          floats of one position of one group
 // lines                    cache lines a (position, tile block, channel block) prefetched of the weights; 0: none
 // weight_ahead             floats from the weights in use to those prefetched, positions further on
-// height, width, top, bottom, left, right, lanes, widths, ids_0, ids_1, low, high: as in conv_fsv16.cl
+// height, width, top, bottom, left, right, lanes, widths, ids_0, ids_1, low .. stepped: as in conv_fsv16.cl
 //
 // Error: |error| <= (n + 15) 2^-24 sum over c of |A^T| [ (|G| |g| |G^T|) . (|B^T| |d| |B|) ] |A| for n channels: one
 // rounding of the weights, 6 of the input, n of the products, 8 of the way back; then one each for bias and residual. The
@@ -39,7 +39,7 @@ static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char*
   const int edge = d->edge, dilation = d->dilation, positions = edge == 4 ? 36 : 25;
   const int nb = d->nb, size = d->block_tiles, planes = (d->channels + 15) / 16;
   const int first_tile = first * size, last_tile = min(last * size, d->tiles);
-  const float_end none = FLOAT_END_NONE;
+  const float_end none = FLOAT_END_NONE, ended = FLOAT_END_OF(d);
   const long v_position = d->v_position, v_block = d->v_block, m_position = d->m_position;
 
   __global float* m = (__global float*)scratch;
@@ -97,9 +97,9 @@ static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char*
           __global float* to = plane + (long)y0 * d->out_y + x * 16;
           if (edge == 4)
             winograd_output(from, m_position, bias, operand, to, rows, columns, dilation * d->out_y, dilation * d->res_y,
-                            dilation * 16, d->low, d->high);
+                            dilation * 16, &ended);
           else
-            winograd_strided_output(from, m_position, bias, operand, to, rows, columns, d->out_y, d->res_y, d->low, d->high);
+            winograd_strided_output(from, m_position, bias, operand, to, rows, columns, d->out_y, d->res_y, &ended);
         }
         const int count = dilation == 1 ? x1 - x0 : 1;
         for (int y = y0; y < y1; y += dilation)

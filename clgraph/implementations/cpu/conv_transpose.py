@@ -17,7 +17,8 @@ from clgraph.implementations.cpu.cost import (
     ticket_seconds,
     worker_flops,
 )
-from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
+from clgraph.implementations.cpu.float_end import FloatEndFields, float_end, sums_alone
+from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -39,7 +40,7 @@ from clgraph.selector.query import Query
 
 
 @descriptor("conv_transpose_fsv16", library="direct", micros=("micro_conv",))
-class ConvTransposeFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
+class ConvTransposeFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, FloatEndFields, Descriptor):
     """Fields as in ``conv_transpose_fsv16.cl``."""
 
     inp: Pointer
@@ -127,7 +128,7 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
         kernel, stride, dilation = square(w[2:]), square(p.strides), square(p.dilations)
         pads = [b for b, _ in p.pads]
         pad_y, pad_x = pads if len(pads) == 2 else (0, pads[0])
-        phase = -(-y.width // stride[1])
+        phase, end = -(-y.width // stride[1]), float_end(q, sums_alone(q), y.lanes)
         desc = ConvTransposeFsv16Desc(
             inp=x.at("in0"),
             weights=Ref("in1"),
@@ -152,7 +153,8 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
             strip_rows=strips.each,
             widest=block.chunk_width or -(-phase // block.chunks),
             weight_tap=-(-w[0] // LANES) * LANES * LANES * block.nb,
+            **end.fields(""),
         )
         scratch = 4 * block.nb * phase * LANES
         tickets = y.batch * (y.blocks // block.nb) * strips.count
-        return Plan((Tile("conv_transpose_fsv16", desc, tickets, scratch=scratch, post=blocked_posts(q)),))
+        return Plan((Tile("conv_transpose_fsv16", desc, tickets, scratch=scratch, post=end.rest),))

@@ -11,12 +11,12 @@ from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, ids
 from clgraph.implementations.cpu.cost import OWN_CACHE
+from clgraph.implementations.cpu.float_end import FloatEndFields, float_end
 from clgraph.implementations.cpu.fused_operations import (
-    InRegistersFields,
-    blocked_posts,
+    ResidualFields,
     in_registers,
-    in_registers_fields,
     post_refusal,
+    residual_fields,
     residual_overwritten,
 )
 from clgraph.implementations.cpu.geometry import (
@@ -71,7 +71,7 @@ class WinogradInputDesc(InPlanes, Tiles, Descriptor):
 
 
 @descriptor("winograd_fsv16", library="convolution", micros=("micro_conv",))
-class WinogradDesc(InPlanes, OutPlanes, Surface, Tiles, InRegistersFields, Descriptor):
+class WinogradDesc(InPlanes, OutPlanes, Surface, Tiles, ResidualFields, FloatEndFields, Descriptor):
     """Fields as in ``winograd_fsv16.cl``."""
 
     inp: Pointer
@@ -155,6 +155,7 @@ class ConvWinograd(Implementation[Convolution]):
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
         s, registers = winograd_sizes(q), in_registers(q)
+        end = float_end(q, registers, s.y.lanes)
         x, y, blocking, (pad_y, pad_x) = s.x, s.y, s.blocking, q.primitive.pads
         inp = x.at("in0", -pad_y[0], -pad_x[0])
         v_position = blocking.v_position(x.blocks)
@@ -198,11 +199,11 @@ class ConvWinograd(Implementation[Convolution]):
             lanes=y.lanes,
             lines=-(-LANES * blocking.nb // blocking.each) if cold else 0,
             **surface(y.height, y.width, y.halo),
-            **in_registers_fields(q, registers),
+            **residual_fields(q, registers),
+            **end.fields(""),
         )
         tickets = blocking.spans * (1 if blocking.fused else blocking.groups)
-        posts = blocked_posts(q, registers.taken)
-        products = Tile("winograd_fsv16", desc, tickets, blocking.scratch_bytes(x.blocks), posts)
+        products = Tile("winograd_fsv16", desc, tickets, blocking.scratch_bytes(x.blocks), end.rest)
         if blocking.fused:
             return Plan((products,))
         runs = input_runs(q.device, x.blocks, blocking)

@@ -21,6 +21,7 @@ from clgraph.passes.base import Context
 from clgraph.passes.factor_graph import Factor, minimise
 from clgraph.passes.quantization.byte_bounds import round_bounded, without
 from clgraph.passes.quantization.byte_makers import Makers, byte_makers, rounds, spread_roundings
+from clgraph.passes.quantization.float_tables import ROUNDING, look_up_floats
 from clgraph.passes.quantization.integer_products import (
     BANDWIDTH,
     IntegerProduct,
@@ -36,8 +37,6 @@ from clgraph.selector.query import DeviceInfo, Query
 
 _FORCED = 1.0
 """Seconds that a kernel saves which a user asks for: more than anything else here takes."""
-_ROUNDING = 2
-"""Operations of a list in whose time a product of floats rounds its result. Zen 5, MobileNetV2: 1.1 to 2.2."""
 
 
 def use_integers(program: Program, context: Context) -> tuple[int, list[str]]:
@@ -59,13 +58,15 @@ def use_integers(program: Program, context: Context) -> tuple[int, list[str]]:
     if chosen:
         Rewriting(program, context, {n: found[n].product for n in found if n in chosen}, makers).run()
     without(program, bounded)
+    looked_up = look_up_floats(program, context)
+    lines = [f"{looked_up} chains between roundings of floats are tables of bytes"] * bool(looked_up)
     if not found and not reasons:
-        return 0, []
-    lines = [f"{len(chosen)} products from integers"]
+        return looked_up, lines
+    lines.insert(0, f"{len(chosen)} products from integers")
     for reason, count in Counter(reasons.values()).items():
         names = ", ".join(n for n, r in reasons.items() if r == reason)
         lines.append(f"{names} stay{'s' * (count == 1)} in floats: {reason}")
-    return len(chosen), lines
+    return len(chosen) + looked_up, lines
 
 
 @frozen
@@ -100,7 +101,7 @@ def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
         if not offered:
             return refusals_of(context, q)
     elif (rounding := _rounding(product.node, q)) is not None:
-        behind = listed_seconds(q.device, q.outputs[0], _ROUNDING)
+        behind = listed_seconds(q.device, q.outputs[0], ROUNDING)
         rounded = q.with_layouts(q.inputs, (replace(q.outputs[0], dtype=rounding.dtype),))
         made = proposals(context, product.node, replace(rounded, fused=(*q.fused, Fused(rounding))))
         offered = [p for p in made if not p.implementation.general] or offered

@@ -24,7 +24,8 @@ class UseIntegers(Pass):
     What it makes is rounded by prepare_primitive_fusing, which fuses ``static_quantize`` behind it, so that between two
     of them there are bytes. A sum with such bytes (a residual) reads them as they are, in the order of QLinearAdd where
     it is one; other readers get a dequantize. Where bytes are U8, what elementwise operators make of one rounded value
-    is a ``byte_lookup`` (``byte_tables``).
+    is a ``byte_lookup`` (``byte_tables``). Between products that stay in floats it is one, too, with a rounding in
+    front and a dequantize behind it, where the operations take longer than that (``float_tables``).
 
     Where scales are computed in each run, see ``dynamic_products``.
 

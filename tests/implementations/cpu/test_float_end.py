@@ -7,22 +7,28 @@ from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
 from clgraph.implementations.cpu import (
     bottleneck,
+    conv_transpose,
     convolution,
     convolution_depthwise,
     convolution_planar,
     convolution_staged,
+    convolution_winograd,
 )
 from clgraph.implementations.cpu.bottleneck import BottleneckFsv16
+from clgraph.implementations.cpu.conv_transpose import ConvTransposeFsv16
 from clgraph.implementations.cpu.convolution import ConvFsv16
 from clgraph.implementations.cpu.convolution_depthwise import DepthwiseFsv16
 from clgraph.implementations.cpu.convolution_planar import ConvPlanar
 from clgraph.implementations.cpu.convolution_staged import ConvStaged
+from clgraph.implementations.cpu.convolution_winograd import ConvWinograd
 from clgraph.implementations.cpu.float_end import FloatEnd, float_end
 from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers
 from clgraph.ops.activation import Activation
 from clgraph.ops.bottleneck import Bottleneck
+from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.winograd_weights import WinogradWeights
 from clgraph.selector.query import DeviceInfo
 from tests.support.run_tiles import pose, run_tiles
 
@@ -32,6 +38,11 @@ RELU, SIGMOID = Activation("relu"), Activation("sigmoid")
 POINT = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))
 ENDS = ([SWISH, LINE], [SWISH], [LINE], [RELU, LINE], [SWISH, FACTOR, SIGMOID], [SIGMOID, SWISH], [LINE, SWISH])
 ROUNDED = ([STEPS], [RELU, SWISH, LINE, WIDE], [STEPS, SIGMOID])
+
+MODULES = (
+    *(convolution, convolution_depthwise, convolution_planar, convolution_staged, convolution_winograd),
+    *(bottleneck, conv_transpose),
+)
 
 
 def left_in_the_list(q, registers, lanes):
@@ -49,11 +60,14 @@ def check_bits(engine, monkeypatch, implementation, primitive, arrays, arity, fu
     q = problem(engine.info, implementation, primitive, arrays, arity, fused)
     for special in (None, np.nan, np.inf, -np.inf, 3e38):
         given = [a.copy() for a in arrays]
+        if implementation is ConvWinograd:
+            vectors = q.inputs[1].shape[-1] // 16
+            (given[1],) = WinogradWeights(vectors, primitive.strides[0]).reference(given[1])
         if special is not None:
             given[0][0, 0, 1, 2] = special
         here = run_tiles(engine, implementation, q, given)
         with monkeypatch.context() as patch:
-            for module in (convolution, convolution_depthwise, convolution_planar, convolution_staged, bottleneck):
+            for module in MODULES:
                 patch.setattr(module, "float_end", left_in_the_list)
             there = run_tiles(engine, implementation, q, given)
         # Which NaN it is depends on the order of operands.
@@ -90,6 +104,26 @@ def test_depthwise_convolutions_make_the_bits_of_the_list(engine, monkeypatch, w
     window = Convolution((1, 1), (1, 1), ((1, 1), (1, 1)), 32)
     arrays = arrays_of((1, 32, 5, width), (32, 1, 3, 3), (32,))
     check_bits(engine, monkeypatch, DepthwiseFsv16, window, arrays, 3, [Fused(SWISH), Fused(LINE)])
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("stride", [1, 2])
+def test_tiles_of_winograd_make_the_bits_of_the_list(engine, monkeypatch, stride):
+    window = Convolution((stride, stride), (1, 1), ((1, 1), (1, 1)))
+    arrays = arrays_of((1, 16, 7, 9), (32, 16, 3, 3), (32,))
+    for posts in ([RELU, SWISH, LINE], [STEPS], [RELU, WIDE, SIGMOID]):
+        check_bits(engine, monkeypatch, ConvWinograd, window, arrays, 3, [Fused(p) for p in posts])
+    shape = (1, 32, -(-7 // stride), -(-9 // stride))
+    fused = [Fused(Eltwise("add"), (3,)), Fused(RELU), Fused(STEPS)]
+    check_bits(engine, monkeypatch, ConvWinograd, window, [*arrays, *arrays_of(shape)], 3, fused)
+
+
+@pytest.mark.opencl
+def test_transposed_convolutions_make_the_bits_of_the_list(engine, monkeypatch):
+    window = ConvTranspose((2, 2), (1, 1), ((0, 0), (0, 0)), (0, 0))
+    arrays = arrays_of((1, 16, 3, 5), (16, 32, 2, 2), (32,))
+    for posts in ([RELU, SWISH, LINE], [STEPS], [RELU, WIDE, SIGMOID]):
+        check_bits(engine, monkeypatch, ConvTransposeFsv16, window, arrays, 3, [Fused(p) for p in posts])
 
 
 @pytest.mark.opencl

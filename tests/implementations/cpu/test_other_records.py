@@ -86,8 +86,8 @@ def test_convolutions_of_bytes_are_right_with_sse2(engine):
         pytest.skip("kernels are not compiled for SSE2 here, or all tests run so")
     file = "test_quantized_convolution.py"
     names = (*WITH_AVX2[file], "test_sums_of_known_steps_are_those_of_all_pairs_of_bytes")
-    moves = f"{HERE / 'test_byte_moves.py'}::test_floats_become_the_bytes_of_the_reference"
-    tests = [*(f"{HERE / file}::{name}" for name in names), moves]
+    moves = ("test_floats_become_the_bytes_of_the_reference", "test_bytes_are_looked_up_alone_and_behind_roundings")
+    tests = [*(f"{HERE / file}::{name}" for name in names), *(f"{HERE / 'test_byte_moves.py'}::{m}" for m in moves)]
     check_with("sse2", tests, ("bytes_fsv16", "conv_bytes", "depthwise_bytes"))
 
 
