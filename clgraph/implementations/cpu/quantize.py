@@ -20,7 +20,7 @@ from clgraph.implementations.cpu.element_types import FLOAT, number_bits
 from clgraph.implementations.cpu.elements import ELEMENTS
 from clgraph.implementations.cpu.scaled_elements import ScaledElements, scales_refusal
 from clgraph.ops.quantize import Quantize
-from clgraph.selector.descriptor import NULL, Ref
+from clgraph.selector.descriptor import Ref
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -58,7 +58,7 @@ class QuantizeFsv16(_Rounds):
 
     @classmethod
     def plan(cls, q: Query[Quantize]) -> Plan:
-        return between(q, None, Ref("in1"), Ref("in2") if q.arity > 2 else NULL, divided=True)
+        return between(q, None, Ref("in1"), Ref(q.role(2)), divided=True)
 
 
 @implements(Quantize, name="quantize.rows", serves=_SERVES)
@@ -71,7 +71,7 @@ class QuantizeRows(_Rounds):
 
     @classmethod
     def plan(cls, q: Query[Quantize]) -> Plan:
-        return between(in_rows(q), None, Ref("in1"), Ref("in2") if q.arity > 2 else NULL, divided=True)
+        return between(in_rows(q), None, Ref("in1"), Ref(q.role(2)), divided=True)
 
 
 _INTEGERS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
