@@ -39,6 +39,17 @@ def why_not() -> str | None:
     return None
 
 
+@functools.cache
+def clang_version() -> str:
+    """Return the version of clang; empty without one."""
+    compiler, _ = _tools()
+    if not compiler:
+        return ""
+    said = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"clang version (\d+\.\d+\.\d+)", said)
+    return f"clang {found[1]}" if found else ""
+
+
 def why_no_machine() -> str | None:
     """Say why no kernel can be run here, or return ``None``."""
     return why_not() or (None if platform.machine() == "x86_64" else "the machine's fibres are written for x86-64")
