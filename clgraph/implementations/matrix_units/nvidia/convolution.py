@@ -71,7 +71,7 @@ class _Nvidia(General[Convolution]):
             return f"requires multiples of {size} inputs a group"
         if x.format != channels_last(x.rank):
             return "requires an input in byxf"
-        return in_chunks(x, [View(x.origin, x.all_pitches)], 1, cls.product)
+        return in_chunks(x, View(x.origin, x.all_pitches), cls.product)
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
