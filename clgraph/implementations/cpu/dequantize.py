@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clgraph.core.dtype import DType
-from clgraph.core.format import feature_blocked
 from clgraph.implementations.cpu.byte_moves import (
     between,
     between_formats,
@@ -43,7 +42,7 @@ class DequantizeFsv16(Implementation[Dequantize]):
 
     @classmethod
     def formats(cls, q: Query[Dequantize]) -> tuple[Formats, ...]:
-        return between_formats(q, feature_blocked(q.inputs[0].rank)) if q.inputs[0].rank in (3, 4) else ()
+        return between_formats(q)
 
     @classmethod
     def cost(cls, q: Query[Dequantize]) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clgraph.core.dtype import DType
-from clgraph.core.format import Format, feature_blocked
 from clgraph.implementations.cpu.byte_moves import (
     between,
     between_formats,
@@ -53,8 +52,7 @@ class QuantizeFsv16(_Rounds):
 
     @classmethod
     def formats(cls, q: Query[Quantize]) -> tuple[Formats, ...]:
-        rank = q.inputs[0].rank
-        return between_formats(q, feature_blocked(rank), Format.plain(rank)) if rank in (3, 4) else ()
+        return between_formats(q, plain=True)
 
     @classmethod
     def plan(cls, q: Query[Quantize]) -> Plan:
