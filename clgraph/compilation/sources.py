@@ -57,17 +57,17 @@ def read_source(
     idle = any(layer.primitive.data_dependent for layer in source.layers) and len(source.needed()) < len(source.layers)
     source = source.pruned() if idle else source
     if any(layer.primitive.kind == "loop" for layer in source.layers):
-        from clgraph.compilation.even_bags import with_bags_together
+        from clgraph.compilation.idioms.even_bags import with_bags_together
 
         source = with_bags_together(source)
     source = unroll(source)
     if any(layer.primitive.kind == "non_zero" for layer in source.layers):
-        from clgraph.compilation.chosen_rows import with_all_rows
-        from clgraph.compilation.rows_in_place import with_rows_in_place
+        from clgraph.compilation.idioms.chosen_rows import with_all_rows
+        from clgraph.compilation.idioms.rows_in_place import with_rows_in_place
 
         return with_rows_in_place(with_all_rows(source))
     if any(layer.primitive.kind == "top_k" for layer in source.layers):
-        from clgraph.compilation.sorted_mixtures import with_sorted_mixtures
+        from clgraph.compilation.idioms.sorted_mixtures import with_sorted_mixtures
 
         return with_sorted_mixtures(source)
     return source

@@ -112,7 +112,7 @@ class Tensor:
 
         if callers_buffer.is_array(buffer):
             shape, dtype = buffer.shape, buffer.dtype
-            buffer, offset, own = callers_buffer.part_of_array(buffer, "the array")
+            buffer, offset, own = callers_buffer.part_of_array(buffer)
             queue = own if queue is None else queue
         elif isinstance(buffer, int) and not isinstance(buffer, bool):
             buffer = callers_buffer.buffer_at(buffer)

@@ -122,7 +122,7 @@ class AttentionRef(General[Attention]):
             [s.groups[0], n, d, e, queries.all_pitches[-1], keys.all_pitches[part], keys.all_pitches[key]],
             [values.all_pitches[-2], bias_view(q).pitches[-1], int(q.arity > 3), *words(p.scale, y.dtype)],
         )
-        arguments = ("in0", "in1", "in2", "in3" if q.arity > 3 else "null", "out0", numbers)
+        arguments = ("in0", "in1", "in2", q.role(3), "out0", numbers)
         posts = post_arguments(q, s.views[5:], len(s.dims))
         jit = float_jit(y.dtype, len(s.dims))
         return Plan((launch("attention/attention_ref", jit, rows if e else 0, *arguments, *posts),))

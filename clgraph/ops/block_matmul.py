@@ -110,7 +110,7 @@ class BlockMatMulRef(General[BlockMatMul]):
         s, numbers = ref_table(q)
         posts = post_arguments(q, s.views[4:], len(s.dims))
         jit = float_jit(q.outputs[0].dtype, len(s.dims))
-        roles = ("in0", "in1", "in2" if q.arity > 2 else "null", "out0")
+        roles = ("in0", "in1", q.role(2), "out0")
         return Plan((launch("block_matmul/block_matmul_ref", jit, prod(s.counts), *roles, numbers, *posts),))
 
 

@@ -181,7 +181,7 @@ def convolution_table(q: Query[Any], outputs: int, channels: int) -> Table:
 def convolution_launch(q: Query[Any], kernel: str, numbers: Table) -> Launch:
     """Return the launch of a general convolution: one work-item an output element."""
     (y,) = q.outputs
-    bias: Argument = "in2" if q.arity > 2 else "null"
+    bias: Argument = q.role(2)
     posts = post_arguments(q, post_views(q), y.rank)
     jit = float_jit(y.dtype, y.rank)
     jit = jit.define(APART=1) if APART in q.primitive.demands() else jit

@@ -162,7 +162,7 @@ class LayerNormalizationRef(General[LayerNormalization]):
         s = space(y.shape, views, [range(axis), range(axis, y.rank)])
         rows, count = s.counts
         numbers = table(s.dims, *s.views[:4], [s.groups[0], count, int(q.arity > 2), int(f.centred)])
-        arguments = ("in0", "in1", "in2" if q.arity > 2 else "null", "out0", numbers, f.epsilon)
+        arguments = ("in0", "in1", q.role(2), "out0", numbers, f.epsilon)
         posts = post_arguments(q, s.views[4:], len(s.dims))
         jit = float_jit(y.dtype, len(s.dims))
         return Plan((launch("layer_normalization/layer_normalization_ref", jit, rows, *arguments, *posts),))

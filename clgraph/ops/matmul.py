@@ -129,7 +129,7 @@ class MatMulRef(General[MatMul]):
         p = matrix_product(q)
         s = space(p.dims, [p.y, p.a, p.b, p.bias, *p.posts])
         numbers = table(s.dims, *s.views[:4], [p.k, p.a_pitch, p.b_pitch, int(q.arity > 2)])
-        bias = "in2" if q.arity > 2 else "null"
+        bias = q.role(2)
         posts = post_arguments(q, s.views[4:], len(s.dims))
         jit = float_jit(q.outputs[0].dtype, len(s.dims))
         return Plan((launch("matmul/matmul_ref", jit, s.counts[0], "in0", "in1", bias, "out0", numbers, *posts),))
@@ -144,7 +144,7 @@ class MatMulIntRef(General[MatMul]):
         p = matrix_product(q)
         s = space(p.dims, [p.y, p.a, p.b, p.bias])
         numbers = table(s.dims, *s.views, [p.k, p.a_pitch, p.b_pitch, int(q.arity > 2)])
-        bias = "in2" if q.arity > 2 else "null"
+        bias = q.role(2)
         jit = Jit().define(RANK=len(s.dims), T=q.outputs[0].dtype)
         return Plan((launch("matmul/matmul_int_ref", jit, s.counts[0], "in0", "in1", bias, "out0", numbers),))
 

@@ -17,7 +17,7 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import primitive
 from clgraph.ops.activation import Activation
-from clgraph.ops.attention_heads import as_heads, repeated_heads
+from clgraph.ops.attention_heads import as_heads, join_heads, repeated_heads
 from clgraph.ops.band_mask import band_mask
 from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
@@ -121,8 +121,7 @@ class MultiHeadAttention(KeepsKeys):
             zero = c.constant(np.zeros((), dtype.numpy))
             y, found[SHARES] = (c.add(Where(), none, zero, x) for x in (y, shares))
         if rank == 3:
-            y = c.add(Transpose((0, 2, 1, 3)), y)
-            y = c.add(Reshape((batch, rows, heads * c.layout(v).shape[3]), zero_is_zero=True), y)
+            y = join_heads(c, y)
         return (y, *present, found[self.gives])
 
     def slots(self) -> Sequence[str]:
@@ -227,11 +226,7 @@ class MultiHeadAttentionOverCaches(Composite):
         reads = (*(("bias",) if self.biased else ()), *(("sink",) if self.sinks else ()))
         attention = CachedAttention(self.keys_at, self.values_at, self.scale, self.cap, self.causal, self.window, reads)
         y = c.add(attention, q, k, v, *c.inputs[3:])
-        if rank == 4:
-            return (y,)
-        batch, heads, tokens, width = c.layout(y).shape
-        y = c.add(Transpose((0, 2, 1, 3)), y)
-        return (c.add(Reshape((batch, tokens, heads * width), zero_is_zero=True), y),)
+        return (y if rank == 4 else join_heads(c, y),)
 
 
 @onnx("Attention", since=(23, 24, 25))

@@ -60,9 +60,6 @@ class Reshape(_Reinterpreting):
 
     kind: ClassVar[str] = "reshape"
 
-    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
-        return Bound(Reshape(self.target(inputs[0].shape, values), zero_is_zero=0 in inputs[0].shape), (0,))
-
     def target(self, shape: Shape, values: Sequence[Array | None]) -> Shape:
         found = read_values(self.reads, values)
         wanted = ints(found["shape"]) if found else self.shape

@@ -125,7 +125,7 @@ class ScaledRef(General[Any]):
         groups = [[a] for a in range(y.rank)] if f.block else None
         s = space(y.shape, [View.of(y), View.of(x), View(scale.origin, pitches), *post_views(q)], groups)
         jit = Jit().define(RANK=len(s.dims), **accesses(scale.dtype, "S"), **cls.macros(x.dtype, y.dtype, f))
-        zero = "in2" if q.arity > 2 else "null"
+        zero = q.role(2)
         tables = table(s.dims, *s.views[:3], [f.axis, max(f.block, 1)])
         post = post_arguments(q, s.views[3:], len(s.dims)) if cls.takes_posts else ()
         return Plan((launch(cls.kernel, jit, y.count, "in0", "in1", zero, "out0", tables, *post),))

@@ -25,6 +25,8 @@ F = TypeVar("F")
 
 LIMIT = 1 << 12
 """Entries of the largest table that elimination may make."""
+_SWEEPS = 8
+"""Over all variables, which are changed one at a time."""
 
 
 @frozen(eq=False)
@@ -196,13 +198,13 @@ def _slice(factor: Factor, variable: int, value: int) -> Factor:
     return Factor(tuple(v for v in factor.scope if v != variable), np.take(factor.table, value, axis))
 
 
-def _descend(sizes: Sequence[int], factors: Sequence[Factor], values: list[int], sweeps: int = 8) -> list[int]:
-    """Return *values* after changing one variable at a time as long as that pays, at most *sweeps* times over."""
+def _descend(sizes: Sequence[int], factors: Sequence[Factor], values: list[int]) -> list[int]:
+    """Return *values* after changing one variable at a time as long as that pays, at most ``_SWEEPS`` times over."""
     holding: dict[int, list[Factor]] = {v: [] for v in range(len(sizes))}
     for f in factors:
         for v in f.scope:
             holding[v].append(f)
-    for _ in range(sweeps):
+    for _ in range(_SWEEPS):
         changed = False
         for v, size in enumerate(sizes):
             costs = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import MemoryLimitError, OptionError
+from clgraph.graph.excerpts import excerpt
 from clgraph.graph.layer import Layer
 from clgraph.graph.random_numbers import RANDOM_KEY
 from clgraph.graph.topology import Topology
@@ -126,20 +127,8 @@ def _parts(topology: Topology, numbers: Sequence[int]) -> tuple[Part, ...]:
     )
 
 
-def _part(topology: Topology, layers: Iterable[Layer], wanted: set[str]) -> Part:
+def _part(topology: Topology, layers: Sequence[Layer], wanted: set[str]) -> Part:
     """Return *layers*, which make those of *wanted* that are theirs."""
-    layers = list(layers)
-    part = Topology(op_types=topology.op_types, expanded=topology.expanded, noted=topology.noted)
-    inner = {name for layer in layers for name in layer.outputs}
-    for name in dict.fromkeys(name for layer in layers for name in layer.inputs if name and name not in inner):
-        if name in topology.constants:
-            part.constant(name, topology.constants[name])
-        else:
-            s = topology.inputs.get(name)
-            part.input(name, *((None, None) if s is None else (s.shape, s.host_type or s.dtype)))
-    for x in layers:
-        part.add(x.name, x.primitive, *x.inputs, outputs=x.outputs, origin=x.origin, annotation=x.annotation)
-    makes = tuple(name for layer in layers for name in layer.outputs if name in wanted)
-    for name in makes:
-        part.output(name)
-    return Part(part, tuple(name for name in part.inputs if name != RANDOM_KEY), makes)
+    part = excerpt(topology, layers, wanted)
+    reads = tuple(name for name in part.inputs if name != RANDOM_KEY)
+    return Part(part, reads, tuple(name for name, _ in part.outputs))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import UnsupportedError
 from clgraph.graph.primitive import Array
+from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.ray.cluster import source_of
 from clgraph.ray.cutting import Part
@@ -115,16 +117,10 @@ def _node() -> str:
 
 def typed(topology: Topology, feeds: Mapping[str, Array]) -> Topology:
     """Return *topology* with the element types and numbers of axes of *feeds* where inputs have none."""
-    made = Topology(op_types=topology.op_types, expanded=topology.expanded, noted=topology.noted)
-    for name, s in topology.inputs.items():
-        if s.shape is None and s.dtype is None and not s.host_type:
-            made.input(name, (None,) * feeds[name].ndim, DType.of(feeds[name].dtype))
-        else:
-            made.input(name, s.shape, s.host_type or s.dtype)
-    for name, array in topology.constants.items():
-        made.constant(name, array)
-    for x in topology.layers:
-        made.add(x.name, x.primitive, *x.inputs, outputs=x.outputs, origin=x.origin, annotation=x.annotation)
-    for name, value in topology.outputs:
-        made.output(name, value)
-    return made
+
+    def known(s: Signature) -> Signature:
+        if s.shape is not None or s.dtype is not None or s.host_type:
+            return s
+        return replace(s, shape=(None,) * feeds[s.name].ndim, dtype=DType.of(feeds[s.name].dtype))
+
+    return replace(topology, inputs={name: known(s) for name, s in topology.inputs.items()})

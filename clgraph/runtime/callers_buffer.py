@@ -27,16 +27,18 @@ def is_array(given: Any) -> bool:
     return any(kind.__module__ == "pyopencl.array" and kind.__name__ == "Array" for kind in type(given).__mro__)
 
 
-def part_of_array(array: Any, what: str) -> tuple[Any, int, Any]:
+def part_of_array(array: Any) -> tuple[Any, int, Any]:
     """Return the buffer of a ``pyopencl.array.Array``, its first byte there, and its queue; what fills it is over.
 
     Raises:
-        InputError: It is not C-contiguous, or lies in shared virtual memory; the message calls it *what*.
+        InputError: It is not C-contiguous, or lies in shared virtual memory.
     """
     if not array.flags.c_contiguous:
-        raise InputError(f"{what} is a pyopencl array with strides {array.strides}: give a C-contiguous one, .copy()")
+        raise InputError(
+            f"the array is a pyopencl array with strides {array.strides}: give a C-contiguous one, .copy()"
+        )
     if not is_buffer(array.base_data):
-        raise InputError(f"{what} lies in {type(array.base_data).__name__}, not in a buffer")
+        raise InputError(f"the array lies in {type(array.base_data).__name__}, not in a buffer")
     wait(array.events)
     return array.base_data, array.offset, array.queue
 

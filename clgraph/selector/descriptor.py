@@ -207,9 +207,7 @@ class PostStep:
     pitches: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<q6i2f")
-    C_STRUCT: ClassVar[str] = (
-        "typedef struct { long operand; int code, pitch_n, pitch_c, pitch_y, pitch_x, pitch_l; float a, b; } post_step;"
-    )
+    """That of ``post_step`` in ``tile.clh``."""
 
     def to_bytes(self, places: Places) -> bytes:
         """Return the 40 bytes of the C struct."""

@@ -164,6 +164,10 @@ class Query(Remembering, Generic[P]):
         """Layouts of the primitive's own inputs."""
         return self.inputs[: self.arity]
 
+    def role(self, slot: int) -> str:
+        """Return the role of the primitive's own input in *slot*: ``null`` where it has fewer."""
+        return f"in{slot}" if slot < self.arity else "null"
+
     @property
     def post(self) -> tuple[Fused, ...]:
         """The operations fused behind the primitive, in order."""

@@ -62,7 +62,7 @@ def seconds_of(parameters: Mapping[str, object]) -> float | None:
     return given / 1e6 or None
 
 
-def check_once(names: list[str], what: str) -> None:
-    """Raise ``InputError`` where a name is there twice."""
+def check_once(names: list[str]) -> None:
+    """Raise ``InputError`` where an input is there twice."""
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"{what} {twice[0]!r} is there twice")
+        raise InputError(f"input {twice[0]!r} is there twice")

@@ -38,7 +38,7 @@ def read_call(request: Any) -> Call:
     raw, tensors = request.raw_input_contents, request.inputs
     if raw and len(raw) != len(tensors):
         raise InputError(f"the request has {len(tensors)} inputs and {len(raw)} raw_input_contents")
-    check_once([tensor.name for tensor in tensors], "input")
+    check_once([tensor.name for tensor in tensors])
     feeds = {t.name: _read_tensor(t, raw[i] if raw else None) for i, t in enumerate(tensors)}
     for output in request.outputs:
         check_parameters(_parameters(output.parameters), f"output {output.name!r}")

@@ -92,7 +92,7 @@ def read_call(body: bytes, header: str | None, model: str, version: str) -> Rest
     parameters = _parameters(document, "the request")
     feeds, binary = {}, memoryview(body)[length:]
     tensors = _objects(document, "inputs")
-    check_once([each["name"] for each in tensors], "input")
+    check_once([each["name"] for each in tensors])
     for tensor in tensors:
         array, used = _read_tensor(tensor, binary)
         feeds[tensor["name"]], binary = array, binary[used:]

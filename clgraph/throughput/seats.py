@@ -51,10 +51,6 @@ def seats(device: str, threads: int | None, streams: int) -> list[Seat]:
     return found
 
 
-def _several(device: str) -> list[str]:
-    return [name.strip() for name in device.split(",") if name.strip()] or ["auto"]
-
-
 def _threads(name: str, threads: int | None) -> int | None:
     """Return the threads that are to be shared out of *name*; ``None`` for what has none."""
     info = find_device(name).info

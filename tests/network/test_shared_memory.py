@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,8 +13,7 @@ import clgraph
 from clgraph.graph.primitive import Array
 from clgraph.network.addresses import LEAST_BYTES
 from clgraph.passes.packed_weights import PackedWeights, Recipe
-from clgraph.runtime import memory
-from clgraph.runtime.memory import Memory
+from tests.support.allocations import noted_memory
 from tests.support.kept import KEPT, keeping_few
 from tests.support.open_models import convolutions, shapes_of
 
@@ -66,15 +64,7 @@ def test_the_network_of_one_more_shape_takes_little_memory(device: str, monkeypa
     model.prepare({"x": shapes[0]})
     workspace = model._specialisations._workspace
     held = [model._specialisations.latest]
-    alive: weakref.WeakSet[Memory] = weakref.WeakSet()
-    allocate = memory.allocate
-
-    def noting(*arguments: Any) -> Memory:
-        made = allocate(*arguments)
-        alive.add(made)
-        return made
-
-    monkeypatch.setattr(memory, "allocate", noting)
+    alive = noted_memory(monkeypatch)
     specialise = model._specialisations.specialise
     held += [specialise(model.topology, {"x": shape}, {}, workspace) for shape in shapes[1:]]
     arenas = {m for (_, what), found in workspace._held.items() if "arena" in what for m in found}
@@ -99,15 +89,7 @@ def test_sizes_in_turn_give_what_each_gives_alone(device: str) -> None:
 
 def test_evicted_specialisations_give_back_their_memory_at_once(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without waiting for Python's collector of cycles; what is alive belongs to the specialisations that are kept."""
-    alive: weakref.WeakSet[Memory] = weakref.WeakSet()
-    allocate = memory.allocate
-
-    def noting(*arguments: Any) -> Memory:
-        made = allocate(*arguments)
-        alive.add(made)
-        return made
-
-    monkeypatch.setattr(memory, "allocate", noting)
+    alive = noted_memory(monkeypatch)
     model = clgraph.compile(convolutions(), device=device, config=keeping_few(monkeypatch))
     gc.collect()
     gc.disable()

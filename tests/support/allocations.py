@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
+from clgraph.runtime import memory
 from clgraph.runtime.engine import Engine
+from clgraph.runtime.memory import Memory
 
 
 def noted_allocations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -28,3 +31,17 @@ def noted_allocations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(Engine, "allocate", allocating)
     monkeypatch.setattr(Engine, "upload", uploading)
     return taken
+
+
+def noted_memory(monkeypatch: pytest.MonkeyPatch) -> weakref.WeakSet[Memory]:
+    """Return what is alive of the memory that is allocated from now on."""
+    alive: weakref.WeakSet[Memory] = weakref.WeakSet()
+    allocate = memory.allocate
+
+    def noting(*arguments: Any) -> Memory:
+        made = allocate(*arguments)
+        alive.add(made)
+        return made
+
+    monkeypatch.setattr(memory, "allocate", noting)
+    return alive

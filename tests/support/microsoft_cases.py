@@ -266,12 +266,6 @@ def pad(d: Draw) -> Call:
     return Call((d.normal(*shape), pads, value), {"mode": mode}, constant=(1, 2))
 
 
-def bias_split_gelu(d: Draw) -> Call:
-    """Return a call of BiasSplitGelu."""
-    n = 2 * d.size()
-    return Call((d.normal(d.size(), d.size(), n), d.normal(n)), {})
-
-
 CALLS: dict[str, Callable[[Draw], Call]] = {
     "Attention": attention,
     "BiasGelu": bias_gelu,

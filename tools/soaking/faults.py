@@ -101,9 +101,9 @@ class Faults:
 
     def _install(self) -> None:
         cl: Any = driver.load()
-        cl.Buffer = self._failing("memory", cl.Buffer, lambda: _error(cl, cl.MemoryError, -4, "clCreateBuffer"))
+        cl.Buffer = self._failing_memory(cl.Buffer, lambda: _error(cl, cl.MemoryError, -4, "clCreateBuffer"))
         for module in (memory, tensors, result_memory):
-            module.aligned = self._failing("memory", module.aligned, MemoryError)  # type: ignore[attr-defined]
+            module.aligned = self._failing_memory(module.aligned, MemoryError)  # type: ignore[attr-defined]
         calls = kernels._functions(cl)
         enqueue = calls["clEnqueueNDRangeKernel"]
         calls["clEnqueueNDRangeKernel"] = lambda *args: OUT_OF_RESOURCES if self._fails("launch") else enqueue(*args)
@@ -138,9 +138,9 @@ class Faults:
         Programs.build = forgetful  # type: ignore[method-assign]
         OpenCL.build = failing  # type: ignore[method-assign]
 
-    def _failing(self, kind: str, work: Callable[..., Any], error: Callable[[], Exception]) -> Callable[..., Any]:
+    def _failing_memory(self, work: Callable[..., Any], error: Callable[[], Exception]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
-            if self._fails(kind):
+            if self._fails("memory"):
                 raise error()
             return work(*args, **options)
 

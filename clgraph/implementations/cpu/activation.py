@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.blocked import NOTING_TILE, TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.element_functions import (
     ANGLE_SLOW,
     ANGLES,
@@ -38,7 +38,7 @@ from clgraph.selector.post import post_codes
 from clgraph.selector.query import Query
 
 
-@implements(Activation, name="activation.fsv16", serves=NOTING_TILE)
+@implements(Activation, name="activation.fsv16", serves=TILE)
 class ActivationFsv16(Blocked):
     """A unary function of a blocked tensor."""
 

@@ -14,7 +14,7 @@ from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.matmul_instances import GROUP, widest_instance
 from clgraph.implementations.cpu.rows import Axis, broadcast_pitches, merge
 from clgraph.ops.attention import Attention
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, PostStep, Ref, descriptor
+from clgraph.selector.descriptor import Descriptor, Float, Int, Long, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import post_steps
@@ -185,7 +185,7 @@ class AttentionRows(Implementation[Attention]):
             q=Ref("in0"),
             k=Ref("in1"),
             v=Ref("in2"),
-            bias=Ref("in3") if q.arity > 3 else NULL,
+            bias=Ref(q.role(3)),
             out=Ref("out0"),
             q_batch=rows * depth,
             k_batch=keys * depth,

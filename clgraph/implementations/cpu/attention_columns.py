@@ -12,7 +12,7 @@ from clgraph.implementations.cpu.fused_operations import post_refusal
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.matmul_instances import GROUP, widest_instance
 from clgraph.ops.attention import Attention
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements
 from clgraph.selector.micro_kernels import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
@@ -154,7 +154,7 @@ class AttentionColumns(Implementation[Attention]):
             q=Ref("in0"),
             k=Ref("in1"),
             v=Ref("in2"),
-            bias=Ref("in3") if q.arity > 3 else NULL,
+            bias=Ref(q.role(3)),
             out=Ref("out0"),
             q_outer=outer[0],
             k_outer=outer[1],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -24,8 +23,6 @@ TILE = Serves(
     halos=True,
 )
 """What tiles of float32 tensors with a full post-operation list serve."""
-NOTING_TILE = replace(TILE, fuses=FUSABLE | NOTING)
-"""The same of those that apply the list to rows long enough for an extreme of one to cost little."""
 
 Weights = Callable[[Query[Any]], Mapping[int, Format]]
 """The formats that an implementation asks for, by slot."""
@@ -84,7 +81,12 @@ def packed_at_runs(q: Query[Any], weights: Weights) -> tuple[Format | None, ...]
 
 def with_bias(q: Query[Any], packed: Format) -> dict[int, Format]:
     """Return what is asked for of weights, the format *packed*, and of a bias behind them."""
-    return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
+    return {1: packed, **bias_alone(q)}
+
+
+def bias_alone(q: Query[Any]) -> dict[int, Format]:
+    """Return what is asked for of a bias behind the weights, which are transformed or stay as they are."""
+    return {2: PACKED_BIAS} if q.arity > 2 else {}
 
 
 def wanted_formats(q: Query[Any], weights: Weights = lambda _: {}) -> tuple[Formats, ...]:

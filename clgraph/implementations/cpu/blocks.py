@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.geometry import LANES
+from clgraph.selector.descriptor import Long, fields
 from clgraph.selector.micro_kernels import Micro, micro_family
 
 FILE, BYTES_FILE = "convolution/micro_conv.cl", "quantized_convolution/micro_bytes.cl"
@@ -230,6 +232,15 @@ def _pieces(size: int, wide: tuple[int, ...]) -> tuple[int, ...]:
     return (ur, *_pieces(size - ur, wide))
 
 
+@fields
+class IdsFields:
+    """The look-up table of instances, :class:`Ids`."""
+
+    widths: Long
+    ids_0: Long
+    ids_1: Long
+
+
 @frozen
 class Ids:
     """The table a driver looks instances up in: nibble n of ``widths`` the widest not above n, byte n its id."""
@@ -237,6 +248,10 @@ class Ids:
     widths: int
     low: int
     high: int
+
+    def fields(self, prefix: str = "") -> dict[str, Any]:
+        """Return the fields of :class:`IdsFields`, with *prefix* in front of their names."""
+        return {f"{prefix}widths": self.widths, f"{prefix}ids_0": self.low, f"{prefix}ids_1": self.high}
 
 
 @lru_cache(maxsize=64)

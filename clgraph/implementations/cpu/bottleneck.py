@@ -19,7 +19,13 @@ from clgraph.implementations.cpu.fused_operations import (
     post_refusal,
     residual_fields,
 )
-from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, blocked_refusal, halo_refusal, planes
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    PACKED_BIAS,
+    both_blocked_refusal,
+    halo_refusal,
+    planes,
+)
 from clgraph.implementations.cpu.window_padding import halo_of_windows
 from clgraph.ops.bottleneck import Bottleneck
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
@@ -167,8 +173,7 @@ class BottleneckFsv16(Implementation[Bottleneck]):
         if not p.projects and p.filtered:
             return "takes what follows the last convolution as a fused operation"
         refused = (
-            blocked_refusal(x, "the input")
-            or blocked_refusal(q.outputs[0], "the result")
+            both_blocked_refusal(q)
             or weights_refusal(q, "packed blocks")
             or post_refusal(q)
             or (None if p.expands else halo_refusal(x, _halo(q)))
@@ -230,18 +235,10 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             p_weights=Ref(f"in{first + 2}") if p.projects else NULL,
             p_bias=Ref(f"in{first + 3}") if p.projects else NULL,
             out=y.at("out0"),
-            e_widths=e.widths,
-            e_ids_0=e.low,
-            e_ids_1=e.high,
-            e_last_widths=e_last.widths,
-            e_last_ids_0=e_last.low,
-            e_last_ids_1=e_last.high,
-            p_widths=t.widths,
-            p_ids_0=t.low,
-            p_ids_1=t.high,
-            p_last_widths=t_last.widths,
-            p_last_ids_0=t_last.low,
-            p_last_ids_1=t_last.high,
+            **e.fields("e_"),
+            **e_last.fields("e_last_"),
+            **t.fields("p_"),
+            **t_last.fields("p_last_"),
             in_n=x.n,
             in_c=x.c,
             in_y=x.y,

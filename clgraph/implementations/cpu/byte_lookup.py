@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clgraph.core.format import feature_blocked
 from clgraph.implementations.cpu.byte_moves import (
     between_formats,
     between_refusal,
@@ -32,7 +31,7 @@ class ByteLookupFsv16(Implementation[ByteLookup]):
 
     @classmethod
     def formats(cls, q: Query[ByteLookup]) -> tuple[Formats, ...]:
-        return between_formats(q, feature_blocked(q.inputs[0].rank)) if q.inputs[0].rank in (3, 4) else ()
+        return between_formats(q)
 
     @classmethod
     def cost(cls, q: Query[ByteLookup]) -> float:

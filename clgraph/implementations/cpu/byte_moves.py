@@ -94,11 +94,13 @@ def between_refusal(q: Query[Any]) -> str | None:
     return found if isinstance(found := split_steps(q), str) else None
 
 
-def between_formats(q: Query[Any], *sources: Format) -> tuple[Formats, ...]:
-    """Return the proposals with the first input in one of *sources*, the result in blocks."""
-    if q.outputs[0].rank not in (3, 4):
+def between_formats(q: Query[Any], *, plain: bool = False) -> tuple[Formats, ...]:
+    """Return the proposals with the first input in blocks, or *plain*, too, and the result in blocks."""
+    rank = q.outputs[0].rank
+    if rank not in (3, 4):
         return ()
-    blocked, rest = feature_blocked(q.outputs[0].rank), range(q.arity, len(q.inputs))
+    blocked, rest = feature_blocked(rank), range(q.arity, len(q.inputs))
+    sources = (blocked, Format.plain(rank)) if plain else (blocked,)
     own = [(source, *(None,) * (q.arity - 1)) for source in sources]
     return tuple(f for o in own for f in operand_proposals(q, o, rest, blocked, q.outputs[0]))
 

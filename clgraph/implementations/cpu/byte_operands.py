@@ -11,7 +11,7 @@ from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import operand_proposals
 from clgraph.implementations.cpu.byte_ends import end_of
 from clgraph.implementations.cpu.fused_operations import post_refusal
-from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, blocked_refusal
+from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, both_blocked_refusal
 from clgraph.ops.quantized_convolution import ROUNDED, QuantizedConvolution
 from clgraph.selector.implementation import Formats, Serves
 from clgraph.selector.post import NOTING
@@ -51,13 +51,7 @@ def parameters_refusal(q: Query[Any], outputs: int) -> str | None:
 
 def blocks_refusal(q: Query[QuantizedConvolution]) -> str | None:
     """Say why tensors, parameters or operations are none of a convolution of bytes in blocks, or return ``None``."""
-    x, y = q.inputs[0], q.outputs[0]
-    refused = (
-        blocked_refusal(x, "the input")
-        or blocked_refusal(y, "the result")
-        or parameters_refusal(q, y.shape[1])
-        or post_refusal(q)
-    )
+    refused = both_blocked_refusal(q) or parameters_refusal(q, q.outputs[0].shape[1]) or post_refusal(q)
     if refused is not None:
         return refused
     return end if isinstance(end := end_of(q), str) else None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from clgraph.implementations.cpu.block_tickets import BlockTicketsFields, block_tickets_fields
-from clgraph.implementations.cpu.blocks import BYTES, ids
+from clgraph.implementations.cpu.blocks import BYTES, IdsFields, ids
 from clgraph.implementations.cpu.byte_end_fields import (
     CHANNEL_NUMBERS,
     END_BYTES,
@@ -33,7 +33,7 @@ FLOAT_SCRATCH = 16 * LANES * 4
 
 
 @descriptor("conv_bytes", library="bytes", micros=("micro_bytes",))
-class ConvBytesDesc(ByteEnd, EndOperands, BlockTicketsFields, Descriptor):
+class ConvBytesDesc(ByteEnd, EndOperands, BlockTicketsFields, IdsFields, Descriptor):
     """Fields as in ``conv_bytes.cl``."""
 
     inp: Pointer
@@ -44,9 +44,6 @@ class ConvBytesDesc(ByteEnd, EndOperands, BlockTicketsFields, Descriptor):
     out: Pointer
     res: Pointer
     zero_point: Pointer
-    widths: Long
-    ids_0: Long
-    ids_1: Long
     weight_group: Long
     in_n: Int
     in_g: Int
@@ -119,10 +116,8 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         bias=Ref("in4"),
         out=y.at("out0"),
         res=NULL if res is None else res.at(f"in{end.residual}"),
-        zero_point=Ref("in5") if q.arity > 5 else NULL,
-        widths=table.widths,
-        ids_0=table.low,
-        ids_1=table.high,
+        zero_point=Ref(q.role(5)),
+        **table.fields(),
         weight_group=s.group_bytes,
         fetched=fetched_a_step(4 * LANES * s.block.nb, t.chunks.each, s.group_bytes * s.groups),
         in_n=x.n,

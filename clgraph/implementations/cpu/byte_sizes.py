@@ -8,7 +8,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.block_tickets import BlockTickets
-from clgraph.implementations.cpu.blocked import square
+from clgraph.implementations.cpu.blocked import square, square_pads
 from clgraph.implementations.cpu.blocks import BYTES, Block, blocks_of
 from clgraph.implementations.cpu.byte_end_fields import BYTES as PLAIN
 from clgraph.implementations.cpu.byte_end_fields import (
@@ -99,7 +99,8 @@ def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
     x, y, p, w = byte_planes(q.inputs[0]), byte_planes(q.outputs[0]), q.primitive, q.inputs[1].shape
     flat, blocks, stride = _flat(q, x, y), -(-(w[0] // p.groups) // LANES), square(p.strides)
     height, width = (1, y.height * y.width) if flat else (y.height, y.width)
-    before, vnni = [b for b, _ in p.pads], "vnni" in q.device.features
+    (top, _), (left, _) = square_pads(p.pads)
+    vnni = "vnni" in q.device.features
     words = -(-w[1] * BLOCK_WORDS // LANES)
     taps = words * prod(w[2:])
     staged = any(map(any, p.pads))
@@ -121,7 +122,7 @@ def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
         kernel=square(w[2:]),
         stride=stride,
         dilation=square(p.dilations),
-        pads=(before[0], before[1]) if len(before) == 2 else (0, before[0]),
+        pads=(top, left),
         words=words,
         blocks=blocks,
         staged=staged,

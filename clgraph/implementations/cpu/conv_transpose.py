@@ -7,8 +7,15 @@ from math import prod
 
 from clgraph.core.format import Format
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats, with_bias
-from clgraph.implementations.cpu.blocks import BLOCKED, Block, best_block, ids
+from clgraph.implementations.cpu.blocked import (
+    TILE,
+    packing_refusal,
+    square,
+    square_pads,
+    wanted_formats,
+    with_bias,
+)
+from clgraph.implementations.cpu.blocks import BLOCKED, Block, IdsFields, best_block, ids
 from clgraph.implementations.cpu.cost import (
     TicketRanges,
     operand_loads,
@@ -25,7 +32,7 @@ from clgraph.implementations.cpu.geometry import (
     OutPlanes,
     SlidingWindow,
     Surface,
-    blocked_refusal,
+    both_blocked_refusal,
     in_planes,
     out_planes,
     planes,
@@ -33,23 +40,20 @@ from clgraph.implementations.cpu.geometry import (
     window,
 )
 from clgraph.ops.conv_transpose import ConvTranspose
-from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
 @descriptor("conv_transpose_fsv16", library="direct", micros=("micro_conv",))
-class ConvTransposeFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, FloatEndFields, Descriptor):
+class ConvTransposeFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, FloatEndFields, IdsFields, Descriptor):
     """Fields as in ``conv_transpose_fsv16.cl``."""
 
     inp: Pointer
     weights: Pointer
     bias: Pointer
     out: Pointer
-    widths: Long
-    ids_0: Long
-    ids_1: Long
     channels: Int
     pad_y: Int
     pad_x: Int
@@ -86,7 +90,7 @@ def _strips(q: Query[ConvTranspose], block: Block) -> TicketRanges:
     return split(rows, row, ticket_seconds(work, q.device), q.device.workers)
 
 
-@implements(ConvTranspose, name="conv_transpose.fsv16", serves=NOTING_TILE)
+@implements(ConvTranspose, name="conv_transpose.fsv16", serves=TILE)
 class ConvTransposeFsv16(Implementation[ConvTranspose]):
     """The taps that reach one phase of a row as 1x1 convolutions of input rows, one on top of the other."""
 
@@ -94,12 +98,7 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
     def limits(cls, q: Query[ConvTranspose]) -> str | None:
         if q.primitive.groups > 1:
             return "serves one group"
-        return (
-            blocked_refusal(q.inputs[0], "the input")
-            or blocked_refusal(q.outputs[0], "the result")
-            or packing_refusal(q, cls.weights)
-            or post_refusal(q)
-        )
+        return both_blocked_refusal(q) or packing_refusal(q, cls.weights) or post_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[ConvTranspose]) -> tuple[Formats, ...]:
@@ -126,17 +125,14 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
         block = _block(q)
         strips, table = _strips(q, block), ids(q.device.simd, BLOCKED, block.stride, block.nb)
         kernel, stride, dilation = square(w[2:]), square(p.strides), square(p.dilations)
-        pads = [b for b, _ in p.pads]
-        pad_y, pad_x = pads if len(pads) == 2 else (0, pads[0])
+        (pad_y, _), (pad_x, _) = square_pads(p.pads)
         phase, end = -(-y.width // stride[1]), float_end(q, sums_alone(q), y.lanes)
         desc = ConvTransposeFsv16Desc(
             inp=x.at("in0"),
             weights=Ref("in1"),
-            bias=Ref("in2") if q.arity > 2 else NULL,
+            bias=Ref(q.role(2)),
             out=y.at("out0"),
-            widths=table.widths,
-            ids_0=table.low,
-            ids_1=table.high,
+            **table.fields(),
             **in_planes(x),
             in_height=x.height,
             in_width=x.width,

@@ -11,14 +11,15 @@ from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.block_tickets import BlockTickets, BlockTicketsFields, block_tickets_fields
 from clgraph.implementations.cpu.blocked import (
-    NOTING_TILE,
+    TILE,
     packed_blocks,
     packing_refusal,
     square,
+    square_pads,
     wanted_formats,
     with_bias,
 )
-from clgraph.implementations.cpu.blocks import BLOCKED, ids
+from clgraph.implementations.cpu.blocks import BLOCKED, IdsFields, ids
 from clgraph.implementations.cpu.convolution_sizes import (
     ConvolutionSizes,
     cheapest_sizes,
@@ -50,7 +51,7 @@ from clgraph.implementations.cpu.geometry import (
     OutPlanes,
     SlidingWindow,
     Surface,
-    blocked_refusal,
+    both_blocked_refusal,
     halo_refusal,
     out_planes,
     surface,
@@ -58,7 +59,7 @@ from clgraph.implementations.cpu.geometry import (
 )
 from clgraph.implementations.cpu.window_padding import own_halo, present_halo
 from clgraph.ops.convolution import APART, Convolution
-from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
@@ -66,7 +67,15 @@ from clgraph.selector.query import Query
 
 @descriptor("conv_fsv16", library="direct", micros=("micro_conv",))
 class ConvFsv16Desc(
-    InPlanes, OutPlanes, Surface, SlidingWindow, ResidualFields, FloatEndFields, BlockTicketsFields, Descriptor
+    InPlanes,
+    OutPlanes,
+    Surface,
+    SlidingWindow,
+    ResidualFields,
+    FloatEndFields,
+    BlockTicketsFields,
+    IdsFields,
+    Descriptor,
 ):
     """Fields as in ``conv_fsv16.cl``."""
 
@@ -74,9 +83,6 @@ class ConvFsv16Desc(
     weights: Pointer
     bias: Pointer
     out: Pointer
-    widths: Long
-    ids_0: Long
-    ids_1: Long
     last_widths: Long
     last_ids_0: Long
     last_ids_1: Long
@@ -135,7 +141,7 @@ def _halo(q: Query[Convolution]) -> Halo:
     return own_halo(q) if cheapest_sizes(q).present == 1 else present_halo(own_halo(q), q.primitive.strides)
 
 
-@implements(Convolution, name="convolution.fsv16", serves=replace(NOTING_TILE, meets=frozenset({APART})))
+@implements(Convolution, name="convolution.fsv16", serves=replace(TILE, meets=frozenset({APART})))
 class ConvFsv16(Implementation[Convolution]):
     """Register blocks of 16-channel vectors; any kernel, stride, dilation and pads."""
 
@@ -150,11 +156,7 @@ class ConvFsv16(Implementation[Convolution]):
         if groups > 1 and (x.shape[1] // groups % LANES or out.shape[1] // groups % LANES):
             return f"serves groups of whole {LANES}-channel blocks, not {x.shape[1]} channels in {groups} groups"
         return (
-            blocked_refusal(x, "the input")
-            or blocked_refusal(out, "the result")
-            or packing_refusal(q, cls.weights)
-            or halo_refusal(x, _halo(q))
-            or post_refusal(q)
+            both_blocked_refusal(q) or packing_refusal(q, cls.weights) or halo_refusal(x, _halo(q)) or post_refusal(q)
         )
 
     @classmethod
@@ -186,8 +188,7 @@ class ConvFsv16(Implementation[Convolution]):
         s = sizes_of(q)
         t, registers = _tickets(q, s), in_registers(q)
         x, y, p, skips = s.x, s.y, q.primitive, s.present < 1
-        dilation, pads = square(p.dilations), own_halo(q)[2:]
-        before = (pads[0][0], pads[1][0]) if len(pads) == 2 else (0, pads[0][0])
+        dilation, ((pad_y, _), (pad_x, _)) = square(p.dilations), square_pads(p.pads)
         end = float_end(q, registers, y.lanes)
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
         last = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb, s.block.last)
@@ -195,16 +196,12 @@ class ConvFsv16(Implementation[Convolution]):
         weight_group = s.group_bytes // 4
         steps = -(-s.channels // LANES) * prod(s.kernel)
         desc = ConvFsv16Desc(
-            inp=x.at("in0") if skips else x.at("in0", -before[0], -before[1]),
+            inp=x.at("in0") if skips else x.at("in0", -pad_y, -pad_x),
             weights=Ref("in1"),
-            bias=Ref("in2") if q.arity > 2 else NULL,
+            bias=Ref(q.role(2)),
             out=y.at("out0"),
-            widths=table.widths,
-            ids_0=table.low,
-            ids_1=table.high,
-            last_widths=last.widths,
-            last_ids_0=last.low,
-            last_ids_1=last.high,
+            **table.fields(),
+            **last.fields("last_"),
             in_n=x.n,
             in_g=x.c * (s.channels // LANES),
             in_c=x.c,
@@ -221,9 +218,9 @@ class ConvFsv16(Implementation[Convolution]):
             **window(s.kernel, s.stride, dilation),
             in_height=x.height,
             in_width=x.width,
-            pad_y=before[0],
-            pad_x=before[1],
-            pad=before[0] * x.y + before[1] * LANES,
+            pad_y=pad_y,
+            pad_x=pad_x,
+            pad=pad_y * x.y + pad_x * LANES,
             skips=int(skips),
             **surface(s.height, s.width, y.halo),
             **block_tickets_fields(s.block, s.height, t),

@@ -9,7 +9,14 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, square, wanted_formats, with_bias
+from clgraph.implementations.cpu.blocked import (
+    TILE,
+    packing_refusal,
+    square,
+    square_pads,
+    wanted_formats,
+    with_bias,
+)
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.float_end import FloatEndFields, float_end, sums_alone
 from clgraph.implementations.cpu.fused_operations import post_refusal
@@ -18,7 +25,7 @@ from clgraph.implementations.cpu.geometry import (
     InPlanes,
     OutPlanes,
     Surface,
-    blocked_refusal,
+    both_blocked_refusal,
     halo_refusal,
     out_planes,
     planes,
@@ -26,7 +33,7 @@ from clgraph.implementations.cpu.geometry import (
 )
 from clgraph.implementations.cpu.window_padding import own_halo
 from clgraph.ops.convolution import Convolution
-from clgraph.selector.descriptor import NULL, Descriptor, Int, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.micro_kernels import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
@@ -110,7 +117,7 @@ def _packed(rank: int) -> Format:
     return Format(tuple(range(rank)), ((0, LANES),))
 
 
-@implements(Convolution, name="convolution.depthwise_fsv16", serves=NOTING_TILE)
+@implements(Convolution, name="convolution.depthwise_fsv16", serves=TILE)
 class DepthwiseFsv16(Implementation[Convolution]):
     """One channel a group: vectors of 16 channels, the whole window for a run of pixels in registers."""
 
@@ -120,8 +127,7 @@ class DepthwiseFsv16(Implementation[Convolution]):
         if q.primitive.groups != x.shape[1] or w.shape[:2] != (x.shape[1], 1):
             return f"serves one channel a group, not {x.shape[1]} to {w.shape[0]} in {q.primitive.groups} groups"
         return (
-            blocked_refusal(x, "the input")
-            or blocked_refusal(q.outputs[0], "the result")
+            both_blocked_refusal(q)
             or packing_refusal(q, cls.weights)
             or halo_refusal(x, own_halo(q))
             or post_refusal(q)
@@ -151,13 +157,12 @@ class DepthwiseFsv16(Implementation[Convolution]):
     def plan(cls, q: Query[Convolution]) -> Plan:
         x, y, p, strips = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive, _strips(q)
         kernel, stride, dilation = square(q.inputs[1].shape[2:]), square(p.strides), square(p.dilations)
-        before = [b for b, _ in p.pads]
-        pad_top, pad_left = before if len(before) == 2 else (0, before[0])
+        (pad_top, _), (pad_left, _) = square_pads(p.pads)
         end = float_end(q, sums_alone(q), y.lanes)
         desc = DepthwiseFsv16Desc(
             inp=x.at("in0", -pad_top, -pad_left),
             weights=Ref("in1"),
-            bias=Ref("in2") if q.arity > 2 else NULL,
+            bias=Ref(q.role(2)),
             out=y.at("out0"),
             in_n=x.n,
             in_c=x.c,

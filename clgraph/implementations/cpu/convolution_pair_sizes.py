@@ -6,7 +6,7 @@ from math import prod
 
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import square
+from clgraph.implementations.cpu.blocked import square, square_pads
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution_sizes import RUN_HALF_CYCLES, flat_planes
 from clgraph.implementations.cpu.cost import TicketRanges, runs, split, ticket_seconds, worker_flops
@@ -70,7 +70,7 @@ def pair_sizes(q: Query[Convolution]) -> PairSizes:
     """Return the problem in the drivers' terms."""
     x, y, p = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive
     kernel, stride, dilation = (square(v) for v in (q.inputs[1].shape[2:], p.strides, p.dilations))
-    before = square(tuple(b for b, _ in p.pads)) if len(p.pads) == 2 else (0, p.pads[0][0])
+    (top, _), (left, _) = square_pads(p.pads)
     single = prod(kernel) == 1
     taken, step = (stride, (1, 1)) if single else ((1, 1), stride)
     spread = zip((y.height, y.width), step, kernel, dilation, strict=True)
@@ -87,7 +87,7 @@ def pair_sizes(q: Query[Convolution]) -> PairSizes:
         taken=taken,
         stride=step,
         dilation=dilation,
-        pads=before,
+        pads=(top, left),
         rounded=(rows, pixels),
         depth=depth,
         pairs=pairs,

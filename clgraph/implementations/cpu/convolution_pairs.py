@@ -10,7 +10,7 @@ from math import prod
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocked import TILE, bias_alone, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.convolution_pair_sizes import chunk_seconds, pair_sizes, pair_tickets, row_seconds
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.fused_operations import (
@@ -21,13 +21,19 @@ from clgraph.implementations.cpu.fused_operations import (
     post_refusal,
     residual_overwritten,
 )
-from clgraph.implementations.cpu.geometry import PACKED_BIAS, OutPlanes, Surface, blocked_refusal, out_planes, surface
+from clgraph.implementations.cpu.geometry import (
+    OutPlanes,
+    Surface,
+    both_blocked_refusal,
+    out_planes,
+    surface,
+)
 from clgraph.implementations.cpu.matmul import CACHED
 from clgraph.implementations.cpu.matmul_instances import GROUP
 from clgraph.implementations.cpu.matmul_pairs import fetched
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.reorder import Reorder
-from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import BFLOATS, Query
@@ -112,12 +118,7 @@ class ConvPairs(Implementation[Convolution]):
             return "serves float32 beside the weights"
         if w.dtype == DType.BF16 and w.format != _packed(w.rank):
             return "rounds its weights itself"
-        return (
-            weights_refusal(q, "packed blocks")
-            or blocked_refusal(q.inputs[0], "the input")
-            or blocked_refusal(q.outputs[0], "the result")
-            or post_refusal(q)
-        )
+        return weights_refusal(q, "packed blocks") or both_blocked_refusal(q) or post_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
@@ -125,7 +126,7 @@ class ConvPairs(Implementation[Convolution]):
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
-        asked: dict[int, Format | Primitive] = {2: PACKED_BIAS} if q.arity > 2 else {}
+        asked: dict[int, Format | Primitive] = {**bias_alone(q)}
         if q.inputs[1].dtype != DType.BF16:
             asked[1] = Reorder(DType.BF16, _packed(q.inputs[1].rank))
         return asked
@@ -172,7 +173,7 @@ class ConvPairs(Implementation[Convolution]):
         product = ConvPairsDesc(
             a=Ref("scratch0"),
             weights=Ref("in1"),
-            bias=Ref("in2") if q.arity > 2 else NULL,
+            bias=Ref(q.role(2)),
             out=y.at("out0"),
             a_n=s.rounded[0] * row,
             a_y=s.stride[0] * row,

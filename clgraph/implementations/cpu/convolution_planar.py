@@ -6,8 +6,15 @@ from collections.abc import Mapping
 from math import prod
 
 from clgraph.core.format import Format
-from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, plain_input_formats, square, with_bias
-from clgraph.implementations.cpu.blocks import PLANAR, Block, best_block, ids
+from clgraph.implementations.cpu.blocked import (
+    TILE,
+    packing_refusal,
+    plain_input_formats,
+    square,
+    square_pads,
+    with_bias,
+)
+from clgraph.implementations.cpu.blocks import PLANAR, Block, IdsFields, best_block, ids
 from clgraph.implementations.cpu.convolution_weights import weights_waited
 from clgraph.implementations.cpu.cost import (
     TicketRanges,
@@ -32,7 +39,7 @@ from clgraph.implementations.cpu.geometry import (
     surface,
 )
 from clgraph.ops.convolution import Convolution
-from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
@@ -42,16 +49,13 @@ STAGED_BYTES = 256 * 1024
 
 
 @descriptor("conv_planar", library="convolution", micros=("micro_conv",), any_alignment=True)
-class ConvPlanarDesc(InPlanes, OutPlanes, Surface, SlidingWindow, FloatEndFields, Descriptor):
+class ConvPlanarDesc(InPlanes, OutPlanes, Surface, SlidingWindow, FloatEndFields, IdsFields, Descriptor):
     """Fields as in ``conv_planar.cl``."""
 
     inp: Pointer
     weights: Pointer
     bias: Pointer
     out: Pointer
-    widths: Long
-    ids_0: Long
-    ids_1: Long
     in_height: Int
     in_width: Int
     pad_top: Int
@@ -103,7 +107,7 @@ def _strips(q: Query[Convolution]) -> TicketRanges:
     return split(rows, row, ticket_seconds(row * rows * out[0], q.device), q.device.workers)
 
 
-@implements(Convolution, name="convolution.planar", serves=NOTING_TILE)
+@implements(Convolution, name="convolution.planar", serves=TILE)
 class ConvPlanar(Implementation[Convolution]):
     """Runs register blocks on the input rows of a strip; where there are pads, on a copy with zeros around it."""
 
@@ -145,8 +149,7 @@ class ConvPlanar(Implementation[Convolution]):
         block, strips, reach = _block(q), _strips(q), _reach(q)
         padded = _padded(q)
         stride, dilation, kernel = square(p.strides), square(p.dilations), square(w[2:])
-        before = tuple(b for b, _ in p.pads)
-        pad_top, pad_left = before if len(before) == 2 else (0, before[0])
+        (pad_top, _), (pad_left, _) = square_pads(p.pads)
         # The list holds the residual too: it is read once from memory either way.
         end = float_end(q, sums_alone(q), y.lanes)
         table = ids(q.device.simd, PLANAR, block.stride, block.nb)
@@ -154,11 +157,9 @@ class ConvPlanar(Implementation[Convolution]):
         desc = ConvPlanarDesc(
             inp=Ref("in0", 4 * x.origin),
             weights=Ref("in1"),
-            bias=Ref("in2") if q.arity > 2 else NULL,
+            bias=Ref(q.role(2)),
             out=y.at("out0"),
-            widths=table.widths,
-            ids_0=table.low,
-            ids_1=table.high,
+            **table.fields(),
             in_n=x.all_pitches[0],
             in_c=x.all_pitches[1],
             in_y=x.all_pitches[2] if x.rank == 4 else 0,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import prod
 
 from clgraph.core.format import Format
-from clgraph.implementations.cpu.blocked import NOTING_TILE, weights_refusal, with_bias
-from clgraph.implementations.cpu.blocks import BLOCKED, ids
+from clgraph.implementations.cpu.blocked import TILE, packed_blocks, weights_refusal, with_bias
+from clgraph.implementations.cpu.blocks import BLOCKED, IdsFields, ids
 from clgraph.implementations.cpu.convolution_strips import Strips, strips_of, strips_seconds
 from clgraph.implementations.cpu.convolution_weights import weight_distance
 from clgraph.implementations.cpu.float_end import FloatEndFields, float_end
@@ -25,7 +25,7 @@ from clgraph.implementations.cpu.geometry import (
     OutPlanes,
     ScaleShift,
     Surface,
-    blocked_refusal,
+    both_blocked_refusal,
     in_planes,
     out_planes,
     planes,
@@ -33,7 +33,7 @@ from clgraph.implementations.cpu.geometry import (
 )
 from clgraph.implementations.cpu.staging import staged_formats, staging
 from clgraph.ops.convolution import Convolution
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import FUSABLE
@@ -47,7 +47,7 @@ MOST_BYTES = 512 * 1024
 
 
 @descriptor("conv_staged", library="direct", micros=("micro_conv",))
-class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, ResidualFields, FloatEndFields, Descriptor):
+class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, ResidualFields, FloatEndFields, IdsFields, Descriptor):
     """Fields as in ``conv_staged.cl``."""
 
     inp: Pointer
@@ -56,9 +56,6 @@ class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, ResidualFields, F
     weights: Pointer
     bias: Pointer
     out: Pointer
-    widths: Long
-    ids_0: Long
-    ids_1: Long
     last_widths: Long
     last_ids_0: Long
     last_ids_1: Long
@@ -102,7 +99,7 @@ def _lines(s: Strips) -> int:
     return -(-LANES * s.block.nb // s.ticket_chunks) if s.weight_bytes > KEPT_BYTES else 0
 
 
-@implements(Convolution, name="convolution.staged", serves=replace(NOTING_TILE, prefuses=FUSABLE))
+@implements(Convolution, name="convolution.staged", serves=replace(TILE, prefuses=FUSABLE))
 class ConvStaged(Implementation[Convolution]):
     """Applies what stands in front to the input of a ticket in scratch and runs register blocks on that."""
 
@@ -112,12 +109,7 @@ class ConvStaged(Implementation[Convolution]):
             return "serves convolutions with operations in front of them"
         if q.primitive.groups > 1:
             return "serves one group"
-        refused = (
-            blocked_refusal(q.inputs[0], "the input")
-            or blocked_refusal(q.outputs[0], "the result")
-            or weights_refusal(q, "packed blocks")
-            or post_refusal(q)
-        )
+        refused = both_blocked_refusal(q) or weights_refusal(q, "packed blocks") or post_refusal(q)
         if refused:
             return refused
         if (staged := strips_of(q).scratch) > MOST_BYTES:
@@ -130,7 +122,7 @@ class ConvStaged(Implementation[Convolution]):
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
-        return with_bias(q, Format(tuple(range(q.inputs[1].rank)), ((1, LANES), (0, LANES * strips_of(q).block.nb))))
+        return with_bias(q, packed_blocks(q.inputs[1].rank, strips_of(q).block.nb))
 
     @classmethod
     def overwrites(cls, q: Query[Convolution]) -> frozenset[int]:
@@ -152,14 +144,10 @@ class ConvStaged(Implementation[Convolution]):
         desc = ConvStagedDesc(
             inp=x.at("in0"),
             weights=Ref("in1"),
-            bias=Ref("in2") if q.arity > 2 else NULL,
+            bias=Ref(q.role(2)),
             out=y.at("out0"),
-            widths=table.widths,
-            ids_0=table.low,
-            ids_1=table.high,
-            last_widths=last.widths,
-            last_ids_0=last.low,
-            last_ids_1=last.high,
+            **table.fields(),
+            **last.fields("last_"),
             **in_planes(x),
             in_height=1 if flat else x.height,
             in_width=s.width if flat else x.width,

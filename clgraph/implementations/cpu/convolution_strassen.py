@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocked import TILE, bias_alone, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.cost import again_seconds, is_far, runs, step_seconds
 from clgraph.implementations.cpu.fused_operations import (
     InRegistersFields,
@@ -18,11 +18,10 @@ from clgraph.implementations.cpu.fused_operations import (
 )
 from clgraph.implementations.cpu.geometry import (
     LANES,
-    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     Surface,
-    blocked_refusal,
+    both_blocked_refusal,
     in_planes,
     out_planes,
     surface,
@@ -37,7 +36,7 @@ from clgraph.implementations.cpu.strassen_sizes import (
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.strassen_convolution import StrassenConvolution
 from clgraph.ops.strassen_weights import StrassenWeights
-from clgraph.selector.descriptor import NULL, Descriptor, Int, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import SOME_MAPS, WINOGRAD, Formats, Implementation, implements
 from clgraph.selector.micro_kernels import Micro
 from clgraph.selector.plan import Plan, Tile
@@ -87,7 +86,7 @@ class StrassenDesc(InPlanes, OutPlanes, Surface, InRegistersFields, Descriptor):
     far: Int
 
 
-@implements(Convolution, name="convolution.strassen_fsv16", serves=NOTING_TILE, tags={WINOGRAD, SOME_MAPS})
+@implements(Convolution, name="convolution.strassen_fsv16", serves=TILE, tags={WINOGRAD, SOME_MAPS})
 class ConvStrassen(Implementation[Convolution]):
     """Seven products of half the channels for eight, of two rows at a time; 1x1 windows."""
 
@@ -108,7 +107,7 @@ class ConvStrassen(Implementation[Convolution]):
             return f"halves whole blocks of channels, not {x.shape[1]} into {y.shape[1]}"
         if y.shape[2] % 2 or not wide:
             return f"serves pairs of rows of equal parts, not maps of {y.shape[2]} by {y.shape[3]}"
-        return blocked_refusal(x, "the input") or blocked_refusal(y, "the result") or post_refusal(q)
+        return both_blocked_refusal(q) or post_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
@@ -116,7 +115,7 @@ class ConvStrassen(Implementation[Convolution]):
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
-        asked: dict[int, Format | Primitive] = {2: PACKED_BIAS} if q.arity > 2 else {}
+        asked: dict[int, Format | Primitive] = {**bias_alone(q)}
         if not isinstance(q.primitive, StrassenConvolution):
             asked[1] = StrassenWeights(strassen_blocking(q)[0])
         return asked
@@ -165,7 +164,7 @@ class ConvStrassen(Implementation[Convolution]):
             inp=x.at("in0"),
             sums=Ref("scratch0"),
             weights=Ref("in1"),
-            bias=Ref("in2") if q.arity > 2 else NULL,
+            bias=Ref(q.role(2)),
             out=y.at("out0"),
             **in_planes(x),
             **out_planes(y),

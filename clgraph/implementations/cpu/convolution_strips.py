@@ -8,7 +8,7 @@ from math import prod
 
 from clgraph.core.frozen import changed, frozen
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import square
+from clgraph.implementations.cpu.blocked import square, square_pads
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
 from clgraph.implementations.cpu.convolution_weights import weights_waited
 from clgraph.implementations.cpu.cost import (
@@ -142,7 +142,7 @@ def strips_of(q: Query[Convolution]) -> Strips:
     flat, point = _flat(q, x, y), prod(w[2:]) == 1 and not any(map(any, p.pads))
     height, width = (1, y.height * y.width) if flat else (y.height, y.width)
     take, step = (strides, (1, 1)) if point else ((1, 1), strides)
-    pads = tuple(before for before, _ in p.pads)
+    (top, _), (left, _) = square_pads(p.pads)
     cut = partial(blocks_of, q.device.simd, BLOCKED, step[1], width, y.blocks, w[1] * prod(w[2:]))
     found = cut(lanes=y.lanes, loads=operand_loads(q.device))
     one = TicketRanges(1, 1)
@@ -155,7 +155,7 @@ def strips_of(q: Query[Convolution]) -> Strips:
             dilation=square(p.dilations),
             take=take,
             step=step,
-            pads=(pads[0], pads[1]) if len(pads) == 2 else (0, pads[0]),
+            pads=(top, left),
             block=block,
             rows=TicketRanges(height, 1),
             chunks=one,

@@ -7,15 +7,23 @@ from collections.abc import Mapping
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.blocked import NOTING_TILE, packing_refusal, plain_input_formats, with_bias
+from clgraph.implementations.cpu.blocked import TILE, packing_refusal, plain_input_formats, with_bias
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution_planar import STAGED_BYTES
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.fused_operations import blocked_posts, in_registers, post_refusal
-from clgraph.implementations.cpu.geometry import LANES, OutPlanes, Surface, blocked_refusal, out_planes, planes, surface
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    OutPlanes,
+    Surface,
+    blocked_refusal,
+    out_planes,
+    planes,
+    surface,
+)
 from clgraph.implementations.cpu.matmul_instances import GROUP, widest_instance
 from clgraph.ops.convolution import Convolution
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
@@ -92,7 +100,7 @@ def _tickets(q: Query[Convolution]) -> WindowTickets:
     return WindowTickets(TicketRanges(-(-width // pixels), pixels), tiers)
 
 
-@implements(Convolution, name="convolution.windows", serves=NOTING_TILE)
+@implements(Convolution, name="convolution.windows", serves=TILE)
 class ConvWindows(Implementation[Convolution]):
     """Copies the input under a run of windows to scratch and multiplies, window by window, in register blocks."""
 
@@ -135,7 +143,7 @@ class ConvWindows(Implementation[Convolution]):
         desc = ConvWindowsDesc(
             inp=Ref("in0", 4 * x.origin),
             weights=Ref("in1"),
-            bias=Ref("in2") if q.arity > 2 else NULL,
+            bias=Ref(q.role(2)),
             out=y.at("out0"),
             in_n=x.all_pitches[0],
             in_width=x.shape[2],

@@ -8,8 +8,8 @@ from typing import Any
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.cpu.blocked import NOTING_TILE, wanted_formats, weights_refusal
-from clgraph.implementations.cpu.blocks import BLOCKED, ids
+from clgraph.implementations.cpu.blocked import TILE, bias_alone, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocks import BLOCKED, IdsFields, ids
 from clgraph.implementations.cpu.cost import OWN_CACHE
 from clgraph.implementations.cpu.float_end import FloatEndFields, float_end
 from clgraph.implementations.cpu.fused_operations import (
@@ -21,11 +21,10 @@ from clgraph.implementations.cpu.fused_operations import (
 )
 from clgraph.implementations.cpu.geometry import (
     LANES,
-    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     Surface,
-    blocked_refusal,
+    both_blocked_refusal,
     halo_refusal,
     in_planes,
     out_planes,
@@ -71,7 +70,7 @@ class WinogradInputDesc(InPlanes, Tiles, Descriptor):
 
 
 @descriptor("winograd_fsv16", library="convolution", micros=("micro_conv",))
-class WinogradDesc(InPlanes, OutPlanes, Surface, Tiles, ResidualFields, FloatEndFields, Descriptor):
+class WinogradDesc(InPlanes, OutPlanes, Surface, Tiles, ResidualFields, FloatEndFields, IdsFields, Descriptor):
     """Fields as in ``winograd_fsv16.cl``."""
 
     inp: Pointer
@@ -79,9 +78,6 @@ class WinogradDesc(InPlanes, OutPlanes, Surface, Tiles, ResidualFields, FloatEnd
     weights: Pointer
     bias: Pointer
     out: Pointer
-    widths: Long
-    ids_0: Long
-    ids_1: Long
     m_position: Long
     weight_position: Long
     weight_ahead: Long
@@ -96,7 +92,7 @@ class WinogradDesc(InPlanes, OutPlanes, Surface, Tiles, ResidualFields, FloatEnd
     lines: Int
 
 
-@implements(Convolution, name="convolution.winograd_fsv16", serves=NOTING_TILE, tags={WINOGRAD})
+@implements(Convolution, name="convolution.winograd_fsv16", serves=TILE, tags={WINOGRAD})
 class ConvWinograd(Implementation[Convolution]):
     """Tiles of 4x4 pixels with a quarter of the products, with stride 2 of 2x2 with 25 for 36; 3x3 windows.
 
@@ -117,12 +113,7 @@ class ConvWinograd(Implementation[Convolution]):
                 return "rounds otherwise than the sum of the products"
             if reason := weights_refusal(q, "transformed blocks"):
                 return reason
-        return (
-            blocked_refusal(x, "the input")
-            or blocked_refusal(q.outputs[0], "the result")
-            or halo_refusal(x, tile_halo(q))
-            or post_refusal(q)
-        )
+        return both_blocked_refusal(q) or halo_refusal(x, tile_halo(q)) or post_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
@@ -130,7 +121,7 @@ class ConvWinograd(Implementation[Convolution]):
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
-        asked: dict[int, Format | Primitive] = {2: PACKED_BIAS} if q.arity > 2 else {}
+        asked: dict[int, Format | Primitive] = {**bias_alone(q)}
         if not isinstance(q.primitive, WinogradConvolution):
             asked[1] = WinogradWeights(winograd_sizes(q).blocking.nb, q.primitive.strides[0])
         return asked
@@ -178,11 +169,9 @@ class ConvWinograd(Implementation[Convolution]):
             inp=inp if blocking.fused else NULL,
             v=NULL if blocking.fused else Ref("scratch0"),
             weights=Ref("in1"),
-            bias=Ref("in2") if q.arity > 2 else NULL,
+            bias=Ref(q.role(2)),
             out=y.at("out0"),
-            widths=table.widths,
-            ids_0=table.low,
-            ids_1=table.high,
+            **table.fields(),
             m_position=blocking.m_position,
             weight_position=weight_position,
             weight_ahead=max(1, PREFETCHED // (4 * weight_position)) * weight_position,

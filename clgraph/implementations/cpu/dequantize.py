@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clgraph.core.dtype import DType
-from clgraph.core.format import feature_blocked
 from clgraph.implementations.cpu.byte_moves import (
     between,
     between_formats,
@@ -20,7 +19,7 @@ from clgraph.implementations.cpu.element_types import FLOAT
 from clgraph.implementations.cpu.elements import ELEMENTS
 from clgraph.implementations.cpu.scaled_elements import ScaledElements, scales_refusal
 from clgraph.ops.dequantize import Dequantize
-from clgraph.selector.descriptor import NULL, Ref
+from clgraph.selector.descriptor import Ref
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -43,7 +42,7 @@ class DequantizeFsv16(Implementation[Dequantize]):
 
     @classmethod
     def formats(cls, q: Query[Dequantize]) -> tuple[Formats, ...]:
-        return between_formats(q, feature_blocked(q.inputs[0].rank)) if q.inputs[0].rank in (3, 4) else ()
+        return between_formats(q)
 
     @classmethod
     def cost(cls, q: Query[Dequantize]) -> float:
@@ -51,7 +50,7 @@ class DequantizeFsv16(Implementation[Dequantize]):
 
     @classmethod
     def plan(cls, q: Query[Dequantize]) -> Plan:
-        return between(q, None, Ref("in1"), Ref("in2") if q.arity > 2 else NULL)
+        return between(q, None, Ref("in1"), Ref(q.role(2)))
 
 
 @implements(Dequantize, name="dequantize.rows", serves=replace(BYTE_TILE, fuses=frozenset()))
@@ -68,7 +67,7 @@ class DequantizeRows(Implementation[Dequantize]):
 
     @classmethod
     def plan(cls, q: Query[Dequantize]) -> Plan:
-        return between(in_rows(q), None, Ref("in1"), Ref("in2") if q.arity > 2 else NULL)
+        return between(in_rows(q), None, Ref("in1"), Ref(q.role(2)))
 
 
 _EXACT = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})

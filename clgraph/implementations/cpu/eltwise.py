@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.blocked import NOTING_TILE, TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.element_functions import (
     FLOAT_POW_SLOW,
     FUNCTIONS,
@@ -25,7 +25,7 @@ from clgraph.selector.implementation import implements
 from clgraph.selector.query import Query
 
 
-@implements(Eltwise, name="eltwise.fsv16", serves=NOTING_TILE)
+@implements(Eltwise, name="eltwise.fsv16", serves=TILE)
 class EltwiseFsv16(Blocked):
     """A binary function of blocked tensors."""
 

@@ -193,6 +193,11 @@ def blocked_refusal(layout: Layout, what: str) -> str | None:
     return None
 
 
+def both_blocked_refusal(q: Query[Any]) -> str | None:
+    """Say why the first input or the result is not as in :func:`blocked_refusal`, or return ``None``."""
+    return blocked_refusal(q.inputs[0], "the input") or blocked_refusal(q.outputs[0], "the result")
+
+
 def count_refusal(q: Query[Any]) -> str | None:
     """Say that a tensor has more elements than 32 bits count, or return ``None``."""
     too_many = max(x.span for x in (*q.inputs, *q.outputs)) >= 2**31

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from clgraph.implementations.cpu.blocked import NOTING_TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.rows import Axis, ByRows, Rows, broadcast_pitches, merge
 from clgraph.ops.layer_normalization import LayerNormalization, over_result
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, PostStep, Ref, descriptor, fields
@@ -46,9 +46,7 @@ class NormalizeRowsDesc(NormalizedRows, Descriptor):
     epsilon: Float
 
 
-@implements(
-    LayerNormalization, name="layer_normalization.rows", serves=replace(NOTING_TILE, formats=False, halos=False)
-)
+@implements(LayerNormalization, name="layer_normalization.rows", serves=replace(TILE, formats=False, halos=False))
 class NormalizeRows(ByRows[LayerNormalization]):
     """A row at a time: its mean, its variance, the scaled differences."""
 

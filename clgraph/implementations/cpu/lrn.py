@@ -10,7 +10,7 @@ from clgraph.implementations.cpu.geometry import (
     InPlanes,
     OutPlanes,
     Surface,
-    blocked_refusal,
+    both_blocked_refusal,
     in_planes,
     out_planes,
     planes,
@@ -61,9 +61,7 @@ class LrnFsv16(Implementation[Lrn]):
     def limits(cls, q: Query[Lrn]) -> str | None:
         if q.primitive.size > 2 * LANES:
             return f"serves windows of at most {2 * LANES} channels, not {q.primitive.size}"
-        return (
-            blocked_refusal(q.inputs[0], "the input") or blocked_refusal(q.outputs[0], "the result") or post_refusal(q)
-        )
+        return both_blocked_refusal(q) or post_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Lrn]) -> tuple[Formats, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from clgraph.implementations.cpu.blocked import NOTING_TILE, square, square_pads
+from clgraph.implementations.cpu.blocked import TILE, square, square_pads
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
 from clgraph.implementations.cpu.geometry import (
@@ -15,7 +15,7 @@ from clgraph.implementations.cpu.geometry import (
     ScaleShift,
     SlidingWindow,
     Surface,
-    blocked_refusal,
+    both_blocked_refusal,
     in_planes,
     out_planes,
     planes,
@@ -75,15 +75,13 @@ def _strips(q: Query[Pooling]) -> TicketRanges:
     )
 
 
-@implements(Pooling, name="pooling.fsv16", serves=replace(NOTING_TILE, prefuses=FUSABLE))
+@implements(Pooling, name="pooling.fsv16", serves=replace(TILE, prefuses=FUSABLE))
 class PoolFsv16(Implementation[Pooling]):
     """One 16-channel vector an output pixel, the window clipped to the input; with operations in front, staged."""
 
     @classmethod
     def limits(cls, q: Query[Pooling]) -> str | None:
-        return (
-            blocked_refusal(q.inputs[0], "the input") or blocked_refusal(q.outputs[0], "the result") or post_refusal(q)
-        )
+        return both_blocked_refusal(q) or post_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Pooling]) -> tuple[Formats, ...]:

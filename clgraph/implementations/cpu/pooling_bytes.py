@@ -10,7 +10,7 @@ from clgraph.implementations.cpu.geometry import (
     InPlanes,
     OutPlanes,
     SlidingWindow,
-    blocked_refusal,
+    both_blocked_refusal,
     in_planes,
     out_planes,
     planes,
@@ -48,7 +48,7 @@ class PoolBytes(Implementation[Pooling]):
     def limits(cls, q: Query[Pooling]) -> str | None:
         if q.primitive.function != "max":
             return f"serves max, not {q.primitive.function}"
-        return blocked_refusal(q.inputs[0], "the input") or blocked_refusal(q.outputs[0], "the result")
+        return both_blocked_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Pooling]) -> tuple[Formats, ...]:

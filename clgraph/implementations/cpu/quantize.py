@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clgraph.core.dtype import DType
-from clgraph.core.format import Format, feature_blocked
 from clgraph.implementations.cpu.byte_moves import (
     between,
     between_formats,
@@ -20,7 +19,7 @@ from clgraph.implementations.cpu.element_types import FLOAT, number_bits
 from clgraph.implementations.cpu.elements import ELEMENTS
 from clgraph.implementations.cpu.scaled_elements import ScaledElements, scales_refusal
 from clgraph.ops.quantize import Quantize
-from clgraph.selector.descriptor import NULL, Ref
+from clgraph.selector.descriptor import Ref
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -53,12 +52,11 @@ class QuantizeFsv16(_Rounds):
 
     @classmethod
     def formats(cls, q: Query[Quantize]) -> tuple[Formats, ...]:
-        rank = q.inputs[0].rank
-        return between_formats(q, feature_blocked(rank), Format.plain(rank)) if rank in (3, 4) else ()
+        return between_formats(q, plain=True)
 
     @classmethod
     def plan(cls, q: Query[Quantize]) -> Plan:
-        return between(q, None, Ref("in1"), Ref("in2") if q.arity > 2 else NULL, divided=True)
+        return between(q, None, Ref("in1"), Ref(q.role(2)), divided=True)
 
 
 @implements(Quantize, name="quantize.rows", serves=_SERVES)
@@ -71,7 +69,7 @@ class QuantizeRows(_Rounds):
 
     @classmethod
     def plan(cls, q: Query[Quantize]) -> Plan:
-        return between(in_rows(q), None, Ref("in1"), Ref("in2") if q.arity > 2 else NULL, divided=True)
+        return between(in_rows(q), None, Ref("in1"), Ref(q.role(2)), divided=True)
 
 
 _INTEGERS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})

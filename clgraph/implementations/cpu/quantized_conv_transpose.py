@@ -16,7 +16,7 @@ from clgraph.implementations.cpu.byte_operands import BYTE_TILE, packed_weights,
 from clgraph.implementations.cpu.byte_products import FLOAT_SCRATCH, ConvBytesDesc, products
 from clgraph.implementations.cpu.byte_sizes import byte_sizes, products_seconds
 from clgraph.implementations.cpu.fused_operations import operand_pitches, post_refusal
-from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, blocked_refusal, planes
+from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, both_blocked_refusal, planes
 from clgraph.ops.quantized_conv_transpose import QuantizedConvTranspose, one_element
 from clgraph.ops.quantized_convolution import TERMS
 from clgraph.selector.descriptor import Ref
@@ -37,8 +37,7 @@ class QuantizedConvTransposeBytes(Implementation[QuantizedConvTranspose]):
         if x.shape[1] > TERMS:
             return f"adds up to {TERMS} products in int"
         refused = (
-            blocked_refusal(x, "the input")
-            or blocked_refusal(y, "the result")
+            both_blocked_refusal(q)
             or parameters_refusal(q, y.shape[1])
             or (None if 2 in q.constant else "requires constant starts")
             or post_refusal(q)

@@ -10,7 +10,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.cpu.blocked import square
+from clgraph.implementations.cpu.blocked import square, square_pads
 from clgraph.implementations.cpu.byte_end_fields import (
     CHANNEL_NUMBERS,
     END_BYTES,
@@ -159,7 +159,7 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
         x, y, p, strips, end = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive, _strips(q), end_of(q)
         assert isinstance(end, End)
         kernel, stride, dilation = square(q.inputs[1].shape[2:]), square(p.strides), square(p.dilations)
-        before = [b for b, _ in p.pads]
+        (pad_top, _), (pad_left, _) = square_pads(p.pads)
         res = planes(q.inputs[end.residual]) if end.residual is not None else None
         desc = DepthwiseBytesDesc(
             inp=x.at("in0"),
@@ -169,7 +169,7 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
             bias=Ref("in4"),
             out=y.at("out0"),
             res=NULL if res is None else res.at(f"in{end.residual}"),
-            zero_point=Ref("in5") if q.arity > 5 else NULL,
+            zero_point=Ref(q.role(5)),
             in_n=x.n,
             in_c=x.c,
             in_y=x.y,
@@ -192,8 +192,8 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
             stride_y=stride[0],
             stride_x=stride[1],
             dilation_y=dilation[0],
-            pad_top=before[0] if len(before) == 2 else 0,
-            pad_left=before[-1],
+            pad_top=pad_top,
+            pad_left=pad_left,
             pad=four_times(p.zero),
             weight_shift=p.shift,
             mode=end.mode,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clgraph.implementations.cpu.blocked import NOTING_TILE, TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.elementwise import Blocked, InRows
 from clgraph.ops.quantized_product import QuantizedProduct
 from clgraph.selector.implementation import implements
 
 
-@implements(QuantizedProduct, name="quantized_product.fsv16", serves=NOTING_TILE)
+@implements(QuantizedProduct, name="quantized_product.fsv16", serves=TILE)
 class QuantizedProductFsv16(Blocked):
     """A product of blocked tensors."""
 

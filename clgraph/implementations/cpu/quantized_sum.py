@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clgraph.implementations.cpu.blocked import NOTING_TILE, TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.elementwise import Blocked, InRows
 from clgraph.ops.quantized_sum import QuantizedSum
 from clgraph.selector.implementation import implements
 
 
-@implements(QuantizedSum, name="quantized_sum.fsv16", serves=NOTING_TILE)
+@implements(QuantizedSum, name="quantized_sum.fsv16", serves=TILE)
 class QuantizedSumFsv16(Blocked):
     """A sum of blocked tensors."""
 

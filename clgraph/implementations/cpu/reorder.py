@@ -11,7 +11,16 @@ from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.copies import copy_fsv16
 from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
-from clgraph.implementations.cpu.geometry import LANES, InPlanes, OutPlanes, Planes, Surface, blocked_refusal, planes
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    InPlanes,
+    OutPlanes,
+    Planes,
+    Surface,
+    blocked_refusal,
+    both_blocked_refusal,
+    planes,
+)
 from clgraph.ops.reorder import Reorder
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, Serves, implements
@@ -189,9 +198,7 @@ class CopyFsv16(_Mover):
 
     @classmethod
     def limits(cls, q: Query[Reorder]) -> str | None:
-        return (
-            blocked_refusal(q.inputs[0], "the input") or blocked_refusal(q.outputs[0], "the result") or post_refusal(q)
-        )
+        return both_blocked_refusal(q) or post_refusal(q)
 
     @classmethod
     def plan(cls, q: Query[Reorder]) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clgraph.implementations.cpu.blocked import NOTING_TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.fused_operations import blocked_posts, post_refusal
 from clgraph.implementations.cpu.geometry import (
@@ -64,7 +64,7 @@ def _strips(q: Query[Resize]) -> TicketRanges:
     return row_strips(rows, spatial[-1], row, n * -(-c // LANES), wanted, q.device)
 
 
-@implements(Resize, name="resize.fsv16", serves=replace(NOTING_TILE, prefuses=FUSABLE))
+@implements(Resize, name="resize.fsv16", serves=replace(TILE, prefuses=FUSABLE))
 class ResizeFsv16(Implementation[Resize]):
     """Nearest or linear, a 16-channel vector a pixel; the columns' taps once a ticket."""
 

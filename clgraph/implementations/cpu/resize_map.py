@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.implementations.cpu.geometry import blocked_refusal
+from clgraph.implementations.cpu.geometry import both_blocked_refusal
 from clgraph.ops.resize import Resize
 from clgraph.selector.descriptor import Float, Int, fields
 from clgraph.selector.query import Query
@@ -92,4 +92,4 @@ def planes_refusal(q: Query[Resize]) -> str | None:
     x, y = q.inputs[0], q.outputs[0]
     if x.shape[:2] != y.shape[:2] or any(s != 1 for s in q.primitive.scales[:2]):
         return "resizes rows and columns alone"
-    return blocked_refusal(x, "the input") or blocked_refusal(y, "the result")
+    return both_blocked_refusal(q)

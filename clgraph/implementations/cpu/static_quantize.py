@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clgraph.core.dtype import DType
-from clgraph.core.format import Format, feature_blocked
 from clgraph.implementations.cpu.byte_moves import (
     between,
     between_formats,
@@ -33,8 +32,7 @@ class StaticQuantizeFsv16(Implementation[StaticQuantize]):
 
     @classmethod
     def formats(cls, q: Query[StaticQuantize]) -> tuple[Formats, ...]:
-        rank = q.inputs[0].rank
-        return between_formats(q, feature_blocked(rank), Format.plain(rank)) if rank in (3, 4) else ()
+        return between_formats(q, plain=True)
 
     @classmethod
     def cost(cls, q: Query[StaticQuantize]) -> float:

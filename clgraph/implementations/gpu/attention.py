@@ -62,7 +62,7 @@ class AttentionGpuTiled(General[Attention]):
         )
         chosen = next(k for k in KEYS if _local_bytes(d, e, k) <= q.device.local_bytes)
         jit = float_jit(y.dtype, len(s.dims)).define(DEPTH=_whole(d), WIDTH=_whole(e), KEYS=chosen)
-        arguments = ("in0", "in1", "in2", "in3" if q.arity > 3 else "null", "out0", numbers, p.scale)
+        arguments = ("in0", "in1", "in2", q.role(3), "out0", numbers, p.scale)
         posts = post_arguments(q, s.views[5:], len(s.dims))
         grid = (SIDE, -(-m // QUERIES) * SIDE, s.counts[0])
         entry = "attention_gpu_tiled"
@@ -106,7 +106,7 @@ class AttentionGpuDirect(General[Attention]):
         numbers = table(s.dims, *s.views[:5], [n], along, over)
         jit = vector_jit(y.dtype, len(s.dims)).define(DEPTH=d, WIDTH=e)
         posts = post_arguments(q, s.views[5:], len(s.dims))
-        arguments = ("in0", "in1", "in2", "in3" if q.arity > 3 else "null", "out0", numbers, p.scale)
+        arguments = ("in0", "in1", "in2", q.role(3), "out0", numbers, p.scale)
         return Plan((launch("attention/attention_gpu_direct", jit, s.counts[0], *arguments, *posts),))
 
 

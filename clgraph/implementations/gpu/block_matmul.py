@@ -52,7 +52,7 @@ class BlockMatMulGpuColumns(General[BlockMatMul]):
         rows = 1 if rows_of(q) == 1 else ROWS
         entry, jit = "block_matmul_gpu_columns", float_jit(q.outputs[0].dtype, len(s.dims)).define(ROWS=rows)
         grid = (q.inputs[1].shape[0] * COLUMNS, -(-rows_of(q) // rows) * SLICES, 1)
-        bias = "in2" if q.arity > 2 else "null"
+        bias = q.role(2)
         args = ("in0", "in1", bias, "out0", numbers, *post_arguments(q, s.views[4:], len(s.dims)))
         return Plan((Launch(f"block_matmul/{entry}.cl", entry, jit, grid, (COLUMNS, SLICES, 1), args),))
 

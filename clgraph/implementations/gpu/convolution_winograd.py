@@ -93,7 +93,7 @@ class ConvolutionGpuWinograd(ConvolutionVectors):
         made = _cheapest(product).plan(product)
         dims = (*tiles, outputs // LANES, 1)
         numbers = table(dims, wide_view(y, y.shape), y.shape[2:], count * outputs, bias_of(q))
-        arguments = ("scratch1", "in2" if q.arity > 2 else "null", "out0", numbers, *wide_posts(q))
+        arguments = ("scratch1", q.role(2), "out0", numbers, *wide_posts(q))
         back = launch("convolution/winograd_output_gpu_vectors", jit, prod(dims), *arguments)
         scratch = (product.own[0].nbytes, product.outputs[0].nbytes, *made.scratch)
         return Plan((into, *(_renamed(step) for step in made.steps if isinstance(step, Launch)), back), scratch)

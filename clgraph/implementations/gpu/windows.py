@@ -70,5 +70,5 @@ def wide_posts(q: Query[Any], lanes: int = LANES) -> tuple[Argument, ...]:
 
 def convolution_arguments(q: Query[Convolution], numbers: Table, lanes: int = LANES) -> tuple[Argument, ...]:
     """Return the tensors, the tables and the post-operations of a kernel that counts blocks of *lanes* channels."""
-    bias = "in2" if q.arity > 2 else "null"
+    bias = q.role(2)
     return ("in0", "in1", bias, "out0", numbers, tap_table(q), *wide_posts(q, lanes))

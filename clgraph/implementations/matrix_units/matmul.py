@@ -70,7 +70,7 @@ class MatMulOnUnits(General[MatMul]):
         # Where y and x of the input end, strides and pads of a convolution of one tap.
         numbers = table(y, replace(x, pitches=(*x.pitches[:-2], LANES, 1)), sizes, dims[1:], (1, 1), (0, 0), bias)
         found = post_arguments(q, posts, WIDE_RANK)
-        arguments = ("in0", "in1", "in2" if q.arity > 2 else "null", "out0", numbers, Table((0, 0, 0)), *found)
+        arguments = ("in0", "in1", q.role(2), "out0", numbers, Table((0, 0, 0)), *found)
         return Plan((cls.units.launch(cls._tile(q)[0], _sizes(q), arguments),))
 
 

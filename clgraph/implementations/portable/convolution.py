@@ -70,7 +70,7 @@ class ConvolutionGpuTiled(General[Convolution]):
             taps += [offset_x, offset_w, *places]
         posts = post_arguments(q, post_views(q), y.rank)
         arguments = (
-            *("in0", "in1", "in2" if q.arity > 2 else "null", "out0"),
+            *("in0", "in1", q.role(2), "out0"),
             table(y.shape, *views, numbers, *axes),
             Table(tuple(taps)),
             *posts,

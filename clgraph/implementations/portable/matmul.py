@@ -66,7 +66,7 @@ class MatMulGpuTiled(General[MatMul]):
         numbers = table(s.dims, *s.views[:4], [p.k, p.a_pitch, p.b_pitch, int(q.arity > 2)])
         posts = post_arguments(q, s.views[4:], len(s.dims))
         grid = (-(-n // TILE) * SIDE, -(-m // TILE) * SIDE, batch)
-        bias = "in2" if q.arity > 2 else "null"
+        bias = q.role(2)
         jit = float_jit(q.outputs[0].dtype, len(s.dims))
         arguments = ("in0", "in1", bias, "out0", numbers, *posts)
         step = Launch("matmul/matmul_gpu_tiled.cl", "matmul_gpu_tiled", jit, grid, (SIDE, SIDE, 1), arguments)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 
 from clgraph.core.frozen import frozen, mutable
+from clgraph.graph.excerpts import excerpt
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.known_values import VALUE_ELEMENTS
@@ -62,7 +63,7 @@ def split(topology: Topology, *, body: bool = False, label: str = "") -> tuple[P
         layers = {x.name for x in (*own, *_makers(fixed, read if number else read | wanted))}
         if not layers:
             continue
-        part = _part(topology, [x for x in needed if x.name in layers], wanted - made if number else wanted)
+        part = excerpt(topology, [x for x in needed if x.name in layers], wanted - made if number else wanted)
         part.label = f"{label}stage_{number}"
         pieces.append(Piece(number, part))
         wanted.update(part.inputs)
@@ -90,25 +91,6 @@ def _makers(layers: Sequence[Layer], wanted: Collection[str]) -> list[Layer]:
             names.update(layer.inputs)
             found.append(layer)
     return found
-
-
-def _part(topology: Topology, layers: Sequence[Layer], later: Collection[str]) -> Topology:
-    """Return *layers* as a topology that makes what is in *later*."""
-    part = Topology(
-        op_types=topology.op_types, expanded=topology.expanded, noted=topology.noted, scattered=topology.scattered
-    )
-    inner = {name for layer in layers for name in layer.outputs}
-    for name in dict.fromkeys(name for layer in layers for name in layer.inputs if name not in inner):
-        if name in topology.constants:
-            part.constant(name, topology.constants[name])
-        else:
-            s = topology.inputs.get(name)
-            part.input(name, *((None, None) if s is None else (s.shape, s.host_type or s.dtype)))
-    for x in layers:
-        part.add(x.name, x.primitive, *x.inputs, outputs=x.outputs, origin=x.origin, annotation=x.annotation)
-    for name in (name for layer in layers for name in layer.outputs if name in later):
-        part.output(name)
-    return part
 
 
 @mutable

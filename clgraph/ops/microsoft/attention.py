@@ -11,8 +11,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import primitive
-from clgraph.ops.attention_heads import as_heads, join_heads
-from clgraph.ops.cached_attention import CachedAttention
+from clgraph.ops.attention_heads import as_heads
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.keeps_keys import KeepsKeys, without_past
 from clgraph.ops.microsoft.attention_parts import Attending, joined
@@ -115,11 +114,7 @@ class CrossAttentionOverCaches(CrossAttention):
 
     def compose(self, c: Composition) -> Sequence[str]:
         given = dict(zip(self.given, c.inputs[1:], strict=True))
-        q, k, v = self.split_parts(c, given)
-        reads = tuple(name for name in ("bias",) if name in given)
-        attention = CachedAttention(self.keys_at, self.values_at, self.scale or None, causal=self.causal, reads=reads)
-        y = c.add(attention, q, k, v, given["lengths"], given["state"], *(given[name] for name in reads))
-        return (join_heads(c, y),)
+        return (self.attend_over_caches(c, self.split_parts(c, given), given, self.keys_at, self.values_at),)
 
 
 def read_scores(node: OnnxNode, given: Iterable[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from math import sqrt
 from typing import ClassVar
@@ -17,6 +17,7 @@ from clgraph.graph.primitive import primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.attention_heads import join_heads
 from clgraph.ops.band_mask import band_mask
+from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
@@ -68,6 +69,20 @@ class Attending(Composite):
         if added:
             scores = c.add(Eltwise("add"), scores, reduce(lambda a, b: c.add(Eltwise("add"), a, b), added))
         return join_heads(c, c.add(MatMul(), c.add(Softmax((3,)), scores), v))
+
+    def attend_over_caches(
+        self, c: Composition, parts: Iterable[str], given: Mapping[str, str], keys_at: int, values_at: int
+    ) -> str:
+        """Return the mixtures of the values in caches ``[batch, tokens, heads * E]``.
+
+        Args:
+            parts: Queries, keys and values ``[batch, heads, tokens, D]``.
+            given: ``lengths``, ``state``, and the ``bias`` of the products, if there is one.
+            keys_at, values_at: As :class:`CachedAttention` has them.
+        """
+        reads = ("bias",) if "bias" in given else ()
+        attention = CachedAttention(keys_at, values_at, self.scale or None, causal=self.causal, reads=reads)
+        return join_heads(c, c.add(attention, *parts, *(given[name] for name in ("lengths", "state", *reads))))
 
 
 @primitive

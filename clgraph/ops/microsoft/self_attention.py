@@ -11,8 +11,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import primitive
-from clgraph.ops.attention_heads import join_heads, split_heads
-from clgraph.ops.cached_attention import CachedAttention
+from clgraph.ops.attention_heads import split_heads
 from clgraph.ops.concat import Concat
 from clgraph.ops.keeps_keys import PAST, KeepsKeys, without_past
 from clgraph.ops.matmul import MatMul
@@ -90,10 +89,7 @@ class SelfAttentionOverCaches(SelfAttention):
 
     def compose(self, c: Composition) -> Sequence[str]:
         given = dict(zip(self.given, c.inputs[1:], strict=True))
-        reads = tuple(name for name in ("bias",) if name in given)
-        attention = CachedAttention(self.keys_at, self.values_at, self.scale or None, causal=self.causal, reads=reads)
-        y = c.add(attention, *self._parts(c), given["lengths"], given["state"], *(given[name] for name in reads))
-        return (join_heads(c, y),)
+        return (self.attend_over_caches(c, self._parts(c), given, self.keys_at, self.values_at),)
 
 
 @onnx("Attention", since=(1,), domain=MICROSOFT)

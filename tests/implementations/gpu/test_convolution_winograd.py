@@ -15,22 +15,12 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.winograd_weights import WinogradWeights, WinogradWeightsRef
-from clgraph.selector.query import SM80, DeviceInfo, Query
+from clgraph.selector.query import Query
 from tests.support.check_op import check_op
+from tests.support.gpus import H200
 from tests.support.winograd import winograd
 
 NAME = "convolution.gpu_winograd"
-GPU = DeviceInfo(
-    "gpu:0",
-    "gpu",
-    "NVIDIA Corporation",
-    compute_units=132,
-    local_bytes=48 << 10,
-    features=SM80,
-    flops=6.05e13,
-    bytes_per_second=4.2e12,
-    launch_seconds=6e-6,
-)
 
 
 def _conv(pads):
@@ -116,7 +106,7 @@ def test_weights_are_transformed_on_the_device(gpu_engine):
     check_op(gpu_engine, WinogradWeights(0), (7, 5, 3, 3), ulps=1, scale=scale, only=[WinogradWeightsRef.name])
 
 
-def _refusal(x=(1, 8, 9, 8), w=(12, 8, 3, 3), primitive=None, device=GPU, dtype=DType.F32):
+def _refusal(x=(1, 8, 9, 8), w=(12, 8, 3, 3), primitive=None, device=H200, dtype=DType.F32):
     last, primitive = channels_last(len(x)), primitive or _conv(PADS[0])
     layouts = (Layout(dtype, x, last), Layout(dtype, w))
     y = primitive.infer([v.plain() for v in layouts])[0].with_format(last)
@@ -132,9 +122,9 @@ def test_what_it_does_not_compute_is_refused_with_the_reason():
     assert "without stride" in str(_refusal(w=(12, 4, 3, 3), primitive=Convolution((1, 1), (1, 1), PADS[0], 2)))
     assert "rounds otherwise" in str(_refusal(primitive=replace(_conv(PADS[0]), exact=True)))
     assert "multiple of 4 channels" in str(_refusal(w=(10, 8, 3, 3)))
-    assert "allocations of more than" in str(_refusal(device=replace(GPU, max_alloc=36 * 6 * 12 * 4 - 1)))
+    assert "allocations of more than" in str(_refusal(device=replace(H200, max_alloc=36 * 6 * 12 * 4 - 1)))
     # There are products that want no local memory.
-    assert _refusal(device=replace(GPU, local_bytes=4 << 10)) is None
+    assert _refusal(device=replace(H200, local_bytes=4 << 10)) is None
 
 
 def _model(rng, channels, side, batch):
@@ -148,7 +138,7 @@ def _model(rng, channels, side, batch):
 def _estimates(channels, side, batch):
     last = channels_last(4)
     x, w = Layout(DType.F32, (batch, channels, side, side), last), Layout(DType.F32, (channels, channels, 3, 3))
-    q = Query(_conv(PADS[0]), (x, w), (x,), GPU, 2, constant=frozenset({1}))
+    q = Query(_conv(PADS[0]), (x, w), (x,), H200, 2, constant=frozenset({1}))
     return ConvolutionGpuWinograd.predicted(q), ConvolutionNvidiaF32.predicted(q)
 
 

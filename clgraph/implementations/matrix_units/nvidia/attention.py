@@ -100,7 +100,7 @@ class AttentionNvidia(General[Attention]):
             TILES=shape.tiles,
             **ptx_macros(q.device.features >= SM80),
         )
-        arguments = ("in0", "in1", "in2", "in3" if q.arity > 3 else "null", "out0", numbers, p.scale)
+        arguments = ("in0", "in1", "in2", q.role(3), "out0", numbers, p.scale)
         posts = post_arguments(q, s.views[5:], len(s.dims))
         grid = (-(-m // (64 * shape.tiles)) * _ITEMS, 1, s.counts[0])
         entry = "attention_nvidia"

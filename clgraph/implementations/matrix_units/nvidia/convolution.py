@@ -71,7 +71,7 @@ class _Nvidia(General[Convolution]):
             return f"requires multiples of {size} inputs a group"
         if x.format != channels_last(x.rank):
             return "requires an input in byxf"
-        return in_chunks(x, [View(x.origin, x.all_pitches)], 1, cls.product)
+        return in_chunks(x, View(x.origin, x.all_pitches), cls.product)
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
@@ -109,7 +109,7 @@ class _Nvidia(General[Convolution]):
         assert isinstance(source, View)
         scales = made.scales.numbers if made.scales else ()
         numbers = table(view, source, *rest, bias_of(q), channels * source.pitches[-1], scales)
-        posts, bias = wide_posts(q), "in2" if q.arity > 2 else "null"
+        posts, bias = wide_posts(q), q.role(2)
         arguments = ("in0", "in1", bias, "out0", *cls.tensors(made), numbers, cls.terms(q, tap_table(q)), *posts)
 
         def ending() -> Launch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -192,16 +191,14 @@ def _step_seconds(device: DeviceInfo, tile: PtxTile) -> float:
     return seconds if tile.sm80 else seconds * (_SLOWER_F32 if tile.product == F32 else _SLOWER)
 
 
-def in_chunks(layout: Layout, views: Sequence[View], along: int, product: str) -> str | None:
+def in_chunks(layout: Layout, view: View, product: str) -> str | None:
     """Say why 16 bytes at a time cannot be copied from *layout*.
 
     Args:
-        views: Of the tensor, as the kernel counts.
-        along: The axis of the views that the copies run along; its pitch is 1.
+        view: Of the tensor, as the kernel counts; copies run along its second axis, whose pitch is 1.
     """
     size = chunk(product)
-    for view in views:
-        others = [p for axis, p in enumerate(view.pitches) if axis != along % len(view.pitches)]
-        if view.pitches[along] != 1 or view.origin % size or any(p % size for p in others):
-            return f"copies {size} neighbouring elements at a time, which {layout} does not have at multiples of them"
+    others = [p for axis, p in enumerate(view.pitches) if axis != 1]
+    if view.pitches[1] != 1 or view.origin % size or any(p % size for p in others):
+        return f"copies {size} neighbouring elements at a time, which {layout} does not have at multiples of them"
     return None

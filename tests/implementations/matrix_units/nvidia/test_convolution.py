@@ -15,24 +15,14 @@ from clgraph.implementations.matrix_units.nvidia.tiles import F16, TF32X3, TILES
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
-from clgraph.selector.query import SM80, DeviceInfo, Query
+from clgraph.selector.query import SM80, Query
 from tests.support.check_op import check_op, run_raw
 from tests.support.combinations import each_value
+from tests.support.gpus import H200
 
 F16_NAME, F32_NAME, TF32X3_NAME = "convolution.nvidia_f16", "convolution.nvidia_f32", "convolution.nvidia_tf32x3"
 F16X3_NAME = "convolution.nvidia_f16x3"
 NAMES = pytest.mark.parametrize("name", [F16_NAME, F32_NAME, TF32X3_NAME, F16X3_NAME])
-H200 = DeviceInfo(
-    "nvidia:0",
-    "gpu",
-    "NVIDIA Corporation",
-    compute_units=132,
-    local_bytes=48 << 10,
-    features=SM80,
-    flops=6.05e13,
-    bytes_per_second=4.2e12,
-    launch_seconds=6e-6,
-)
 
 
 def _conv(strides, dilations, pads, groups=1):

@@ -13,26 +13,16 @@ from clgraph.implementations.gpu.products import ProductSizes
 from clgraph.implementations.matrix_units.nvidia import products
 from clgraph.implementations.matrix_units.nvidia.tiles import BYTE_TILES, S8, PtxTile, Tiling, best_tiling
 from clgraph.ops.static_quantize import StaticQuantize
-from clgraph.selector.query import SM80, DeviceInfo, Query
+from clgraph.selector.query import Query
 from clgraph.selector.sources import kernel_text
 from tests.ops.test_quantized_convolution import DRAWN, ENDS, EXACT, TYPES, check, conv, fused
 from tests.support.combinations import each_value, ends_of_each
+from tests.support.gpus import H200
 from tests.support.ptx.compiler import to_ptx, why_not
 from tests.support.ptx.emulator import EmulationError
 from tests.support.ptx.engine import EmulatedEngine
 
 NAME = "quantized_convolution.nvidia"
-H200 = DeviceInfo(
-    "nvidia:0",
-    "gpu",
-    "NVIDIA Corporation",
-    compute_units=132,
-    local_bytes=48 << 10,
-    features=SM80,
-    flops=6.05e13,
-    bytes_per_second=4.2e12,
-    launch_seconds=6e-6,
-)
 CASES = {
     "pointwise": ((2, 48, 5, 7), (36, 48, 1, 1), conv((1, 1), (1, 1), ((0, 0), (0, 0)))),
     "three_by_three": ((1, 16, 9, 8), (72, 16, 3, 3), conv((1, 1), (1, 1), ((1, 1), (1, 1)), zero=-128)),

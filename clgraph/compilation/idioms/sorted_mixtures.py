@@ -14,7 +14,7 @@ from itertools import islice
 
 import numpy as np
 
-from clgraph.compilation.agreement import distance
+from clgraph.compilation.idioms.agreement import distance
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ClgraphError

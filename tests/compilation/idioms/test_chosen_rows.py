@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import clgraph
-from clgraph.compilation.chosen_rows import with_all_rows
+from clgraph.compilation.idioms.chosen_rows import with_all_rows
 from clgraph.compilation.sources import read_source
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.model.stages.model import StagedModel
@@ -104,7 +104,7 @@ def test_rows_stay_chosen_where_something_depends_on_which(extra: str, spelling:
 def test_large_experts_compute_the_rows_that_have_chosen_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an expert's constants but its weights, a few numbers, none takes more than 64 bytes."""
     source = load_onnx(mixture("exported", extra="power"))
-    monkeypatch.setattr("clgraph.compilation.row_choices._MOST_BYTES", 8 * K * WIDTH + 256)
+    monkeypatch.setattr("clgraph.compilation.idioms.row_choices._MOST_BYTES", 8 * K * WIDTH + 256)
     assert with_all_rows(source) is not source
-    monkeypatch.setattr("clgraph.compilation.row_choices._MOST_BYTES", 8 * K * WIDTH - 1)
+    monkeypatch.setattr("clgraph.compilation.idioms.row_choices._MOST_BYTES", 8 * K * WIDTH - 1)
     assert with_all_rows(source) is source

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from clgraph.compilation.even_bags import with_bags_together
+from clgraph.compilation.idioms.even_bags import with_bags_together
 from clgraph.compilation.sources import read_source
 from clgraph.frontend.onnx_loader import load_onnx
 from tests.support.oracle import expected, worst_error

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from clgraph.compilation.one_hot_masks import place_axis
+from clgraph.compilation.idioms.one_hot_masks import place_axis
 from clgraph.core.dtype import DType
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
@@ -32,7 +32,7 @@ _ZERO, _ONE = "chosen rows: 0", "chosen rows: 1"
 NUMBERS = {_ZERO: np.array(0, np.int64), _ONE: np.array(1, np.int64)}
 """Constants that the layers for all rows read, by name."""
 
-_SMALL = 64
+SMALL = 64
 """Elements of a constant that may say where something is."""
 
 
@@ -87,7 +87,7 @@ class RowChoice:
             reads = list[object]()
             for name in layer.inputs:
                 array = constants.get(name)
-                whole = array is not None and array.size <= _SMALL and name not in weights
+                whole = array is not None and array.size <= SMALL and name not in weights
                 read: object = known.setdefault(name, f"{len(known)}")
                 reads.append(read if array is None else (array.tobytes() if whole else "", array.shape, array.dtype))
             known.update((name, f"{len(known)}.{i}") for i, name in enumerate(layer.outputs))

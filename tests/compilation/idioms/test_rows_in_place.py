@@ -8,7 +8,7 @@ import onnx.parser
 import pytest
 
 import clgraph
-from clgraph.compilation.rows_in_place import with_rows_in_place
+from clgraph.compilation.idioms.rows_in_place import with_rows_in_place
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.model.stages.model import StagedModel
 from tests.support.oracle import expected, worst_error

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from clgraph.compilation.bags import Bags, reduction
-from clgraph.compilation.producers import Producers
+from clgraph.compilation.idioms.bags import Bags, reduction
+from clgraph.compilation.idioms.producers import Producers
 from clgraph.graph.layer import Layer
 from clgraph.ops.gather import Gather
 from clgraph.ops.loop import Loop

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clgraph.compilation.bag_loops import bags_of_loop
-from clgraph.compilation.bag_sequences import bags_of_sequence, confirmed
-from clgraph.compilation.bags import NUMBERS
-from clgraph.compilation.producers import Producers
+from clgraph.compilation.idioms.bag_loops import bags_of_loop
+from clgraph.compilation.idioms.bag_sequences import bags_of_sequence, confirmed
+from clgraph.compilation.idioms.bags import NUMBERS
+from clgraph.compilation.idioms.producers import Producers
 from clgraph.graph.topology import Topology
 
 

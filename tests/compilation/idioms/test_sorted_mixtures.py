@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import clgraph
-from clgraph.compilation.sorted_mixtures import with_sorted_mixtures
+from clgraph.compilation.idioms.sorted_mixtures import with_sorted_mixtures
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.model.stages.model import StagedModel
 from clgraph.ops.microsoft.moe import MixtureOfExperts

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clgraph.compilation.mixtures import with_mixtures
-from clgraph.compilation.row_choices import NUMBERS, RowChoice, are_small, row_choices
+from clgraph.compilation.idioms.mixtures import with_mixtures
+from clgraph.compilation.idioms.row_choices import NUMBERS, RowChoice, are_small, row_choices
 from clgraph.core.layout import Layout
 from clgraph.errors import ClgraphError
 from clgraph.graph.interpret import compute

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from clgraph.compilation.bags import Bags, reduction
-from clgraph.compilation.producers import Producers
+from clgraph.compilation.idioms.bags import Bags, reduction
+from clgraph.compilation.idioms.producers import Producers
 from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.layer import Layer

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from clgraph.compilation.row_choices import NUMBERS, read_few_bytes
+from clgraph.compilation.idioms.row_choices import NUMBERS, read_few_bytes
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError

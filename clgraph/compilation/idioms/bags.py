@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clgraph.compilation.producers import Producers
+from clgraph.compilation.idioms.producers import Producers
 from clgraph.core.frozen import frozen
 from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive

@@ -13,10 +13,10 @@ from math import prod
 
 import numpy as np
 
-from clgraph.compilation.agreement import distance
-from clgraph.compilation.mixture_sums import adds, sums_of
-from clgraph.compilation.one_hot_masks import chosen_expert
-from clgraph.compilation.row_choices import NUMBERS, RowChoice
+from clgraph.compilation.idioms.agreement import distance
+from clgraph.compilation.idioms.mixture_sums import adds, sums_of
+from clgraph.compilation.idioms.one_hot_masks import chosen_expert
+from clgraph.compilation.idioms.row_choices import NUMBERS, SMALL, RowChoice
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ClgraphError
@@ -32,9 +32,6 @@ from clgraph.ops.gather import Gather
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.moe import EXPERT_ACTIVATIONS, MixtureOfExperts
 from clgraph.ops.reshape import Reshape
-
-_SMALL = 64
-"""Elements of a constant that may say where something is."""
 
 
 @frozen
@@ -209,7 +206,7 @@ def _alike(makers: Mapping[str, Layer], constants: Mapping[str, Array], one: str
     if one == other:
         return True
     if one in constants and other in constants:
-        return constants[one].size <= _SMALL and np.array_equal(constants[one], constants[other])
+        return constants[one].size <= SMALL and np.array_equal(constants[one], constants[other])
     a, b = makers.get(one), makers.get(other)
     if a is None or b is None or a.primitive != b.primitive or len(a.inputs) != len(b.inputs):
         return False
