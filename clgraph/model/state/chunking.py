@@ -84,6 +84,8 @@ class Chunking:
 
     def _causal(self, values: Mapping[str, Array], past: int) -> bool:
         """Whether no token sees one behind it, as far as attentions or what is added to their scores say."""
+        if self.parts.wide is not None:
+            return self.parts.wide.causal(values, past)
         if not self.parts.looks_ahead:
             return True
         return bool(self.parts.biases) and all(hides_ahead(values[b.value], past) for b in self.parts.biases)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import InputError
@@ -13,6 +15,7 @@ from clgraph.graph.topology import Topology
 from clgraph.model.state.lengths import Lengths, zeros
 from clgraph.model.state.pairs import CacheLayout, StatePair
 from clgraph.model.state.presents import PRESENT
+from clgraph.model.state.wide import Wide
 from clgraph.ops.keeps_keys import KeepsKeys
 
 LENGTHS, PLACES, STATE = "clgraph.lengths", "clgraph.places", "clgraph.state"
@@ -47,7 +50,8 @@ class CutTopology:
         batch_axes: Of the other inputs, which axis has the batch's size, where one has.
         token_axes: Of the other inputs, which axes have the new tokens' size.
         shapes, types: Of all inputs that are no past, as declared.
-        first: The attention that reads what is ``told``.
+        first: The attention that reads what is ``told``, where one does.
+        wide: What is as wide as the caches, where layers read these as tensors; else ``None``.
         most: How many tokens there may be; ``None`` for any number. Behind more the model cuts its presents.
     """
 
@@ -66,9 +70,10 @@ class CutTopology:
     token_axes: Mapping[str, tuple[int, ...]]
     shapes: Mapping[str, tuple[Dimension, ...]]
     types: Mapping[str, DType]
-    first: KeepsKeys
+    first: KeepsKeys | None
     looks_ahead: bool
     most: int | None = None
+    wide: Wide | None = None
 
     def fits(self, feeds: Mapping[str, Array]) -> bool:
         """Whether *feeds* have as many places for tokens as there are, where declared sizes do not say so.
@@ -92,17 +97,27 @@ class CutTopology:
 
     def host_values(self, feeds: Mapping[str, Array], batch: int, past: int) -> dict[str, Array]:
         """Return what the host computes for *past* tokens of each text and new ones in *feeds*."""
-        if not self.host.topology.outputs:
-            return {}
+        return self.host.values(self._arrays(self.host, feeds, batch, past)) if self.host.topology.outputs else {}
+
+    def sized(self, device: Topology, feeds: Mapping[str, Array], batch: int, past: int) -> Topology:
+        """Return *device* with the sizes that follow from *feeds* behind a *past*, which fill the caches."""
+        return (
+            device
+            if self.wide is None
+            else self.wide.with_sizes(device, self._arrays(self.wide.sizes, feeds, batch, past))
+        )
+
+    def _arrays(self, lengths: Lengths, feeds: Mapping[str, Array], batch: int, past: int) -> dict[str, Array]:
+        """Return what *lengths* are computed of: of caches, what has their shapes."""
         arrays: dict[str, Array] = {}
-        for name in self.host.topology.inputs:
+        for name in lengths.topology.inputs:
             if name in self.pasts:
                 heads, depth = self.pasts[name]
                 places = past + self.count(feeds) if name.startswith(PRESENT) else past
                 arrays[name] = zeros((batch, heads, places, depth), self.caches.dtype.numpy)
             else:
                 arrays[name] = feeds[name]
-        return self.host.values(arrays)
+        return arrays
 
     def check_ranks(self, feeds: Mapping[str, Array]) -> None:
         """Raise ``InputError`` where an input has another number of axes than the model declares."""
@@ -124,4 +139,6 @@ class CutTopology:
 
     def first_places(self, values: Mapping[str, Array], batch: int, past: int, tokens: int) -> Array:
         """Return the place of each text's first new token."""
+        if self.first is None:
+            return np.full(batch, past, np.int64)
         return self.first.first_places([values[n] for n in self.told], batch, past, tokens)

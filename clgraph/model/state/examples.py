@@ -71,14 +71,19 @@ class Examples:
         return self._built.first
 
     @cached_property
-    def numbers(self) -> dict[str, Array]:
-        """Single numbers that are computed of shapes, and are the same in both, such as the root of a depth."""
+    def settled(self) -> dict[str, Array]:
+        """Values that are computed of shapes, and are the same in both."""
         built = self._built
         one, two = (
             {} if x is None else {v.name: v.constant for v in x.values if v.constant is not None}
             for x in (built.first, built.second)
         )
-        return {n: a for n, a in one.items() if a.size == 1 and n in two and np.array_equal(a, two[n])}
+        return {n: a for n, a in one.items() if n in two and np.array_equal(a, two[n])}
+
+    @cached_property
+    def numbers(self) -> dict[str, Array]:
+        """Single numbers among :attr:`settled`, such as the root of a depth."""
+        return {n: a for n, a in self.settled.items() if a.size == 1}
 
     @cached_property
     def shapes(self) -> _Shapes:

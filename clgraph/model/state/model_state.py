@@ -17,6 +17,7 @@ from clgraph.model.specialisations import Specialisations
 from clgraph.model.state.caches import Caches, leased
 from clgraph.model.state.cut import cut
 from clgraph.model.state.cut_topology import CutTopology
+from clgraph.model.state.cut_wide import cut_wide
 from clgraph.model.state.keeping import NoStateError
 from clgraph.model.state.pairs import Cache
 from clgraph.model.state.programs import Appended, StatePrograms
@@ -51,7 +52,11 @@ class ModelState:
         try:
             return cut(self._topology)
         except NoStateError as error:
-            self.why = str(error)
+            why = str(error)
+        try:
+            return cut_wide(self._topology)
+        except NoStateError as error:
+            self.why = f"{why}; {error}"
             return None
 
     @cached_property
