@@ -127,6 +127,7 @@ def test_sessions_keep_them(rng):
     model, ort = clgraph.compile(made), oracle.session(made, threads=1)
     assert [(p.input, p.output, p.reader) for p in model.state] == [("past_c", "c", "concat 'Concat_16'")]
     session = model.session()
+    assert session.padding == "left"
     x = rng.standard_normal((1, 24, 16)).astype(np.float32)
     none = np.zeros((1, 1, 0, 16), np.float32)
     (want, _) = ort.run(None, {"x": x, "mask": np.ones((1, 24), np.int64), "past_c": none})

@@ -39,16 +39,29 @@ def cut(topology: Topology) -> CutTopology:
     Raises:
         NoStateError: There is no such pair, or the topology cannot be cut.
     """
-    topology, most = uncut(topology)
+    topology, latest = uncut(topology)
     topology, stacks = apart(with_one_batch(uncast(topology)))
-    return _Cut(merged(foretold(with_biases(gathered(sized(topology))))), stacks, most).parts()
+    made = with_biases(gathered(sized(topology)))
+    return _Cut(merged(foretold(made, _by_inputs(made, latest))), stacks, latest).parts()
+
+
+def _by_inputs(topology: Topology, latest: Mapping[str, int]) -> dict[str, int]:
+    """Return *latest*, which is by outputs, by the inputs of pasts."""
+    made = {value: name for name, value in topology.outputs}
+    found = dict[str, int]()
+    for layer in topology.layers:
+        if isinstance(layer.primitive, KeepsKeys) and (past := fed_past(topology, layer)):
+            for name, value in zip((past["past_key"], past["past_value"]), layer.outputs[1:3], strict=True):
+                if made.get(value) in latest:
+                    found[name] = latest[made[value]]
+    return found
 
 
 @dataclass
 class _Cut:
     topology: Topology
     stacks: tuple[Stack, ...]
-    most: int | None
+    latest: Mapping[str, int]
     _readers: dict[str, list[Layer]] = field(default_factory=dict)
 
     def parts(self) -> CutTopology:
@@ -84,7 +97,7 @@ class _Cut:
                 if odd or dtype != signature.dtype or dtype is None:
                     others = odd or "attentions of other element types"
                     raise NoStateError(f"input {name!r} is read by {others} as well")
-                found.append(Cache(name, results[present], heads, depth, at))
+                found.append(Cache(name, results[present], heads, depth, at, self.latest.get(results[present], 0)))
                 at += heads * depth
             if any(name in self._readers or name in results for name in layer.outputs[3:]):
                 raise NoStateError(f"the products of attention {layer.name!r} are read")
@@ -141,7 +154,8 @@ class _Cut:
         crossing = {n for x in mine if x not in attentions for n in x.inputs if n in computed}
         biases, told = dict[str, Bias](), list[tuple[str, ...]]()
         for layer in attentions:
-            biases |= {n: Bias(n, f"{BIAS}{n}") for slot, n in slots(layer) if slot == "bias"}
+            latest = min(pasts[name].latest for name in fed_past(top, layer).values())
+            biases |= {n: Bias(n, f"{BIAS}{n}", latest) for slot, n in slots(layer) if slot == "bias"}
             crossing |= {n for slot, n in slots(layer) if slot not in ("bias", "told", *PAST) and n in computed}
             told.append(tuple(n for slot, n in slots(layer) if slot == "told"))
         if odd := [n for n in (*biases, *(n for names in told for n in names)) if n not in pure]:
@@ -155,12 +169,14 @@ class _Cut:
         first = attentions[0].primitive
         assert isinstance(first, KeepsKeys)
         lengths = host(top, tuple(dict.fromkeys(wanted)))
-        sizes = {c.input: (c.heads, c.depth) for c in caches.caches}
+        unhidden = [x for x in attentions if "bias" not in dict(slots(x))]
+        cut_caches = [pasts[name] for x in unhidden for name in fed_past(top, x).values()]
+        most = min((c.latest for c in cut_caches if c.latest), default=None)
         return CutTopology(
             device(top, mine, attentions, caches, read, plain=False),
             device(top, mine, attentions, caches, read, plain=True) if biases else None,
             Lengths(lengths),
-            {n: c for n in lengths.inputs if (c := sizes.get(n.removeprefix(PRESENT)))},
+            {n: c for n in lengths.inputs if (c := pasts.get(n.removeprefix(PRESENT)))},
             caches,
             tuple(dict.fromkeys(pair for x in attentions for pair in self._pairs(x, pasts))),
             read.crossing,
@@ -174,5 +190,5 @@ class _Cut:
             {n: s.dtype for n, s in fed.items() if s.dtype is not None},
             first,
             any(x.primitive.looks_ahead for x in attentions if isinstance(x.primitive, KeepsKeys)),
-            self.most,
+            most,
         )

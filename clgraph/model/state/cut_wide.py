@@ -114,7 +114,6 @@ class _WideCut:
         axes = {name: self._place_axes(name) for name in sorted(values)}
         wide = Wide(axes, self._sizes(sizes, growing.names), ())
         lengths = host(top, tuple(axes))
-        depths = {c.input: (c.heads, c.depth) for c in self.caches.caches}
         read_by_host = (*lengths.inputs, *wide.sizes.topology.inputs)
         joined = {
             c.input: next(x for x in top.layers if x.name in self.names and x.inputs[0] == c.input)
@@ -124,7 +123,7 @@ class _WideCut:
             self._device(mine, tuple(kept), tuple(axes), sizes),
             None,
             Lengths(lengths),
-            {n: c for n in read_by_host if (c := depths.get(n.removeprefix(PRESENT)))},
+            {n: c for n in read_by_host if (c := pasts.get(n.removeprefix(PRESENT)))},
             self.caches,
             tuple(
                 StatePair(c.input, c.output, grows=True, reader=f"concat {joined[c.input].name!r}")

@@ -111,11 +111,13 @@ class StatePrograms:
             what = f"the first new token stands at place {places}, behind {caches.filled} tokens of the caches"
             raise InputError(f"{what}: the lengths or masks that are fed are those of another text")
         total = most + count
-        if odd := [shape for b in self.parts.biases if (shape := values[b.value].shape)[-1:] not in ((1,), (total,))]:
-            raise InputError(
-                f"what is fed as a mask, or added to scores, is {list(odd[0])}: it needs a column for each of the "
-                f"{total} tokens, the new ones included"
-            )
+        for bias in self.parts.biases:
+            shape, seen = values[bias.value].shape, total - past + bias.shown(past)
+            if shape[-1:] not in ((1,), (seen,)) or (seen < total and shape[-1] != seen):
+                raise InputError(
+                    f"what is fed as a mask, or added to scores, is {list(shape)}: it needs a column for each of the "
+                    f"{seen} tokens{' that the model keeps' if seen < total else ''}, the new ones included"
+                )
         caches.keep(most)
         device = self._device(values, past)
         if count == 1 and cancellation is None and not carried and (again := self._again) is not None:
@@ -149,7 +151,7 @@ class StatePrograms:
     def _device(self, values: Mapping[str, Array], past: int) -> Topology:
         """Return the topology for biases of these *values*."""
         plain, biases = self.parts.plain, [values[b.value] for b in self.parts.biases]
-        if plain is None:
+        if plain is None or any(b.latest and past > b.latest for b in self.parts.biases):
             return self.parts.device
         if not self.parts.looks_ahead and all(hides_nothing(b) for b in biases):
             return plain
