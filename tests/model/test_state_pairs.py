@@ -170,10 +170,6 @@ def test_attention_that_is_spelled_out_is_found_where_numbers_confirm_it(repeate
         feeds = {"past_k": got["present_k"], "past_v": got["present_v"]}
 
 
-def test_keys_that_are_changed_behind_their_past_are_no_cache():
-    assert clgraph.compile(spelled_out(2, "Neg")).state == ()
-
-
 @pytest.mark.parametrize(("biased", "masked"), [(False, False), (True, False), (False, True), (True, True)])
 def test_attention_of_onnxruntimes_runs_over_caches(biased, masked, rng):
     node = "MultiHeadAttention <num_heads = 2, unidirectional = 1>"

@@ -36,8 +36,8 @@ HEAD = """
         q = Transpose <perm = [0, 2, 1, 3]> (heads)
         scaled = Mul (x, half)
         latent = Unsqueeze (scaled, one)
-        c = Concat <axis = 2> (past_c, latent)
 """
+JOIN = "c = Concat <axis = 2> (past_c, latent)"
 
 LATENT = """
         k = MatMul (c, up)
@@ -72,14 +72,14 @@ MIXED = """
 WEIGHTS = ", ".join(f"{(7 * i) % 11 / 10 - 0.5:.1f}" for i in range(128))
 
 
-def decoder(body: str = LATENT, mask: str = MASK, cast: str = "") -> onnx.ModelProto:
+def decoder(body: str = LATENT, mask: str = MASK, join: str = JOIN) -> onnx.ModelProto:
     """Return a decoder's layer over one cache ``[batch, 1, tokens, 16]``; y is ``[batch, 2, tokens, 8]``."""
     return onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>
     latent (float[b,s,16] x, int64[b,n] mask, float[b,1,p,16] past_c) => (float[b,2,s,8] y, float[b,1,t,16] c)
         <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[2] middle = {{1, 2}}, int64[4] apart = {{0, 0, 2, 8}},
          int64 start = {{0}}, int64 step = {{1}}, float low = {{-1e9}}, float half = {{0.5}}, int64[1] last = {{-1}},
          int64[1] two = {{2}}, float[16,8] up = {{{WEIGHTS}}}> {{
-        {mask} {HEAD} {body} }}""")
+        {mask} {HEAD} {join} {body} }}""")
 
 
 def compared(made: onnx.ModelProto, counts: Sequence[int], rng, texts: int = 1, hidden: int = 0) -> list[int]:
@@ -137,6 +137,24 @@ def test_sessions_keep_them(rng):
         np.testing.assert_allclose(session.run(x=x[:, at : at + 1])["y"], want[:, :, at : at + 1], rtol=1e-4, atol=1e-4)
     other.truncate(8)
     np.testing.assert_allclose(other.run(x=x[:, 8:12])["y"], want[:, :, 8:12], rtol=1e-4, atol=1e-4)
+
+
+def test_keys_that_are_changed_behind_their_past_are_no_cache():
+    assert clgraph.compile(decoder(join="joined = Concat <axis = 2> (past_c, latent)\n c = Neg (joined)")).state == ()
+
+
+def test_sessions_of_different_room_take_turns(rng):
+    made = decoder()
+    model, ort = clgraph.compile(made), oracle.session(made, threads=1)
+    x = rng.standard_normal((1, LEAST_PLACES + 4, 16)).astype(np.float32)
+    none = np.zeros((1, 1, 0, 16), np.float32)
+    (want, _) = ort.run(None, {"x": x, "mask": np.ones(x.shape[:2], np.int64), "past_c": none})
+    long, short = model.session(), model.session()
+    long.run(x=x[:, :-3])
+    for at in range(3):
+        for session, place in ((short, at), (long, x.shape[1] - 3 + at)):
+            y = session.run(x=x[:, place : place + 1])["y"]
+            np.testing.assert_allclose(y, want[:, :, place : place + 1], rtol=1e-4, atol=1e-4)
 
 
 def test_tokens_that_see_those_behind_them_are_computed_together(rng):

@@ -128,7 +128,8 @@ class _Follower:
             zero = all(x.zero for x in given.values())
             return Followed(zero) if forwards and same <= {axis} and set(given) >= self._joined(node) else None
         if kind == "layer_normalization":
-            return Followed() if axis < node.primitive.axis % node.output.layout.rank and set(given) == {0} else None  # type: ignore[attr-defined]
+            normalised = getattr(node.primitive, "axis", 0) % node.output.layout.rank
+            return Followed() if axis < normalised and set(given) == {0} else None
         if kind == "scatter_nd" and set(given) == {0, 2} and axis >= node.inputs[1].layout.shape[-1]:
             ranks = {node.inputs[i].layout.rank - (axes[i] or 0) for i in given}
             return Followed() if ranks == {node.output.layout.rank - axis} else None
