@@ -47,7 +47,11 @@ NEAR = """
 
 
 def sliding(
-    window: str = f"{{-{WINDOW}}}", end: str = "{9223372036854775807}", scores: str = SEEN, places: str = "places"
+    window: str = f"{{-{WINDOW}}}",
+    end: str = "{9223372036854775807}",
+    scores: str = SEEN,
+    places: str = "places",
+    softmax: str = "scores",
 ) -> onnx.ModelProto:
     """Return a decoder's layer as Transformers exports it: names of sizes know nothing of each other."""
     return onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
@@ -75,7 +79,7 @@ def sliding(
         begin = Sub (all, total)
         seen = Slice (mask, begin, all, one)
         {scores}
-        shares = Softmax <axis = -1> (scores)
+        shares = Softmax <axis = -1> ({softmax})
         y = MatMul (shares, values)
     }}""")
 
@@ -133,6 +137,34 @@ def test_what_memory_had_before_is_not_seen_in_front_of_the_latest_tokens(rng):
     x = 0.1 * rng.standard_normal((1, 1, 16)).astype(np.float32)
     feeds = {"x": x, "mask": np.ones((1, WINDOW + 8), np.int64), **pasts}
     np.testing.assert_allclose(model.run(feeds)["y"], ort.run(None, feeds)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_models_that_are_exported_for_full_windows_alone_have_caches(rng):
+    """Sizes of their masks are those behind the window, whatever the pasts have."""
+    fixed = (
+        SEEN
+        + f"""
+        window_size = Constant <value_ints = [{WINDOW}]> ()
+        columns = Add (window_size, new)
+        both = Concat <axis = 0> (new, columns)
+        zeros = ConstantOfShape (both)
+        all_scores = Add (scores, zeros)
+"""
+    )
+    made = sliding(scores=fixed, softmax="all_scores")
+    model, ort = clgraph.compile(made), oracle.session(made, threads=1)
+    past = {name: rng.standard_normal((1, 2, WINDOW, 8)).astype(np.float32) for name in empty(1)}
+    total = 40
+    for tokens in (1, 3, 1):
+        total += tokens
+        x = 0.1 * rng.standard_normal((1, tokens, 16)).astype(np.float32)
+        feeds = {"x": x, "mask": np.ones((1, total), np.int64), **past}
+        got, want = model.run(feeds), ort.run(None, feeds)
+        for a, b in zip(got.values(), want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        past = behind(got)
+    assert not model.compiled
+    assert len(model.state) == 2
 
 
 def test_prompts_are_computed_at_once_where_masks_show_what_the_model_forgets(rng):

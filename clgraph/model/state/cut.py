@@ -41,7 +41,7 @@ def cut(topology: Topology) -> CutTopology:
     """
     topology, latest = uncut(topology)
     topology, stacks = apart(with_one_batch(uncast(topology)))
-    made = with_biases(gathered(sized(topology)))
+    made = with_biases(gathered(sized(topology), min(latest.values(), default=0)))
     return _Cut(merged(foretold(made, _by_inputs(made, latest))), stacks, latest).parts()
 
 

@@ -61,9 +61,15 @@ class _Built:
 class Examples:
     """Two examples of one topology."""
 
-    def __init__(self, topology: Topology) -> None:
-        """Build nothing yet."""
+    def __init__(self, topology: Topology, latest: int = 0) -> None:
+        """Build nothing yet.
+
+        Args:
+            latest: How many of the latest tokens pasts have at most, where they are cut: some models are exported for
+                as many only.
+        """
         self.topology = topology
+        self._sizes = (*_SIZES, ((latest, 2), (latest, 5))) if latest else _SIZES
 
     @property
     def program(self) -> Program | None:
@@ -113,14 +119,14 @@ class Examples:
     def _built(self) -> _Built:
         """The first examples that can be built, both of the same names; else one alone, or none."""
         alone: _Built | None = None
-        for sizes, other in _SIZES:
+        for sizes, other in self._sizes:
             for naming in self._namings():
                 if (program := self._example(*sizes, naming)) is not None:
                     made = _Built(program, self._example(*other, naming), other, naming)
                     if made.second is not None:
                         return made
                     alone = alone or made
-        return alone or _Built(None, None, _SIZES[0][1], _Naming())
+        return alone or _Built(None, None, self._sizes[0][1], _Naming())
 
     def _namings(self) -> Iterator[_Naming]:
         shapes = {name: s.shape or () for name, s in self.topology.inputs.items()}

@@ -70,7 +70,8 @@ def tokens_of(parts: CutTopology) -> Tokens:
     if not any(parts.token_axes.values()):
         return Tokens({name: None for name, _ in parts.device.outputs}, {}, apart=False, behind=False)
     constants = {n for a in parts.device.constants.values() for n in a.shape}
-    for past, counts in ((3, _COUNTS), (3, _FEW), (0, _COUNTS), (0, _FEW)):
+    latest = max(c.latest for c in parts.caches.caches)  # of models that are exported for as many past tokens only
+    for past, counts in ((p, few) for p in dict.fromkeys((3, latest, 0)) for few in (_COUNTS, _FEW)):
         count = next((p for p in counts if all(n % p for n in constants)), counts[0])
         try:
             program = _probed(parts, count, past)
