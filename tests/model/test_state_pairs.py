@@ -154,12 +154,13 @@ def spelled_out(repeated_at, to="Identity"):
 
 
 @pytest.mark.parametrize(
-    ("repeated_at", "to", "found"), [(2, "Identity", 2), (1, "Identity", 0), (2, "Cast <to = 1>", 2), (2, "Neg", 0)]
+    ("repeated_at", "to", "found"),
+    [(2, "Identity", "multi_head_attention"), (1, "Identity", "concat"), (2, "Cast <to = 1>", "multi_head_attention")],
 )
 def test_attention_that_is_spelled_out_is_found_where_numbers_confirm_it(repeated_at, to, found, rng):
     made = spelled_out(repeated_at, to)
     model = clgraph.compile(made)
-    assert len(model.state) == found
+    assert [pair.reader.split()[0] for pair in model.state] == [found] * 2
     ort = oracle.session(made, threads=1)
     feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
     for tokens in (3, 1):

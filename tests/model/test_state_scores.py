@@ -125,7 +125,7 @@ def test_a_cache_beside_one_that_no_attention_reads_is_no_state(rng):
         products = MatMul (q, kt)
         shares = Softmax <axis = -1> (products)
         y = MatMul (shares, values)
-        x = Concat <axis = 2> (past_x, y)
+        x = Concat <axis = 2> (y, past_x)
     }""")
     model = clgraph.compile(made)
     new = {n: rng.standard_normal((1, 2, 3, 8)).astype(np.float32) for n in "qkv"}

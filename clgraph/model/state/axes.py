@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from clgraph.graph.layer import Layer
 from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
-from clgraph.model.state.keeping import NoStateError, slots
+from clgraph.model.state.keeping import NoStateError
 from clgraph.model.state.pairs import CacheLayout
-from clgraph.ops.keeps_keys import PAST
 
 
 def batch_axes(topology: Topology, kept: Iterable[str], caches: CacheLayout) -> dict[str, int]:
@@ -37,15 +35,15 @@ def open_pasts(topology: Topology, kept: Mapping[str, Signature], caches: CacheL
 
 
 def token_axes(
-    topology: Topology, kept: Iterable[str], batch: Mapping[str, int], attention: Layer
+    topology: Topology, kept: Iterable[str], batch: Mapping[str, int], read: Iterable[str]
 ) -> dict[str, tuple[int, ...]]:
     """Return the axes of the inputs that do not grow, but for the batch's, that have the new tokens' size.
 
-    They are open, and of no other name than those in front of the first *attention*: behind it, what an encoder
-    made is of another length.
+    They are open, and of no other name than those in front of what is *read*, queries and new keys of the first
+    attention: behind it, what an encoder made is of another length.
     """
     shapes = {name: topology.inputs[name].shape or () for name in kept}
-    near = _in_front(topology, attention)
+    near = _in_front(topology, read)
     names = {d for name, shape in shapes.items() if name in near for d in shape}
     return {
         name: tuple(
@@ -57,9 +55,9 @@ def token_axes(
     }
 
 
-def _in_front(topology: Topology, attention: Layer) -> set[str]:
-    """Return the values that the queries and new keys of *attention* are made of."""
-    needed = {name for slot, name in slots(attention) if slot not in ("bias", "told", *PAST)}
+def _in_front(topology: Topology, read: Iterable[str]) -> set[str]:
+    """Return the values that those *read* are made of."""
+    needed = set(read)
     for layer in reversed(topology.layers):
         if needed & set(layer.outputs):
             needed |= set(layer.inputs)

@@ -25,12 +25,25 @@ def declared(bias: Array) -> Array:
 def widened(bias: Array, total: int, places: int) -> Array:
     """Return a bias or a mask ``[..., tokens, total]``, each size perhaps 1, as ``[batch, heads, tokens, places]``.
 
-    What is behind the *total* of tokens is hidden.
+    What is behind the *total* of tokens is hidden, and what is in front of the latest where it has fewer columns.
     """
     wide = np.full((*declared_shape(bias)[:-1], places), -np.inf, np.float32)
     with np.errstate(over="ignore"):
-        wide[..., :total] = np.where(bias, 0, -np.inf) if bias.dtype == np.bool_ else bias
+        wide[..., _columns(bias, total)] = np.where(bias, 0, -np.inf) if bias.dtype == np.bool_ else bias
     return wide
+
+
+def _columns(bias: Array, total: int) -> slice:
+    """Return the columns that *bias* has of *total* ones: the latest, or all where it has one for all."""
+    return slice(total - bias.shape[-1] if bias.shape[-1] > 1 else 0, total)
+
+
+def hides_before(bias: Array, latest: int) -> bool:
+    """Whether a bias or mask ``[..., tokens, keys]``, whose last key is the last token, hides all but *latest* + 1."""
+    rows, keys = bias.shape[-2] if bias.ndim > 1 else 1, bias.shape[-1]
+    before = np.arange(keys) < np.arange(rows)[:, None] + keys - rows - latest
+    hidden = ~bias if bias.dtype == np.bool_ else bias <= -largest(bias.dtype) / 2
+    return bool(hidden[..., before].all())
 
 
 def hides_nothing(bias: Array) -> bool:

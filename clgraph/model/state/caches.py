@@ -81,7 +81,11 @@ class Caches:
             self._leases = WeakSet()
         waiting, self._waiting = self._waiting, {}
         for cache in self.layout.caches if waiting else ():
-            self._write(cache, waiting[cache.input], 0)
+            array = waiting[cache.input]
+            first = self.filled - array.shape[2]
+            self._write(cache, array, first)
+            if first:  # what is hidden there is multiplied all the same
+                self._write(cache, np.zeros((*array.shape[:2], first, array.shape[3]), array.dtype), 0)
 
     def fork(self, count: int) -> Caches:
         """Return others with the first *count* places of these; raises as :meth:`reserve`."""
@@ -101,14 +105,17 @@ class Caches:
                 self._copy_on_device(cache, other, count)
 
     def put(self, arrays: Mapping[str, Array], count: int) -> None:
-        """Hold the pasts in *arrays*, each of *count* places, by the inputs' names: copied when memory is reserved."""
+        """Hold the pasts in *arrays*, of the latest of *count* places, by the inputs' names.
+
+        They are copied when memory is reserved.
+        """
         self.filled = count
         self._waiting = {c.input: arrays[c.input] for c in self.layout.caches} if count else {}
 
     def keep(self, count: int) -> None:
         """Hold the first *count* places only."""
-        self.filled = min(self.filled, count)
-        self._waiting = {name: array[:, :, : self.filled] for name, array in self._waiting.items()}
+        fewer, self.filled = max(0, self.filled - count), min(self.filled, count)
+        self._waiting = {name: array[:, :, : array.shape[2] - fewer] for name, array in self._waiting.items()}
 
     def clear(self, start: int, end: int) -> None:
         """Make places *start* to *end* of all texts zeros."""
@@ -122,26 +129,28 @@ class Caches:
         """
         flat = self._flat()
         if flat is None:
-            found = {c.output: self._read_rows(c, count) for c in self.layout.caches}
+            found = {c.output: self._read_rows(c, count - c.shown(count), count) for c in self.layout.caches}
             return found | {s.output: np.stack([found[part] for part in s.outputs]) for s in self.layout.stacks}
         lease = Lease(self, flat, count)
         self._leases.add(lease)
         whole = np.asarray(lease)
-        views = [self._view(whole, c, count) for c in self.layout.caches]
+        views = [self._view(whole, c, count - c.shown(count), count) for c in self.layout.caches]
         lease.shown = [(c.input, ref(view)) for c, view in zip(self.layout.caches, views, strict=True)]
         found = {c.output: view for c, view in zip(self.layout.caches, views, strict=True)}
         if self.layout.stacks:
             first = {c.output: c for c in self.layout.caches}
-            found |= {s.output: self._view(whole, first[s.outputs[0]], count, len(PARTS)) for s in self.layout.stacks}
+            found |= {
+                s.output: self._view(whole, first[s.outputs[0]], 0, count, len(PARTS)) for s in self.layout.stacks
+            }
         return found
 
     def read(self, cache: Cache, first: int, end: int) -> Array:
         """Return places *first* to *end* of one cache, perhaps as a view."""
         view = self._host_view(cache)
-        return (self._read_rows(cache, end) if view is None else view)[:, :, first:end]
+        return self._read_rows(cache, first, end) if view is None else view[:, :, first:end]
 
-    def holds(self, arrays: Mapping[str, Array]) -> bool:
-        """Whether *arrays*, by the inputs' names, are the first places of these caches themselves."""
+    def holds(self, arrays: Mapping[str, Array], past: int) -> bool:
+        """Whether *arrays*, by the inputs' names, are the first *past* places here, or the latest of them."""
         flat = self._flat()
         if flat is None:
             return False
@@ -151,9 +160,10 @@ class Caches:
             batch, heads, count, depth = array.shape
             if array.dtype != dtype or (batch, heads, depth) != (self.batch, cache.heads, cache.depth):
                 return False
-            if count > self.filled or array.strides != self._strides(cache):
+            strides, first = self._strides(cache), past - count
+            if past > self.filled or first != past - cache.shown(past) or array.strides != strides:
                 return False
-            if array.__array_interface__["data"][0] != start + self._offset(cache):
+            if array.__array_interface__["data"][0] != start + self._offset(cache) + first * strides[2]:
                 return False
         return True
 
@@ -178,14 +188,15 @@ class Caches:
 
     def _host_view(self, cache: Cache) -> Array | None:
         flat = self._flat()
-        return None if flat is None else self._view(flat, cache, self.places)
+        return None if flat is None else self._view(flat, cache, 0, self.places)
 
-    def _view(self, flat: Array, cache: Cache, count: int, stacked: int = 0) -> Array:
-        """Return *count* places of *cache* in the bytes *flat*: ``[batch][heads][count][depth]``, of all *stacked*."""
+    def _view(self, flat: Array, cache: Cache, first: int, end: int, stacked: int = 0) -> Array:
+        """Return places of *cache* in the bytes *flat*: ``[batch][heads][end - first][depth]``, of all *stacked*."""
         strides = self._strides(cache)
         before = (self.batch * strides[0],) if stacked else ()
-        shape = (*((stacked,) if stacked else ()), self.batch, cache.heads, count, cache.depth)
-        return np.ndarray(shape, self.layout.dtype.numpy, flat, self._offset(cache), (*before, *strides))
+        shape = (*((stacked,) if stacked else ()), self.batch, cache.heads, end - first, cache.depth)
+        offset = self._offset(cache) + first * strides[2]
+        return np.ndarray(shape, self.layout.dtype.numpy, flat, offset, (*before, *strides))
 
     def _strides(self, cache: Cache) -> tuple[int, int, int, int]:
         element = self.layout.dtype.itemsize
@@ -228,12 +239,13 @@ class Caches:
             self._engine.stream.write(self._held, offset + skipped, kept[-1])
         self._engine.stream.finish()
 
-    def _read_rows(self, cache: Cache, count: int) -> Array:
+    def _read_rows(self, cache: Cache, first: int, end: int) -> Array:
         assert self._engine is not None
         assert isinstance(self._held, Memory)
-        found = np.empty((self.batch, cache.heads, count, cache.depth), self.layout.dtype.numpy)
+        found = np.empty((self.batch, cache.heads, end - first, cache.depth), self.layout.dtype.numpy)
+        skipped = first * cache.depth * self.layout.dtype.itemsize
         for (text, head), offset in self._rows(cache):
-            self._engine.stream.read(self._held, offset, found[text, head])
+            self._engine.stream.read(self._held, offset + skipped, found[text, head])
         return found
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Array
-from clgraph.model.state.biases import hides_ahead
-from clgraph.model.state.cut_topology import CutTopology
+from clgraph.model.state.biases import hides_ahead, hides_before
+from clgraph.model.state.cut_topology import Bias, CutTopology
 from clgraph.model.state.tokens import Tokens, tokens_of
 
 CHUNKS = (1, 16, 32, 128)
@@ -84,9 +84,17 @@ class Chunking:
 
     def _causal(self, values: Mapping[str, Array], past: int) -> bool:
         """Whether no token sees one behind it, as far as attentions or what is added to their scores say."""
+        if self.parts.wide is not None:
+            return self.parts.wide.causal(values, past)
         if not self.parts.looks_ahead:
             return True
-        return bool(self.parts.biases) and all(hides_ahead(values[b.value], past) for b in self.parts.biases)
+        return bool(self.parts.biases) and all(self._hides(b, values[b.value], past) for b in self.parts.biases)
+
+    def _hides(self, bias: Bias, given: Array, past: int) -> bool:
+        """Whether *given* hides tokens behind each, and those that a later chunk of several has not got."""
+        if not bias.latest:
+            return hides_ahead(given, past)
+        return hides_ahead(given, min(past, bias.latest)) and hides_before(given, bias.latest)
 
     def cut(self, feeds: Mapping[str, Array], chunk: TokenChunk, count: int, past: int) -> dict[str, Array]:
         """Return what *feeds* have for the tokens of *chunk*, and of inputs that grow for all up to its last."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +14,7 @@ from clgraph.model.state.cut_topologies import Read, device, host
 from clgraph.model.state.cut_topology import BIAS, Bias, CutTopology
 from clgraph.model.state.doubles import merged
 from clgraph.model.state.examples import Examples
+from clgraph.model.state.growing import Growing, growing_inputs, of_lengths
 from clgraph.model.state.keeping import NoStateError, fed_past, slots
 from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.masks import with_biases
@@ -39,18 +39,30 @@ def cut(topology: Topology) -> CutTopology:
     Raises:
         NoStateError: There is no such pair, or the topology cannot be cut.
     """
-    topology, most = uncut(topology)
+    topology, latest = uncut(topology)
     topology, stacks = apart(with_one_batch(uncast(topology)))
-    return _Cut(merged(foretold(with_biases(gathered(sized(topology))))), stacks, most).parts()
+    made = with_biases(gathered(sized(topology), min(latest.values(), default=0)))
+    return _Cut(merged(foretold(made, _by_inputs(made, latest))), stacks, latest).parts()
+
+
+def _by_inputs(topology: Topology, latest: Mapping[str, int]) -> dict[str, int]:
+    """Return *latest*, which is by outputs, by the inputs of pasts."""
+    made = {value: name for name, value in topology.outputs}
+    found = dict[str, int]()
+    for layer in topology.layers:
+        if isinstance(layer.primitive, KeepsKeys) and (past := fed_past(topology, layer)):
+            for name, value in zip((past["past_key"], past["past_value"]), layer.outputs[1:3], strict=True):
+                if made.get(value) in latest:
+                    found[name] = latest[made[value]]
+    return found
 
 
 @dataclass
 class _Cut:
     topology: Topology
     stacks: tuple[Stack, ...]
-    most: int | None
+    latest: Mapping[str, int]
     _readers: dict[str, list[Layer]] = field(default_factory=dict)
-    _loose: set[str] = field(default_factory=set)
 
     def parts(self) -> CutTopology:
         top = self.topology
@@ -62,7 +74,8 @@ class _Cut:
             raise NoStateError("no attention reads past keys and values that are inputs of the model")
         caches = self._caches(attentions)
         growing = self._growing(attentions, caches)
-        computed, shapes_read = self._lengths(growing, caches)
+        past_readers = {x.name for x in attentions}
+        computed, shapes_read = of_lengths(top, growing.names, caches, past_readers)
         return self._assembled(attentions, caches, growing, computed, shapes_read)
 
     def _caches(self, attentions: Sequence[Layer]) -> CacheLayout:
@@ -84,7 +97,7 @@ class _Cut:
                 if odd or dtype != signature.dtype or dtype is None:
                     others = odd or "attentions of other element types"
                     raise NoStateError(f"input {name!r} is read by {others} as well")
-                found.append(Cache(name, results[present], heads, depth, at))
+                found.append(Cache(name, results[present], heads, depth, at, self.latest.get(results[present], 0)))
                 at += heads * depth
             if any(name in self._readers or name in results for name in layer.outputs[3:]):
                 raise NoStateError(f"the products of attention {layer.name!r} are read")
@@ -98,95 +111,37 @@ class _Cut:
             pair = wholes.get(name, pasts[name])
             yield StatePair(pair.input, pair.output, grows=True, reader=f"{layer.primitive.kind} {layer.name!r}")
 
-    def _growing(self, attentions: Sequence[Layer], caches: CacheLayout) -> set[str]:
-        """Return the inputs that have a place for every token: by the name of that size, or because of who reads them.
-
-        Those are read, through any layers, by what is told of lengths or added to scores alone; or they are masks
-        ``[batch, N]`` with a name of their own for N that are added to scores, and that places are counted by, too.
-        """
-        top, pasts = self.topology, {c.input for c in caches.caches}
-        declared = [top.declared[c.output].shape for c in caches.caches if c.output in top.declared]
-        totals = {shape[2] for shape in declared if shape is not None and len(shape) == 4} - {None}
-        named = {n for n, s in top.inputs.items() if s.shape and totals & {d for d in s.shape if isinstance(d, str)}}
-        outputs = {value for _, value in top.outputs} - {c.output for c in caches.caches}
-        needed = outputs - {name for layer in attentions for name in layer.outputs[1:3]}
+    def _growing(self, attentions: Sequence[Layer], caches: CacheLayout) -> Growing:
+        """Return the inputs that have a place for every token."""
+        top, told = self.topology, ("told", "bias")
+        needed = {value for _, value in top.outputs} - {c.output for c in caches.caches}
+        needed -= {name for layer in attentions for name in layer.outputs[1:3]}
         for layer in reversed(top.layers):
             if layer in attentions:
-                needed |= {name for slot, name in slots(layer) if slot not in ("told", "bias", *PAST)}
+                needed |= {name for slot, name in slots(layer) if slot not in (*told, *PAST)}
             elif needed & set(layer.outputs):
                 needed |= set(layer.inputs)
-        free = [name for name in top.inputs if name not in pasts and not name.startswith(PRESENT)]
-        own = {name for name in free if name in named or name not in needed}
-        self._loose = self._masks(attentions, caches) - own
-        return own | self._loose
-
-    def _masks(self, attentions: Sequence[Layer], caches: CacheLayout) -> set[str]:
-        """Return the inputs ``[batch, N]`` of numbers that are added to scores, and whose N is no other input's.
-
-        The name of the batch may be no other input's as well: of a mask that is gathered from, exporters do not know.
-        """
-        inputs = self.topology.inputs
-        batch = (inputs[caches.caches[0].input].shape or (None,))[0]
-        read = {name for x in attentions for slot, name in slots(x) if slot in ("told", "bias")}
-        for layer in reversed(self.topology.layers):
-            if read & set(layer.outputs) and not layer.primitive.shapes_only:
-                read |= set(layer.inputs)
-        sizes = Counter(d for s in inputs.values() for d in set(s.shape or ()) if isinstance(d, str))
-        pairs = {name: s.shape for name, s in inputs.items() if s.shape is not None and len(s.shape) == 2}
-        return {
-            name
-            for name, (texts, size) in pairs.items()
-            if name in read and isinstance(size, str) and sizes[size] == 1 and size not in (texts, batch)
-            if texts == batch or (isinstance(texts, str) and sizes[texts] == 1)
-        }
-
-    def _lengths(self, growing: set[str], caches: CacheLayout) -> tuple[set[str], set[str]]:
-        """Return the values that are computed of lengths, and the values that are made without the elements of inputs.
-
-        The latter hold the former, constants and what is computed of shapes: of inputs, and of what is in front of the
-        attentions.
-        """
-        top, pasts = self.topology, {c.input for c in caches.caches}
-        told = {*growing, *(name for name in top.inputs if name.startswith(PRESENT))}
-        computed, pure, near = set(told), {*top.constants, *told}, {*top.inputs, *top.constants}
-        for layer in top.layers:
-            if isinstance(layer.primitive, KeepsKeys) and fed_past(top, layer):
-                continue
-            if not layer.primitive.data_dependent and near.issuperset(layer.inputs):
-                near |= set(layer.outputs)
-            if self._is_table(layer, computed, {*growing, *pasts}):
-                computed |= set(layer.outputs)
-                continue
-            of_shapes = layer.primitive.shapes_only and near.issuperset(layer.inputs)
-            if of_shapes or all(name in pure for name in layer.inputs):
-                pure |= set(layer.outputs)
-                if any(name in computed or name in pasts for name in layer.inputs):
-                    computed |= set(layer.outputs)
-        return computed, pure
-
-    def _is_table(self, layer: Layer, computed: set[str], told: set[str]) -> bool:
-        """Whether *layer* gathers rows of what is *computed* of lengths, which grows, at places that are an input."""
-        if layer.primitive.kind != "gather" or getattr(layer.primitive, "axis", None) != 0:
-            return False
-        table, places = layer.inputs
-        return table in computed and places in self.topology.inputs and places not in told
+        return growing_inputs(
+            top, caches, needed, {name for x in attentions for slot, name in slots(x) if slot in told}
+        )
 
     def _assembled(
         self,
         attentions: Sequence[Layer],
         caches: CacheLayout,
-        growing: set[str],
+        growing: Growing,
         computed: set[str],
         pure: set[str],
     ) -> CutTopology:
         top = self.topology
         pasts = {c.input: c for c in caches.caches}
         fed = {n: s for n, s in top.inputs.items() if n not in pasts and not n.startswith(PRESENT)}
-        kept = {name: s for name, s in fed.items() if name not in growing}
+        kept = {name: s for name, s in fed.items() if name not in growing.names}
         if odd := open_pasts(top, kept, caches):
             raise NoStateError(f"input {odd[0]!r} is as long as the pasts, and is no cache that an attention reads")
         batch = batch_axes(top, kept, caches)
-        tokens = token_axes(top, kept, batch, attentions[0])
+        made_of = [name for slot, name in slots(attentions[0]) if slot not in ("bias", "told", *PAST)]
+        tokens = token_axes(top, kept, batch, made_of)
         if not any(tokens.values()):
             count = Examples(top).shape(attentions[0].inputs[0])[-2:-1]
             if count not in ((), (1,)):
@@ -199,7 +154,8 @@ class _Cut:
         crossing = {n for x in mine if x not in attentions for n in x.inputs if n in computed}
         biases, told = dict[str, Bias](), list[tuple[str, ...]]()
         for layer in attentions:
-            biases |= {n: Bias(n, f"{BIAS}{n}") for slot, n in slots(layer) if slot == "bias"}
+            latest = min(pasts[name].latest for name in fed_past(top, layer).values())
+            biases |= {n: Bias(n, f"{BIAS}{n}", latest) for slot, n in slots(layer) if slot == "bias"}
             crossing |= {n for slot, n in slots(layer) if slot not in ("bias", "told", *PAST) and n in computed}
             told.append(tuple(n for slot, n in slots(layer) if slot == "told"))
         if odd := [n for n in (*biases, *(n for names in told for n in names)) if n not in pure]:
@@ -213,24 +169,26 @@ class _Cut:
         first = attentions[0].primitive
         assert isinstance(first, KeepsKeys)
         lengths = host(top, tuple(dict.fromkeys(wanted)))
-        sizes = {c.input: (c.heads, c.depth) for c in caches.caches}
+        unhidden = [x for x in attentions if "bias" not in dict(slots(x))]
+        cut_caches = [pasts[name] for x in unhidden for name in fed_past(top, x).values()]
+        most = min((c.latest for c in cut_caches if c.latest), default=None)
         return CutTopology(
             device(top, mine, attentions, caches, read, plain=False),
             device(top, mine, attentions, caches, read, plain=True) if biases else None,
             Lengths(lengths),
-            {n: c for n in lengths.inputs if (c := sizes.get(n.removeprefix(PRESENT)))},
+            {n: c for n in lengths.inputs if (c := pasts.get(n.removeprefix(PRESENT)))},
             caches,
             tuple(dict.fromkeys(pair for x in attentions for pair in self._pairs(x, pasts))),
             read.crossing,
             tuple(biases.values()),
             told[0],
-            tuple(n for n in top.inputs if n in growing),
-            tuple(n for n in top.inputs if n in self._loose),
+            tuple(n for n in top.inputs if n in growing.names),
+            tuple(n for n in top.inputs if n in growing.loose),
             batch,
             tokens,
             {n: s.shape for n, s in fed.items() if s.shape is not None},
             {n: s.dtype for n, s in fed.items() if s.dtype is not None},
             first,
             any(x.primitive.looks_ahead for x in attentions if isinstance(x.primitive, KeepsKeys)),
-            self.most,
+            most,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
@@ -11,8 +13,9 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Dimension
 from clgraph.graph.topology import Topology
 from clgraph.model.state.lengths import Lengths, zeros
-from clgraph.model.state.pairs import CacheLayout, StatePair
+from clgraph.model.state.pairs import Cache, CacheLayout, StatePair
 from clgraph.model.state.presents import PRESENT
+from clgraph.model.state.wide import Wide
 from clgraph.ops.keeps_keys import KeepsKeys
 
 LENGTHS, PLACES, STATE = "clgraph.lengths", "clgraph.places", "clgraph.state"
@@ -24,10 +27,19 @@ BIAS = "clgraph.bias:"
 
 @frozen
 class Bias:
-    """A value of the host's that is added to scores, or says which count, and the device's input for it."""
+    """A value of the host's that is added to scores, or says which count, and the device's input for it.
+
+    Attributes:
+        latest: Where the model cuts the pasts that are attended to, how many of the latest tokens these have; else 0.
+    """
 
     value: str
     input: str
+    latest: int = 0
+
+    def shown(self, count: int) -> int:
+        """Return how many of *count* past tokens are attended to."""
+        return min(count, self.latest) if self.latest else count
 
 
 @frozen
@@ -38,7 +50,7 @@ class CutTopology:
         device: What reads caches: the model's inputs that do not grow, those of this module, and ``crossing``.
         plain: The same without biases, for when they say that tokens see nothing behind themselves, and no more.
         host: What is computed of lengths alone: reads the inputs that grow, and shapes of others.
-        pasts: Heads and depths of the caches whose past or present it reads, by its inputs for them.
+        pasts: The caches whose past or present it reads, by its inputs for them.
         crossing: Values of the host that the device reads as they are.
         biases: Those that are added to scores.
         told: Values of the host that say where new tokens stand.
@@ -47,14 +59,15 @@ class CutTopology:
         batch_axes: Of the other inputs, which axis has the batch's size, where one has.
         token_axes: Of the other inputs, which axes have the new tokens' size.
         shapes, types: Of all inputs that are no past, as declared.
-        first: The attention that reads what is ``told``.
+        first: The attention that reads what is ``told``, where one does.
+        wide: What is as wide as the caches, where layers read these as tensors; else ``None``.
         most: How many tokens there may be; ``None`` for any number. Behind more the model cuts its presents.
     """
 
     device: Topology
     plain: Topology | None
     host: Lengths
-    pasts: Mapping[str, tuple[int, int]]
+    pasts: Mapping[str, Cache]
     caches: CacheLayout
     pairs: tuple[StatePair, ...]
     crossing: tuple[str, ...]
@@ -66,9 +79,10 @@ class CutTopology:
     token_axes: Mapping[str, tuple[int, ...]]
     shapes: Mapping[str, tuple[Dimension, ...]]
     types: Mapping[str, DType]
-    first: KeepsKeys
+    first: KeepsKeys | None
     looks_ahead: bool
     most: int | None = None
+    wide: Wide | None = None
 
     def fits(self, feeds: Mapping[str, Array]) -> bool:
         """Whether *feeds* have as many places for tokens as there are, where declared sizes do not say so.
@@ -81,28 +95,47 @@ class CutTopology:
             return True
         news = [feeds[name].shape[axes[0]] for name, axes in self.token_axes.items() if axes and name in feeds]
         past = feeds[self.caches.caches[0].input].shape
-        wanted = (past[0], news[0] + past[2]) if news and len(past) == 4 else None
+        wanted = (past[0], news[0] + self.past(feeds)) if news and len(past) == 4 else None
         return wanted is None or all(feeds[name].shape == wanted for name in self.loose)
+
+    def past(self, feeds: Mapping[str, Array]) -> int:
+        """Return how many tokens there are: of all pasts, or where all are cut, as many as masks have places for."""
+        shapes = [(c, feeds[c.input].shape) for c in self.caches.caches]
+        known = max((shape[2] for c, shape in shapes if len(shape) == 4), default=0)
+        if all(c.latest and shape[2:3] == (c.latest,) for c, shape in shapes):
+            new = max((n for name, axes in self.token_axes.items() for n in _sizes(feeds[name], axes)), default=1)
+            known = max([known, *(feeds[n].shape[1] - new for n in self.growing if feeds[n].ndim == 2)])
+        return int(known)
 
     def _are_whole(self, feeds: Mapping[str, Array], most: int) -> bool:
         """Whether the presents of *feeds* have at most *most* tokens."""
-        news = [feeds[n].shape[i] for n, axes in self.token_axes.items() for i in axes if i < feeds[n].ndim]
+        news = [n for name, axes in self.token_axes.items() for n in _sizes(feeds[name], axes)]
         new = max(news, default=1)
         return all(past + new <= most for c in self.caches.caches for past in feeds[c.input].shape[2:3])
 
     def host_values(self, feeds: Mapping[str, Array], batch: int, past: int) -> dict[str, Array]:
         """Return what the host computes for *past* tokens of each text and new ones in *feeds*."""
-        if not self.host.topology.outputs:
-            return {}
+        return self.host.values(self._arrays(self.host, feeds, batch, past)) if self.host.topology.outputs else {}
+
+    def sized(self, device: Topology, feeds: Mapping[str, Array], batch: int, past: int) -> Topology:
+        """Return *device* with the sizes that follow from *feeds* behind a *past*, which fill the caches."""
+        return (
+            device
+            if self.wide is None
+            else self.wide.with_sizes(device, self._arrays(self.wide.sizes, feeds, batch, past))
+        )
+
+    def _arrays(self, lengths: Lengths, feeds: Mapping[str, Array], batch: int, past: int) -> dict[str, Array]:
+        """Return what *lengths* are computed of: of caches, what has their shapes."""
         arrays: dict[str, Array] = {}
-        for name in self.host.topology.inputs:
+        for name in lengths.topology.inputs:
             if name in self.pasts:
-                heads, depth = self.pasts[name]
-                places = past + self.count(feeds) if name.startswith(PRESENT) else past
-                arrays[name] = zeros((batch, heads, places, depth), self.caches.dtype.numpy)
+                cache, more = self.pasts[name], self.count(feeds) if name.startswith(PRESENT) else 0
+                shape = (batch, cache.heads, cache.shown(past) + more, cache.depth)
+                arrays[name] = zeros(shape, self.caches.dtype.numpy)
             else:
                 arrays[name] = feeds[name]
-        return self.host.values(arrays)
+        return arrays
 
     def check_ranks(self, feeds: Mapping[str, Array]) -> None:
         """Raise ``InputError`` where an input has another number of axes than the model declares."""
@@ -124,4 +157,11 @@ class CutTopology:
 
     def first_places(self, values: Mapping[str, Array], batch: int, past: int, tokens: int) -> Array:
         """Return the place of each text's first new token."""
+        if self.first is None:
+            return np.full(batch, past, np.int64)
         return self.first.first_places([values[n] for n in self.told], batch, past, tokens)
+
+
+def _sizes(array: Array, axes: Sequence[int]) -> Iterable[int]:
+    """Yield the sizes of those *axes* that *array* has."""
+    return (array.shape[i] for i in axes if i < array.ndim)

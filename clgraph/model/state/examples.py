@@ -61,9 +61,15 @@ class _Built:
 class Examples:
     """Two examples of one topology."""
 
-    def __init__(self, topology: Topology) -> None:
-        """Build nothing yet."""
+    def __init__(self, topology: Topology, latest: int = 0) -> None:
+        """Build nothing yet.
+
+        Args:
+            latest: How many of the latest tokens pasts have at most, where they are cut: some models are exported for
+                as many only.
+        """
         self.topology = topology
+        self._sizes = (*_SIZES, ((latest, 2), (latest, 5))) if latest else _SIZES
 
     @property
     def program(self) -> Program | None:
@@ -71,14 +77,19 @@ class Examples:
         return self._built.first
 
     @cached_property
-    def numbers(self) -> dict[str, Array]:
-        """Single numbers that are computed of shapes, and are the same in both, such as the root of a depth."""
+    def settled(self) -> dict[str, Array]:
+        """Values that are computed of shapes, and are the same in both."""
         built = self._built
         one, two = (
             {} if x is None else {v.name: v.constant for v in x.values if v.constant is not None}
             for x in (built.first, built.second)
         )
-        return {n: a for n, a in one.items() if a.size == 1 and n in two and np.array_equal(a, two[n])}
+        return {n: a for n, a in one.items() if n in two and np.array_equal(a, two[n])}
+
+    @cached_property
+    def numbers(self) -> dict[str, Array]:
+        """Single numbers among :attr:`settled`, such as the root of a depth."""
+        return {n: a for n, a in self.settled.items() if a.size == 1}
 
     @cached_property
     def shapes(self) -> _Shapes:
@@ -108,14 +119,14 @@ class Examples:
     def _built(self) -> _Built:
         """The first examples that can be built, both of the same names; else one alone, or none."""
         alone: _Built | None = None
-        for sizes, other in _SIZES:
+        for sizes, other in self._sizes:
             for naming in self._namings():
                 if (program := self._example(*sizes, naming)) is not None:
                     made = _Built(program, self._example(*other, naming), other, naming)
                     if made.second is not None:
                         return made
                     alone = alone or made
-        return alone or _Built(None, None, _SIZES[0][1], _Naming())
+        return alone or _Built(None, None, self._sizes[0][1], _Naming())
 
     def _namings(self) -> Iterator[_Naming]:
         shapes = {name: s.shape or () for name, s in self.topology.inputs.items()}

@@ -45,6 +45,7 @@ class Lengths:
 
     Attributes:
         topology: What is computed.
+        read: Inputs whose elements it needs, not only their shapes.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -52,7 +53,7 @@ class Lengths:
         self.topology = topology
         shaped, read = _shaped(topology)
         self._steps = [_Step(x, x.name in shaped, _is_kept(x, topology), topology.constants) for x in topology.layers]
-        self._read = read
+        self.read = frozenset(read & topology.inputs.keys())
         self._compute = joined(topology)
         self._fed: dict[str, Array] = {}
         self._known: OrderedDict[Hashable, dict[str, Array]] = OrderedDict()
@@ -79,7 +80,7 @@ class Lengths:
 
     def _key(self, feeds: Mapping[str, Array]) -> Hashable:
         """Return what the outputs depend on: shapes, and elements that are read."""
-        return tuple([a.tobytes() if name in self._read else 0 for name, a in feeds.items()]), tuple(
+        return tuple([a.tobytes() if name in self.read else 0 for name, a in feeds.items()]), tuple(
             [(a.shape, a.dtype) for a in feeds.values()]
         )
 
@@ -92,7 +93,7 @@ class Lengths:
     def _held(self, name: str, array: Array) -> Array:
         """Return what was fed last if *array* is no other, else a copy, which its owner cannot change."""
         held = self._fed.get(name)
-        if name not in self._read:
+        if name not in self.read:
             if held is None or held.shape != array.shape or held.dtype != array.dtype:
                 held = self._fed[name] = zeros(array.shape, array.dtype)
         elif held is None or not _same(held, array, array.size):

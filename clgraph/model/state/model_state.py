@@ -14,9 +14,10 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisation import Specialisation
 from clgraph.model.specialisations import Specialisations
-from clgraph.model.state.caches import Caches, leased
+from clgraph.model.state.caches import Caches, Lease, leased
 from clgraph.model.state.cut import cut
 from clgraph.model.state.cut_topology import CutTopology
+from clgraph.model.state.cut_wide import cut_wide
 from clgraph.model.state.keeping import NoStateError
 from clgraph.model.state.pairs import Cache
 from clgraph.model.state.programs import Appended, StatePrograms
@@ -51,7 +52,11 @@ class ModelState:
         try:
             return cut(self._topology)
         except NoStateError as error:
-            self.why = str(error)
+            why = str(error)
+        try:
+            return cut_wide(self._topology)
+        except NoStateError as error:
+            self.why = f"{why}; {error}"
             return None
 
     @cached_property
@@ -123,19 +128,19 @@ class ModelState:
         return {name: delivered(name, place, results[name]) for name, place in places.items()}
 
     def _past(self, feeds: Mapping[str, Array]) -> int:
-        """Return how many places the pasts have."""
+        """Return how many tokens there are; pasts that the model cuts have the latest of them."""
         assert self.parts is not None
         caches = self.parts.caches.caches
-        shape = feeds[caches[0].input].shape
+        shape, past = feeds[caches[0].input].shape, self.parts.past(feeds)
         for cache in caches:
             array = feeds[cache.input]
-            wanted = (shape[0], cache.heads, shape[2] if len(shape) == 4 else 0, cache.depth)
+            wanted = (shape[0], cache.heads, cache.shown(past), cache.depth)
             if array.shape != wanted:
                 raise InputError(
                     f"input {cache.input!r} is a cache {list(array.shape)}; this model, fed {caches[0].input!r} "
                     f"{list(shape)}, requires {list(wanted)}: caches of other models or runs do not fit"
                 )
-        return int(shape[2])
+        return past
 
     def _caches_of(self, feeds: Mapping[str, Array], past: int) -> Caches:
         """Return caches that hold the pasts in *feeds*, and whose memory behind them nobody reads any more."""
@@ -143,7 +148,7 @@ class ModelState:
         caches = self.parts.caches.caches
         batch = feeds[caches[0].input].shape[0]
         lease = leased(feeds[caches[0].input]) if past else None
-        if lease is not None and lease.caches in self._known and (lease.shows(feeds) or lease.caches.holds(feeds)):
+        if lease is not None and lease.caches in self._known and _is_same(lease, feeds, past):
             if not lease.caches.lent(beyond=past):
                 return lease.caches
             made = lease.caches.fork(past)
@@ -154,6 +159,11 @@ class ModelState:
         self._known.add(made)
         made.put(feeds, past)
         return made
+
+
+def _is_same(lease: Lease, feeds: Mapping[str, Array], past: int) -> bool:
+    """Whether *feeds* are what the caches of *lease* hold of the first *past* tokens."""
+    return (lease.count == past and lease.shows(feeds)) or lease.caches.holds(feeds, past)
 
 
 def _updated(caches: Caches, cache: Cache, past: Array, place: Any, done: Appended) -> Array:

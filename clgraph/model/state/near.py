@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 
 from clgraph.core.layout import Shape
@@ -13,13 +13,14 @@ from clgraph.ops.shape import ShapeOf
 _Shapes = tuple[Shape, ...]
 
 
-def with_near_shapes(topology: Topology, shapes: Callable[[str], _Shapes]) -> Topology:
+def with_near_shapes(topology: Topology, shapes: Callable[[str], _Shapes], attentions: Container[str] = ()) -> Topology:
     """Return *topology* with the shapes of values that need no attention asked for in place of equal ones behind.
 
     Masks that a layer cuts to its own queries are then arithmetic of lengths alone.
 
     Args:
         shapes: The shapes of a value in several examples; nothing where it has none.
+        attentions: Layers that are taken for such beside those that are, by their names.
     """
     first, behind = dict[_Shapes, str](), set[str]()
     for name in topology.inputs:
@@ -29,7 +30,7 @@ def with_near_shapes(topology: Topology, shapes: Callable[[str], _Shapes]) -> To
         if layer.primitive.shapes_only and not behind.isdisjoint(layer.inputs):
             names = tuple(first.get(shapes(x), x) if x in behind and shapes(x) else x for x in layer.inputs)
             layer = replace(layer, inputs=names)  # asks for these
-        elif isinstance(layer.primitive, KeepsKeys) or not behind.isdisjoint(layer.inputs):
+        elif isinstance(layer.primitive, KeepsKeys) or layer.name in attentions or not behind.isdisjoint(layer.inputs):
             behind |= set(layer.outputs)
         else:
             for name in layer.outputs:

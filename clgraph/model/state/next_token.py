@@ -15,6 +15,7 @@ from clgraph.model.state.biases import BiasMemory, declared_shape, widened
 from clgraph.model.state.caches import Caches
 from clgraph.model.state.cut_topology import LENGTHS, PLACES, STATE, Bias, CutTopology
 from clgraph.model.state.last import LAST
+from clgraph.model.state.wide import SHOWN, SIZES, Wide, shown
 from clgraph.network.feed import Held
 from clgraph.network.network import Network
 
@@ -28,6 +29,7 @@ class NextToken:
         fed, told: Its inputs that are the model's, and those that the host computes.
         biases: What it adds to scores: the host's value, its input and memory, and how the value is declared.
         places: Whether it reads where the tokens stand.
+        wide: What is as wide as the caches, where it reads these as tensors, of ``capacity`` places.
         results: All that it makes.
     """
 
@@ -39,6 +41,8 @@ class NextToken:
     biases: tuple[tuple[Bias, BiasMemory, Shape], ...]
     places: bool
     results: tuple[str, ...]
+    wide: Wide | None = None
+    capacity: int = 0
 
     def run(
         self,
@@ -64,9 +68,15 @@ class NextToken:
             return None
         if any(declared_shape(values[bias.value]) != shape for bias, _, shape in self.biases):
             return None
+        if self.wide is not None:
+            if caches.places != self.capacity:
+                return None
+            values = self.wide.widened(values, self.capacity)
         given: dict[str, Held] = {name: feeds[name] for name in self.fed}
         for name in self.told:
             given[name] = values[name]
+        if self.wide is not None:
+            given[SHOWN] = shown(total, self.capacity)
         given[LENGTHS] = np.array([caches.places, *first.tolist()], np.int32)
         if self.places:
             given[PLACES] = first[:, None]
@@ -89,11 +99,12 @@ def next_token(
     """
     network = made.network
     held = tuple((b, *biases[b.input]) for b in parts.biases if b.input in device.inputs)
-    apart = {LENGTHS, PLACES, STATE, *(b.input for b in parts.biases)}
-    inputs = [name for name in device.inputs if name not in apart]
+    apart = {LENGTHS, PLACES, STATE, SHOWN, *(b.input for b in parts.biases)}
+    inputs = [name for name in device.inputs if name not in apart and not name.startswith(SIZES)]
     if network is None or LAST in inputs:
         return None
     told = tuple(name for name in inputs if name in parts.crossing)
     fed = tuple(name for name in inputs if name not in told)
     results = tuple(name for name, _ in network.program.outputs)
-    return NextToken(device, made, network, fed, told, held, PLACES in device.inputs, results)
+    capacity = next((v.layout.shape[0] for v in network.program.inputs if v.name == SHOWN), 0)
+    return NextToken(device, made, network, fed, told, held, PLACES in device.inputs, results, parts.wide, capacity)

@@ -36,6 +36,7 @@ class Cache:
     Attributes:
         input, output: Its past and its present.
         at: Elements of all texts' caches in front of it, for each place and text.
+        latest: How many of the latest tokens its past and present have at most, where the model cuts them; else 0.
     """
 
     input: str
@@ -43,6 +44,11 @@ class Cache:
     heads: int
     depth: int
     at: int
+    latest: int = 0
+
+    def shown(self, count: int) -> int:
+        """Return how many of *count* tokens its past or present has."""
+        return min(count, self.latest) if self.latest else count
 
     @property
     def each(self) -> int:

@@ -17,10 +17,13 @@ MOVES = frozenset({"reshape", "unsqueeze", "squeeze", "expand", "transpose", "id
 """Kinds whose results' shapes tell of that of their first input, and nothing else reads."""
 
 
-def foretold(topology: Topology) -> Topology:
+def foretold(topology: Topology, latest: Mapping[str, int]) -> Topology:
     """Return *topology* with inputs in place of the presents that other layers read for their shapes alone.
 
     Exporters cut the mask of every layer to the length of its keys. Presents of one shape have one input.
+
+    Args:
+        latest: Of pasts that are cut, how many of the latest tokens they have at most, by the inputs' names.
     """
     readers: dict[str, list[Layer]] = {}
     for layer in topology.layers:
@@ -33,7 +36,7 @@ def foretold(topology: Topology) -> Topology:
             shape = topology.inputs[past].shape
             if shape is None or len(shape) != 4 or not _tells_shapes(present, readers, outputs):
                 continue
-            name = shared.setdefault((shape[1], shape[3]), f"{PRESENT}{past}")
+            name = shared.setdefault((shape[1], shape[3], latest.get(past)), f"{PRESENT}{past}")
             inputs[name] = Signature(name, topology.inputs[past].dtype, (shape[0], shape[1], None, shape[3]))
             names[present] = name
     if not names:

@@ -23,7 +23,8 @@ from clgraph.model.state.chunking import Chunking, TokenChunk, padded
 from clgraph.model.state.cut_topology import LENGTHS, PLACES, STATE, CutTopology
 from clgraph.model.state.last import LAST, of_last_tokens
 from clgraph.model.state.next_token import NextToken, next_token
-from clgraph.model.state.tokens import bound, opened_shape
+from clgraph.model.state.tokens import bound, ones, opened_shape
+from clgraph.model.state.wide import SHOWN, shown
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.network import Network
 from clgraph.network.workspace import Workspace
@@ -110,11 +111,13 @@ class StatePrograms:
             what = f"the first new token stands at place {places}, behind {caches.filled} tokens of the caches"
             raise InputError(f"{what}: the lengths or masks that are fed are those of another text")
         total = most + count
-        if odd := [shape for b in self.parts.biases if (shape := values[b.value].shape)[-1:] not in ((1,), (total,))]:
-            raise InputError(
-                f"what is fed as a mask, or added to scores, is {list(odd[0])}: it needs a column for each of the "
-                f"{total} tokens, the new ones included"
-            )
+        for bias in self.parts.biases:
+            shape, seen = values[bias.value].shape, total - past + bias.shown(past)
+            if shape[-1:] not in ((1,), (seen,)) or (seen < total and shape[-1] != seen):
+                raise InputError(
+                    f"what is fed as a mask, or added to scores, is {list(shape)}: it needs a column for each of the "
+                    f"{seen} tokens{' that the model keeps' if seen < total else ''}, the new ones included"
+                )
         caches.keep(most)
         device = self._device(values, past)
         if count == 1 and cancellation is None and not carried and (again := self._again) is not None:
@@ -133,7 +136,7 @@ class StatePrograms:
             own = self.chunking.cut(feeds, chunk, count, past)
             told = self.chunking.told(own, values if len(chunks) == 1 else None, batch, chunk, past + chunk.start)
             to = targets if len(chunks) == 1 else {}
-            results = self._run_chunk(device, caches, own, told, first, chunk, total, wanted, to, cancellation)
+            results = self._run_chunk(device, caches, own, told, first, past, chunk, total, wanted, to, cancellation)
             feeds = {**feeds, **{name: results[end] for name, end in carried.items()}}
             for name in wanted if not last else ():
                 found[name] = [results[name]] if name in ends else [*found[name], results[name]]
@@ -148,7 +151,7 @@ class StatePrograms:
     def _device(self, values: Mapping[str, Array], past: int) -> Topology:
         """Return the topology for biases of these *values*."""
         plain, biases = self.parts.plain, [values[b.value] for b in self.parts.biases]
-        if plain is None:
+        if plain is None or any(b.latest and past > b.latest for b in self.parts.biases):
             return self.parts.device
         if not self.parts.looks_ahead and all(hides_nothing(b) for b in biases):
             return plain
@@ -161,6 +164,7 @@ class StatePrograms:
         feeds: Mapping[str, Array],
         values: Mapping[str, Array],
         first: Array,
+        past: int,
         chunk: TokenChunk,
         total: int,
         wanted: Sequence[str],
@@ -171,7 +175,11 @@ class StatePrograms:
         given = {name: a for name, a in feeds.items() if name in device.inputs}
         if more:
             given = {name: padded(a, parts.token_axes[name], more) for name, a in given.items()}
+        end = past + chunk.start + chunk.count
         given |= {name: values[name] for name in parts.crossing}
+        if parts.wide is not None:
+            places = caches.places_for(total)
+            given |= parts.wide.widened(values, places) | {SHOWN: shown(end, places)}
         biases = {
             b.input: self.chunking.rows_of(values[b.value], more) for b in parts.biases if b.input in device.inputs
         }
@@ -188,7 +196,7 @@ class StatePrograms:
             given[PLACES] = np.minimum(start[:, None] + np.arange(chunk.rows), total - 1)
         if LAST in device.inputs:
             given[LAST] = np.array([chunk.count - 1])
-        given = {name: given[name] for name in device.inputs if name != STATE and name not in biases}
+        given = {name: given[name] for name in device.inputs if name in given and name not in biases}
         last = int(start.max()) + chunk.count
         held = {n: self._biases[n].hold(widened(bias, last, caches.places), engine) for n, bias in biases.items()}
         whole = more == 0 and LAST not in device.inputs
@@ -235,6 +243,9 @@ class StatePrograms:
 
         What an encoder made is of any length: the programs for these are members of the families of this topology.
         """
+        if self.parts.wide is not None:
+            past = given[SHOWN].size - rows
+            device = self.parts.sized(device, ones(self.parts, batch, rows, past), batch, past)
         made = bound(device, given, batch, rows)
         opened = {
             name: opened_shape(self.parts, name, given[name].shape) for name in given if name in self.parts.shapes

@@ -75,7 +75,7 @@ class Session:
         parts = self._model_state.parts
         if parts is None or not parts.growing or self._carried.pairs:
             return None
-        return "right" if parts.told else "left" if parts.biases else None
+        return "right" if parts.told else "left" if parts.biases or parts.wide is not None else None
 
     @property
     def length(self) -> int:

@@ -32,13 +32,13 @@ _HIDDEN = -1e4
 _NONE = np.empty(0)
 
 
-def gathered(topology: Topology) -> Topology:
+def gathered(topology: Topology, latest: int = 0) -> Topology:
     """Return *topology* with attentions over joined keys and values as :class:`MultiHeadAttention`.
 
     Each is confirmed by numbers: the layers and the attention make the same of an example.
     """
     makers = {name: layer for layer in topology.layers for name in layer.outputs}
-    matcher = _Matcher(topology, makers, Examples(topology))
+    matcher = _Matcher(topology, makers, Examples(topology, latest))
     found = [s for layer in topology.layers if (s := matcher.match(layer))]
     found = [s for s in found if is_confirmed(s, topology, matcher.examples)]
     if not found:

@@ -20,6 +20,7 @@ from clgraph.graph.topology import Topology
 from clgraph.model.state.biases import declared
 from clgraph.model.state.cut_topology import LENGTHS, PLACES, STATE, CutTopology
 from clgraph.model.state.last import LAST, Places, TokenAxis
+from clgraph.model.state.wide import SHOWN, shown
 from clgraph.ops.microsoft.moe import MixtureOfExperts
 
 _COUNTS = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199, 211, 223, 227, 229, 233)
@@ -28,7 +29,10 @@ _COUNTS = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197,
 _FEW = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 """The same for models whose masks are constants that have no more rows."""
 
-_APART = frozenset({"cached_attention", "transpose", "reorder", "expand", "repeat", "where", "identity"})
+_PLACES = (241, 251, 257, 263, 269, 271, 277, 281, 283, 293, 307, 311, 313, 317)
+"""Places of caches to tell axes by: primes, more than there are tokens."""
+
+_APART = frozenset({"cached_attention", "cache_join", "transpose", "reorder", "expand", "repeat", "where", "identity"})
 """Kinds that keep tokens apart whatever their attributes are; elementwise ones do so too."""
 
 _ALONG_AXES = frozenset(
@@ -66,7 +70,8 @@ def tokens_of(parts: CutTopology) -> Tokens:
     if not any(parts.token_axes.values()):
         return Tokens({name: None for name, _ in parts.device.outputs}, {}, apart=False, behind=False)
     constants = {n for a in parts.device.constants.values() for n in a.shape}
-    for past, counts in ((3, _COUNTS), (3, _FEW), (0, _COUNTS), (0, _FEW)):
+    latest = max(c.latest for c in parts.caches.caches)  # of models that are exported for as many past tokens only
+    for past, counts in ((p, few) for p in dict.fromkeys((3, latest, 0)) for few in (_COUNTS, _FEW)):
         count = next((p for p in counts if all(n % p for n in constants)), counts[0])
         try:
             program = _probed(parts, count, past)
@@ -98,11 +103,30 @@ def places_of(program: Program, count: int) -> Places:
 
 def _probed(parts: CutTopology, count: int, past: int) -> Program:
     """Return the program for one text of *count* tokens behind a *past*."""
-    values = parts.host_values(feeds := _feeds(parts, count, past), 1, past)
+    values = parts.host_values(feeds := ones(parts, 1, count, past), 1, past)
     crossing = {name: values[name] for name in parts.crossing}
     biases = {b.input: declared(values[b.value]) for b in parts.biases}
     rest = {name: a for name, a in feeds.items() if name in parts.device.inputs}
-    return build(parts, rest | crossing | biases, 1, count)
+    if parts.wide is None:
+        return build(parts.device, rest | crossing | biases, 1, count)
+    places = _few_places(parts)
+    crossing = parts.wide.widened(crossing, places) | {SHOWN: shown(past + count, places)}
+    return build(
+        parts.sized(parts.device, ones(parts, 1, count, places - count), 1, places - count), rest | crossing, 1, count
+    )
+
+
+def probed_places(parts: CutTopology) -> tuple[Program, int]:
+    """Return the program for one token behind some, and its number of places, which divides no other size.
+
+    Raises ``ClgraphError`` where it cannot be built.
+    """
+    return _probed(parts, 1, 3), _few_places(parts)
+
+
+def _few_places(parts: CutTopology) -> int:
+    constants = {n for a in parts.device.constants.values() for n in a.shape}
+    return next((p for p in _PLACES if all(n % p for n in constants)), _PLACES[0])
 
 
 def bound(topology: Topology, feeds: Mapping[str, Array], batch: int, count: int) -> Topology:
@@ -130,9 +154,9 @@ def opened_shape(parts: CutTopology, name: str, shape: Shape) -> tuple[Dimension
     )
 
 
-def build(parts: CutTopology, feeds: Mapping[str, Array], batch: int, count: int) -> Program:
-    """Return the program of the device's topology before any pass, with what decides sizes taken from *feeds*."""
-    topology, values = bound(parts.device, feeds, batch, count), dict[str, Array]()
+def build(device: Topology, feeds: Mapping[str, Array], batch: int, count: int) -> Program:
+    """Return the program of a *device*'s topology before any pass, with what decides sizes taken from *feeds*."""
+    topology, values = bound(device, feeds, batch, count), dict[str, Array]()
     while True:
         try:
             return topology.build(None, values)
@@ -143,8 +167,8 @@ def build(parts: CutTopology, feeds: Mapping[str, Array], batch: int, count: int
             values |= more
 
 
-def _feeds(parts: CutTopology, count: int, past: int) -> dict[str, Array]:
-    """Return ones for the model's inputs, but the pasts: of one text of *past* tokens and *count* new ones."""
+def ones(parts: CutTopology, batch: int, count: int, past: int) -> dict[str, Array]:
+    """Return ones for the model's inputs, but the pasts: of texts of *past* tokens and *count* new ones."""
     names = {parts.shapes[n][i] for n, axes in parts.token_axes.items() for i in axes} - {None}
     feeds = {}
     for name, shape in parts.shapes.items():
@@ -152,7 +176,8 @@ def _feeds(parts: CutTopology, count: int, past: int) -> dict[str, Array]:
         sizes = []
         for i, d in enumerate(shape):
             of_tokens = i in axes if axes is not None else d in names
-            open_size = count if of_tokens else 1 if axes is not None or i == 0 else past + count
+            of_texts = i == (parts.batch_axes.get(name) if axes is not None else 0)
+            open_size = count if of_tokens else batch if of_texts else 1 if axes is not None else past + count
             sizes.append(d if isinstance(d, int) else open_size)
         feeds[name] = np.ones(sizes, parts.types[name].numpy)
     return feeds

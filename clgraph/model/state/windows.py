@@ -18,10 +18,10 @@ _EVERY = (1 << 31) - 1
 """An end behind all tokens."""
 
 
-def uncut(topology: Topology) -> tuple[Topology, int | None]:
-    """Return *topology* with presents that hold all tokens, and how many tokens these may be to be its own presents.
+def uncut(topology: Topology) -> tuple[Topology, dict[str, int]]:
+    """Return *topology* with presents that hold all tokens, and of those that are cut how many of the latest they have.
 
-    ``None`` where no present is cut.
+    The latter by the names of outputs.
     """
     results = {value for _, value in topology.outputs}
     read = {name for layer in topology.layers for name in layer.inputs}
@@ -30,19 +30,20 @@ def uncut(topology: Topology) -> tuple[Topology, int | None]:
         for layer in topology.layers
         if layer.primitive.kind == "concat" and layer.inputs[0] in topology.inputs
     }
-    whole, counts = dict[str, str](), list[int]()
+    whole, counts = dict[str, str](), dict[str, int]()
+    names = {value: name for name, value in topology.outputs}
     for layer in topology.layers:
         if layer.primitive.kind != "slice" or layer.inputs[0] not in joined - results:
             continue
         count = _latest(layer, topology.constants)
         if count and layer.outputs[0] in results - read and layer.inputs[0] not in whole.values():
             whole[layer.outputs[0]] = layer.inputs[0]
-            counts.append(count)
+            counts[names[layer.outputs[0]]] = count
     if not whole:
-        return topology, None
+        return topology, {}
     layers = [layer for layer in topology.layers if not whole.keys() & set(layer.outputs)]
     outputs = [(name, whole.get(value, value)) for name, value in topology.outputs]
-    return replace(topology, layers=layers, outputs=outputs), min(counts)
+    return replace(topology, layers=layers, outputs=outputs), counts
 
 
 def _latest(layer: Layer, constants: Mapping[str, Array]) -> int:
