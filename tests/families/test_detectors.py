@@ -96,7 +96,7 @@ def test_maps_of_several_sizes_stand_beside_a_fed_number_of_rows(device: str) ->
         helper.make_node("Reshape", ["scores", "shape"], ["cut"]),
         helper.make_node("Mul", ["cut", "row"], ["y"]),
     ]
-    maps = {name: (FLOAT, (1, 4, None, None)) for name in ("large", "small")}
+    maps = dict.fromkeys(("large", "small"), (FLOAT, (1, 4, None, None)))
     inputs = {**maps, "boxes": (FLOAT, (None, 3)), "shape": (INT, (3,))}
     constants = {"flat": np.array([4]), "wide": np.ones((3, 44), np.float32)}
     model, random = clgraph.compile(open_model(nodes, inputs, constants), device), np.random.default_rng(0)
