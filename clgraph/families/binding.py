@@ -19,7 +19,6 @@ from clgraph.families.taken import Taken
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Milestone, Program
-from clgraph.ops.attention import Attention
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.chosen import choice_of
 from clgraph.passes.memory.memory_dependencies import MemoryDependencies
@@ -170,9 +169,8 @@ class _Chooser:
                     q = rule.query(node, q.device)
                 return taken_over(q, implementation, taken.choice.seconds, OF_FAMILY)
         chosen = select(self.context, node, q)
-        if isinstance(node.primitive, Attention) and chosen.implementation.general and not implementation.general:
-            # As fuse_attention decides it: the products and the softmax are sooner run apart.
-            raise BindingError(f"node {node.name!r}: only the general kernel of attention serves its sizes")
+        if node.primitive.sooner_apart and chosen.implementation.general and not implementation.general:
+            raise BindingError(f"node {node.name!r}: only the general kernel of {node.primitive.kind} serves its sizes")
         for slot, wanted in chosen.implementation.weights(q).items():
             if node.inputs[slot].constant is not None and node.inputs[slot].layout.format != wanted:
                 raise BindingError(f"node {node.name!r}: {chosen.name} asks for other weights")

@@ -12,6 +12,7 @@ from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.pad import Pad
 
 
 @frozen
@@ -31,6 +32,22 @@ class BuiltNode:
     around: tuple[str, ...]
     shapes: tuple[Shape, ...]
     origin: tuple[str, ...]
+
+    def differs(self, other: BuiltNode) -> str | None:
+        """Say which sizes around it are 1 or equal that are not around *other*, or return ``None``.
+
+        Of a pad that makes its input larger, sizes of the result are not compared with those of the input: an axis is
+        as long in both where nothing is added there, as along one side of pictures that are padded to multiples. A
+        node that stays a pad gets its own, whatever is added where.
+        """
+        if self.pads and other.pads:
+            return alike(self.shapes[:1], other.shapes[:1]) or alike(self.shapes[1:], other.shapes[1:])
+        return alike(self.shapes, other.shapes)
+
+    @property
+    def pads(self) -> bool:
+        """Whether it is a pad that adds elements."""
+        return isinstance(self.primitive, Pad) and self.shapes[0] != self.shapes[-1]
 
 
 @frozen
@@ -84,17 +101,23 @@ def special(built: Built, witness: Built) -> str | None:
     if built.nodes.keys() != witness.nodes.keys():
         missing = next(iter(built.nodes.keys() ^ witness.nodes.keys()))
         return f"node {missing!r} exists for some sizes only"
-    seen: set[tuple[tuple[Shape, ...], tuple[Shape, ...]]] = set()
+    seen: set[tuple[bool, tuple[Shape, ...], tuple[Shape, ...]]] = set()
     for name, node in built.nodes.items():
         other = witness.nodes[name]
         if (node.primitive.kind, node.inputs) != (other.primitive.kind, other.inputs):
             found = [f"{n.primitive} of {', '.join(map(repr, n.inputs))}" for n in (node, other)]
             return f"node {name!r} is {found[0]} here and {found[1]} there"
-        pair = node.shapes, other.shapes
-        if pair not in seen and (why := alike(*pair)):
+        pair = node.pads, node.shapes, other.shapes
+        if pair not in seen and (why := node.differs(other)):
             return f"node {name!r}: {why}"
         seen.add(pair)
     return None
+
+
+def differ(built: Built, other: Built, constant: str) -> bool:
+    """Whether the value *constant*, which nodes of both read, holds other elements in each."""
+    one, its = built.constants[constant], other.constants[constant]
+    return one is not its and (one.shape != its.shape or one.tobytes() != its.tobytes())
 
 
 def varying(built: Built, others: Sequence[Built]) -> set[int]:

@@ -21,10 +21,9 @@ OTHERS = (
 """For other axes, largest first: models that halve pictures five times want multiples of 32, tables of positions end
 somewhere. Of a row, each free size gets one of its own."""
 
-
-COMPUTED_ELEMENTS = min(*LEADING, *(size for row in OTHERS for size in row)) - 1
-"""Of what is computed while layers are bound whether or not a size depends on it: shape arithmetic. A table as long as
-some size is then computed for no candidate, where it would be for those that are small."""
+COMPUTED_ELEMENTS = 1
+"""Of what is computed while layers are bound whether or not a size depends on it. A grid, or a table as long as some
+size, would be computed for those that are small, and not for others; what a layer asks for is known in any case."""
 
 ELEMENTS = (32, 4, 8, 2)
 """For elements of values: ends of slices, and sizes of reshaped tensors, lie within the others and divide them."""

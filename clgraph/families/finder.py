@@ -172,11 +172,13 @@ class _Finder:
         expanded = self._cone.expanded(self._deciding, self._sizes.data)
         layers = list(expanded.values())
         for name, node in self._built.nodes.items():
-            if any(name in e.nodes and alike(node.shapes, e.nodes[name].shapes) for e in extremes):
+            others = [e.nodes[name] for e in extremes if name in e.nodes]
+            stays = name in self._traced
+            if any(node.differs(o) if stays else alike(node.shapes, o.shapes) for o in others):
                 shapes[name] = node.around, node.shapes
                 for value in node.around:
                     layers += self._layers(value)
-            if name in self._traced:
+            if stays:
                 continue
             varies = any(o.nodes[name].primitive != node.primitive for o in self._others)
             reads_data = self._sizes.computed.isdisjoint(node.outputs)

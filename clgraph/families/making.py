@@ -11,7 +11,7 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import BindingError, ClgraphError, UnknownValueError
-from clgraph.families.built import Built, special
+from clgraph.families.built import Built, differ, special
 from clgraph.families.candidates import COMPUTED_ELEMENTS, Candidate, candidates
 from clgraph.families.cone import Cone
 from clgraph.families.family import Compile, Family
@@ -88,6 +88,8 @@ class _Representative:
 def _family(topology: Topology, schema: Schema, found: _Representative, context: Context, run: Compile) -> Family:
     sizes, program, witnesses = found.sizes, found.program, found.witnesses
     sliced = _may_be_sliced(program, sizes.shapes)
+    for value in program.constants:
+        value.sized = any(value.name in o.constants and differ(found.built, o, value.name) for _, o in witnesses)
     passes = tuple(run(program, sizes.shapes))
     cone = Cone(with_fixed_choices(topology, schema, sizes.known))
     others = [other for _, other in witnesses]

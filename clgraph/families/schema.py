@@ -138,10 +138,11 @@ def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Map
     First all open sizes are free, those of one name together, and all elements of values; then sizes without a name
     together that stand in the same place of several inputs, and elements with the sizes they are equal to; then sizes
     of different inputs together that are equal, whatever their names; then elements whose product is the number of
-    elements of an input; then sizes that are the sum of two others, with equal ones together as well; at last only the
-    sizes that stand first. Behind a schema of small pictures stand those of larger ones and of all, for models that
-    need no such. What is yielded depends on the signatures, *shapes* and values alone, so that every shape has one
-    family, whichever was met first.
+    elements of an input; then sizes that are the sum of two others; then equal sizes together again, and no element
+    free that is not equal to one; then sums with equal ones together as well; at last only the sizes that stand first.
+    Behind a schema of small pictures stand those of larger ones and of all, for models that need no such. What is
+    yielded depends on the signatures, *shapes* and values alone, so that every shape has one family, whichever was met
+    first.
     """
     seen: set[Schema] = set()
     for schema in _narrowing(signatures, shapes, known):
@@ -182,11 +183,14 @@ def _narrowing(
     tied = sizes(True)
     equal = tuple(_matched(given, tied, shapes, known) for given in values)
     yield replace(tied, values=equal)
-    one = replace(tied, shapes=_joined(tied, shapes))
+    # Of pictures of several sizes beside one another no axis has one size: there those that are equal have one name.
+    apart = tied if _fits(tied, shapes, {}) else sizes(False)
+    one = replace(apart, shapes=_joined(apart, shapes))
     yield replace(one, values=tuple(_matched(given, one, shapes, known) for given in values))
     yield replace(tied, values=tuple(_counted(given, names, shapes, known) for given in values))
     for found in _sums(tied, shapes):
         yield replace(tied, values=equal, sums=(found,))
+    yield replace(one, values=tuple(_settled(given, one, shapes, known) for given in values))
     for found in _sums(one, shapes):
         yield replace(one, values=tuple(_matched(given, one, shapes, known) for given in values), sums=(found,))
     leading = tuple(
@@ -226,6 +230,13 @@ def _matched(given: Given, schema: Schema, shapes: Sequence[Shape], known: Mappi
     of = {size: name for names, shape in rows for name, size in zip(names, shape, strict=True) if isinstance(name, str)}
     numbers = known[given.name].ravel().tolist()
     return replace(given, elements=tuple(of.get(n, e) for e, n in zip(given.elements, numbers, strict=True)))
+
+
+def _settled(given: Given, schema: Schema, shapes: Sequence[Shape], known: Mapping[str, Array]) -> Given:
+    """Return *given* as :func:`_matched`, with the numbers themselves for elements that are no free size."""
+    found, free = _matched(given, schema, shapes, known), schema.free
+    numbers = known[given.name].ravel().tolist()
+    return replace(found, elements=tuple(e if e in free else n for e, n in zip(found.elements, numbers, strict=False)))
 
 
 def _joined(schema: Schema, shapes: Sequence[Shape]) -> tuple[tuple[Size, ...], ...]:

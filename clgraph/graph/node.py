@@ -45,6 +45,7 @@ class Value:
     Attributes:
         constant: The data, in the memory order of ``layout`` when the layout is not plain.
         integers: The 8-bit integers that the constant was made of, where fold_constants did so.
+        sized: Whether the constant holds other elements for other sizes of a family: no pass may make attributes of it.
         buffer: Physical memory, once planned; ``offset`` bytes into it.
     """
 
@@ -54,6 +55,7 @@ class Value:
     integers: Integers | None = None
     buffer: Buffer | None = None
     offset: int = 0
+    sized: bool = False
     _producer: ReferenceType[Node] | None = field(default=None, init=False)
     _uses: dict[tuple[ReferenceType[Node], int], None] = field(default_factory=dict, init=False)
 

@@ -83,6 +83,8 @@ class Primitive:
         keeps_types: Whether ``reference`` is about element types itself, or moves elements as they are.
         holds_sizes: Whether attributes of the bound primitive may hold sizes of its tensors, or places in them. Where
             they do not, what a pass has made for some sizes is right for others.
+        sooner_apart: Whether passes make it of operators that are computed sooner apart than by its general kernel: it
+            is made where another kernel serves it, and given up for shapes that none does.
         keeps_keys: Whether it takes past keys and values and gives present ones.
         reference_checks: Whether ``reference`` of the bound primitive raises for all sizes, none of them 0, that
             ``infer`` refuses of tensors whose element types and ranks it takes.
@@ -101,6 +103,7 @@ class Primitive:
     keeps_keys: ClassVar[bool] = False
     keeps_types: ClassVar[bool] = False
     holds_sizes: ClassVar[bool] = True
+    sooner_apart: ClassVar[bool] = False
     reference_checks: ClassVar[bool] = False
     warns: ClassVar[bool] = True
     computes_unbound: ClassVar[bool] = False

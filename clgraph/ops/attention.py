@@ -45,6 +45,7 @@ class Attention(Primitive):
 
     kind: ClassVar[str] = "attention"
     holds_sizes: ClassVar[bool] = False
+    sooner_apart: ClassVar[bool] = True
 
     def sizes(self, inputs: Sequence[Layout]) -> tuple[int, int, int, int]:
         """Return M, N, D and E."""

@@ -127,8 +127,8 @@ def _rules_for(node: Node, on_cpus: bool) -> tuple[Callable[[Program, Node], boo
 
 
 def scalar(value: Value) -> float | None:
-    """Return the number that a floating-point constant of one element holds, or ``None``."""
-    if value.constant is None or value.layout.count != 1 or not value.layout.dtype.floating:
+    """Return the number that a floating-point constant of one element holds, for all sizes, or ``None``."""
+    if value.constant is None or value.sized or value.layout.count != 1 or not value.layout.dtype.floating:
         return None
     return float(value.constant.reshape(-1)[0])
 
