@@ -27,7 +27,8 @@ class Compress(DataDependent):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, condition = inputs
         size = x.size if self.axis is None else x.shape[positive_axis(self.axis, x.ndim)]
-        return (x.compress(condition.reshape(-1)[:size], self.axis),)
+        kept = condition if condition.ndim == 1 else condition.reshape(-1)
+        return (x.compress(kept if kept.size <= size else kept[:size], self.axis),)
 
 
 @onnx("Compress", since=(9, 11, 28))

@@ -10,7 +10,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.interpret import ControlFlow, RunBody
+from clgraph.graph.interpret import ControlFlow, RunBody, trips
 from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.topology import Inlinable, Topology
 
@@ -39,14 +39,14 @@ class IfElse(ControlFlow, Inlinable):
         return self.then.keeps_keys or self.other.keeps_keys
 
     def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology:
-        return self._chosen(known(values, 0, "condition"))
+        return self.chosen(known(values, 0, "condition"))
 
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
-        body = self._chosen(inputs[0])
-        results = run(body, dict(zip(body.inputs, inputs[1:], strict=True)))
-        return tuple(results[name] for name, _ in body.outputs)
+        body = self.chosen(inputs[0])
+        return tuple(trips(body, run)(inputs[1:]))
 
-    def _chosen(self, condition: Array) -> Topology:
+    def chosen(self, condition: Array) -> Topology:
+        """Return the body that *condition* chooses; raises ``ShapeError`` where it is not one value."""
         if condition.size != 1:
             raise ShapeError(f"the condition is one value, not {list(condition.shape)}")
         return self.then if condition.item() else self.other

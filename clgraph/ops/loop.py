@@ -11,7 +11,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
-from clgraph.graph.gathered import Gathered
+from clgraph.graph.gathered import Gathered, stacked
 from clgraph.graph.host_types import STRINGS
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.interpret import Blocks, ControlFlow, InvariantInputs, RunBody, Trip
@@ -54,29 +54,32 @@ class Loop(ControlFlow):
         return ControlFlow.result_types(self)[1:]
 
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
-        left = list(inputs)
-        trips = int(left.pop(0).ravel()[0]) if self.counted else None
-        going = bool(left.pop(0).ravel()[0]) if self.conditional else True
-        state, around = left[: self.carried], left[self.carried :]
-        stacks: list[list[Array]] = [[] for _ in self.scanned]
-        gathered = Gathered("the scanned results")
+        start = self.counted + self.conditional
+        trips = int(inputs[0].item(0)) if self.counted else None
+        going = bool(inputs[start - 1].item(0)) if self.conditional else True
+        carried = self.carried
+        state, around = inputs[start : start + carried], inputs[start + carried :]
+        scanned: list[Sequence[Array]] = []
+        gathered = Gathered("the scanned results") if self.scanned else None
         key = [*self.body.inputs].index(RANDOM_KEY) if RANDOM_KEY in self.body.inputs else None
         run_trip: Trip | None = None
-        trip = 0
+        trip, goes_on = 0, np.array(True)
         while going and (trips is None or trip < trips):
             if run_trip is None:
                 run_trip = trips_of(self.body, run)
-            given = [np.array(trip, np.int64), np.array(going), *state, *around]
+            given = [np.array(trip, np.int64), goes_on, *state, *around]
             if key is not None:
                 given[key] = folded(given[key], trip)
-            condition, *results = run_trip(given)
-            going, state, trip = bool(condition if condition.ndim == 0 else condition.ravel()[0]), results, trip + 1
-            if stacks:
-                state = results[: self.carried]
-                gathered.add(results[self.carried :])
-                for stack, result in zip(stacks, results[self.carried :], strict=True):
-                    stack.append(result)
-        outputs = self.body.outputs[1 + self.carried :]
+            condition, *state = run_trip(given)
+            going, trip = bool(condition.item(0)), trip + 1
+            if gathered is not None:
+                scanned.append(state[carried:])
+                gathered.add(scanned[-1])
+                state = state[:carried]
+        if gathered is None:
+            return tuple(state)
+        stacks = zip(*scanned, strict=True) if scanned else [()] * len(self.scanned)
+        outputs = self.body.outputs[1 + carried :]
         return (
             *state,
             *(self._stacked(s, name, d) for s, (name, _), d in zip(stacks, outputs, self.scanned, strict=True)),
@@ -108,7 +111,8 @@ class Loop(ControlFlow):
 
     def _stacked(self, stack: Sequence[Array], name: str, dtype: DType | None) -> Array:
         if stack:
-            if len({a.shape for a in stack}) > 1:
+            first = stack[0].shape
+            if any([a.shape != first for a in stack]):  # noqa: C419  # a generator takes twice as long
                 shapes = ", ".join(str(list(shape)) for shape in sorted({a.shape for a in stack}))
                 raise ShapeError(f"the scanned result {name!r} changes its shape from trip to trip: {shapes}")
             return stacked(stack)
@@ -117,17 +121,6 @@ class Loop(ControlFlow):
             return np.zeros((0, *(d if isinstance(d, int) else 0 for d in declared.shape or ())), object)
         shape = () if declared is None or declared.shape is None else declared.shape
         return np.zeros((0, *(d if isinstance(d, int) else 0 for d in shape)), (dtype or DType.F32).numpy)
-
-
-def stacked(arrays: Sequence[Array]) -> Array:
-    """Return what ``np.stack`` makes of arrays of one shape, which takes 5 us on the smallest."""
-    dtype = arrays[0].dtype
-    if dtype.hasobject or any([a.dtype != dtype for a in arrays]):  # noqa: C419  # a generator takes twice as long
-        return np.stack(arrays)
-    made = np.empty((len(arrays), *arrays[0].shape), dtype)
-    for i, a in enumerate(arrays):
-        made[i] = a
-    return made
 
 
 @onnx("Loop", since=(1, 11, 13, 16, 19, 21, 23, 24, 25))

@@ -89,7 +89,7 @@ class LoopBlocks(Blocks):
 
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...] | str:
         """Return the results of the loop, the reason where it has to run trip by trip; *run* runs a block."""
-        trips = int(np.ravel(inputs[0])[0]) if self._counted else None
+        trips = int(inputs[0].item(0)) if self._counted else None
         if trips is not None and trips < FEWEST_TRIPS:  # few take less than what follows
             return f"{max(trips, 0)} trips are fewer than {FEWEST_TRIPS}"
         start = self._counted + self._conditional

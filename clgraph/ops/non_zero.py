@@ -12,6 +12,9 @@ from clgraph.core.frozen import frozen
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, DataDependent, Primitive, primitive
 
+_FEW = 1 << 8
+"""Elements that NumPy searches along several axes in less time than several calls take."""
+
 
 @primitive
 @frozen
@@ -30,6 +33,8 @@ class NonZero(DataDependent):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         # NumPy's nonzero of bytes is several times faster than that of numbers along several axes.
         (x,) = inputs
+        if x.size < _FEW and x.ndim:
+            return (np.array(x.nonzero(), np.int64),)
         (left,) = (x.reshape(-1) if x.dtype == np.bool_ else x.reshape(-1) != 0).nonzero()
         if x.ndim < 2:
             return (left.astype(np.int64, copy=False)[np.newaxis],)

@@ -10,7 +10,7 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
-from clgraph.graph.gathered import Gathered
+from clgraph.graph.gathered import Gathered, stacked
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.interpret import Blocks, ControlFlow, InvariantInputs, RunBody, trips
 from clgraph.graph.primitive import Array, primitive
@@ -142,6 +142,8 @@ class Scan(ControlFlow):
     def length_of(self, inputs: Sequence[Any]) -> int:
         """Return how many slices there are in the inputs of one entry; raises ``ShapeError`` where they differ."""
         cut = inputs[self.carried : self.carried + len(self.input_axes)]
+        if len(cut) == 1 and cut[0].ndim and not self.input_axes[0]:
+            return int(cut[0].shape[0])
         lengths = {a.shape[positive_axis(axis, a.ndim)] for a, axis in zip(cut, self.input_axes, strict=True)}
         if len(lengths) != 1:
             raise ShapeError(f"the scanned inputs have different lengths: {sorted(lengths)}")
@@ -153,27 +155,37 @@ class Scan(ControlFlow):
         state = list(inputs[: self.carried])
         cut, around = inputs[self.carried : self.carried + scans], inputs[self.carried + scans :]
         length = self.length_of(inputs)
-        stacks: list[list[Array]] = [[] for _ in self.output_axes]
+        carried, scanned = self.carried, list[Sequence[Array]]()
         gathered = Gathered("the scanned results")
         key = [*self.body.inputs].index(RANDOM_KEY) if RANDOM_KEY in self.body.inputs else None
         run_trip = trips(self.body, run)
-        for trip in range(length):
-            places = [length - 1 - trip if back else trip for back in self.input_reverse]
-            slices = [_slice(a, at, axis) for a, at, axis in zip(cut, places, self.input_axes, strict=True)]
+        rows = [_slices(a, axis) for a, axis in zip(cut, self.input_axes, strict=True)]
+        rows = [r[::-1] if back else r for r, back in zip(rows, self.input_reverse, strict=True)]
+        for trip, slices in enumerate(zip(*rows, strict=True)):
             given = [*state, *slices, *around]
             if key is not None:
                 given[key] = folded(given[key], row << 32 | trip)
-            results = run_trip(given)
-            state = results[: self.carried]
-            gathered.add(results[self.carried :])
-            for stack, result in zip(stacks, results[self.carried :], strict=True):
-                stack.append(result)
-        for stack, axis in zip(stacks, self.output_axes, strict=True):
-            positive_axis(axis, stack[0].ndim + 1 if stack else 1)
-        turned = [s[::-1] if back else s for s, back in zip(stacks, self.output_reverse, strict=True)]
-        if not length and turned:
+            made = run_trip(given)
+            state = made[:carried]
+            scanned.append(made[carried:])
+            gathered.add(scanned[-1])
+        if not length and self.output_axes:
             raise ShapeError("a scan over no slice makes results of unknown shape")
-        return (*state, *(np.stack(s, axis) for s, axis in zip(turned, self.output_axes, strict=True)))
+        if not length:
+            return tuple(state)
+        stacks = [
+            s[::-1] if back else s for s, back in zip(zip(*scanned, strict=True), self.output_reverse, strict=True)
+        ]
+        for stack, axis in zip(stacks, self.output_axes, strict=True):
+            positive_axis(axis, stack[0].ndim + 1)
+        return (*state, *(stacked(s, axis) for s, axis in zip(stacks, self.output_axes, strict=True)))
+
+
+def _slices(x: Array, axis: int) -> list[Array]:
+    """Return the slices of x one behind the other, which may be its memory."""
+    if x.ndim == 1:
+        return [element.reshape(()) for element in x[:, np.newaxis]]
+    return list(x if axis == 0 else np.ascontiguousarray(np.moveaxis(x, axis, 0)))
 
 
 def _slice(x: Array, place: int, axis: int) -> Array:

@@ -9,7 +9,7 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.interpret import ControlFlow, RunBody
+from clgraph.graph.interpret import ControlFlow, RunBody, trips
 from clgraph.graph.primitive import primitive
 from clgraph.graph.topology import Topology
 
@@ -43,10 +43,10 @@ class SequenceMap(ControlFlow):
             raise ShapeError(f"the sequences have different lengths: {lengths}")
         results: list[tuple[Any, ...]] = []
         gathered = Gathered("the tensors of the sequences")
+        run_trip = trips(self.body, run)
         for i in range(lengths[0]):
             elements = [given[i] if isinstance(given, tuple) else given for given in own]
-            made = run(self.body, dict(zip(self.body.inputs, [*elements, *around], strict=True)))
-            results.append(tuple(made[name] for name, _ in self.body.outputs))
+            results.append(tuple(run_trip([*elements, *around])))
             gathered.add(results[-1])
         return tuple(tuple(made[j] for made in results) for j in range(len(self.body.outputs)))
 

@@ -16,7 +16,13 @@ ByPlace = tuple["Quick", list[int], list[tuple[str, int | None, Any]]]
 
 
 class Quick(Protocol):
-    """A piece that runs its latest plan where that fits."""
+    """A piece that runs its latest plan where that fits.
+
+    Attributes:
+        names: Its inputs.
+    """
+
+    names: tuple[str, ...]
 
     def run_quickly(self, given: Sequence[Any]) -> dict[str, Any] | None:
         """Return the outputs by name, ``None`` where something is to be decided."""
@@ -35,6 +41,9 @@ class Body(Protocol):
         self, feeds: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
     ) -> dict[str, Any]:
         """Return the outputs by name."""
+
+    def trip(self, given: Sequence[Any]) -> list[Any]:
+        """Return the outputs of inputs, both in their order, of a run that nobody observes or ends."""
 
 
 class HasBodies(Protocol):
@@ -67,17 +76,29 @@ class RunBodies(RunsTrips):
     def trips(self, body: Topology) -> Trip:
         """Return what runs *body*: the plan of the trip before, where that fits."""
         by_name, cancellation = by_names(body, self), self._cancellation
-        only = None if self._watch is not None or self._piece.tensors else self._piece.body(body, whole=False).only
+        if self._watch is not None or self._piece.tensors:
+            return by_name
+        if cancellation is None:
+            return self._piece.body(body, whole=False).trip
+        only = self._piece.body(body, whole=False).only
         if only is None:
             return by_name
         piece, read, makers = only
 
         def trip(given: Sequence[Any]) -> list[Any]:
-            if cancellation is not None:
-                cancellation.check()
+            cancellation.check()
             made = piece.run_quickly([given[i] for i in read])
             if made is None:
                 return by_name(given)
             return [own if own is not None else given[at] if at is not None else made[s] for s, at, own in makers]
 
         return trip
+
+
+def by_place(topology: Topology, piece: Quick) -> ByPlace | None:
+    """Return :attr:`Body.only` of a body whose only piece is *piece*; ``None`` where that reads constants, too."""
+    places = {name: i for i, name in enumerate(topology.inputs)}
+    if not places.keys() >= {*piece.names}:
+        return None
+    makers = [(source, places.get(source), topology.constants.get(source)) for _, source in topology.outputs]
+    return piece, [places[name] for name in piece.names], makers

@@ -30,7 +30,7 @@ class HostStep:
     layer: Layer
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    compute: Callable[..., tuple[Any, ...]]
+    compute: Callable[..., Sequence[Any]]
     control: ControlFlow | None
     plain: bool
 
@@ -53,11 +53,11 @@ class HostLayers:
             own = layer.primitive
             for name in layer.outputs:
                 places.setdefault(name, len(places))
-            computed: Callable[..., tuple[Any, ...]] = own.reference
+            computed: Callable[..., Sequence[Any]] = own.reference
             if isinstance(own, OnStrings):
                 computed = partial(_on_strings, own, _Numbers(own.inner, layer, topology.constants))
             elif not own.data_dependent:
-                computed = partial(_computed, own)
+                computed = _Numbers(own, layer, topology.constants).computed
             inputs, outputs = (tuple(places[name] for name in names) for names in (layer.inputs, layer.outputs))
             control = own if isinstance(own, ControlFlow) else None
             others = own.sequences or own.maps if isinstance(own, OfHostValues) else ()
@@ -96,10 +96,6 @@ class HostLayers:
         return {name: values[i] for name, i in self.outputs}
 
 
-def _computed(primitive: Primitive, *arguments: Any) -> tuple[Any, ...]:
-    return compute(primitive, arguments)
-
-
 def _on_strings(primitive: OnStrings, run: _Numbers, *arguments: Any) -> tuple[Any, ...]:
     if run.moves and (moved := run.moved(arguments)) is not None:
         return moved
@@ -114,7 +110,7 @@ class _StringPlans(HostPlans):
 
 
 class _Numbers:
-    """What an operator makes of the numbers that stand for strings, by a plan where their shapes come again.
+    """What an operator makes of numbers, which may stand for strings, by a plan where their shapes come again.
 
     Attributes:
         moves: Whether it may move the strings themselves.
@@ -162,5 +158,12 @@ class _Numbers:
         if self._plans is not None:
             fed = {f"in{slot}": given[slot] for slot in self._fed}
             if (plan := self._plans.find(fed)) is not None:
-                return list(plan.run(list(fed.values())).values())
+                try:
+                    return list(plan.run(list(fed.values())).values())
+                except Exception as error:  # references may raise of any class: what computes it without tells of it
+                    pass_on(error)
         return compute(self._primitive, given)
+
+    def computed(self, *given: Any) -> Sequence[Any]:
+        """Return the results of inputs, all of them numbers."""
+        return self(given)

@@ -102,6 +102,10 @@ class HostPiece:
         """Return the plan of a piece that can be compiled for *feeds*; ``None`` where they are new, or no arrays."""
         return self._plans.find(feeds)
 
+    def known_plan(self, feeds: Mapping[str, Any]) -> HostPlan | None:
+        """Return the plan for *feeds* that there is already."""
+        return self._plans.known(feeds)
+
     def take_over(self, other: HostPiece) -> None:
         """Share the plans of the same piece."""
         self._plans.take_over(other._plans)

@@ -138,6 +138,16 @@ class HostPlans:
         _keep(self._plans, self._key(arrays), made)
         return made
 
+    def known(self, arrays: Mapping[str, Any]) -> HostPlan | None:
+        """Return the plan for *arrays* that has been made."""
+        for a in arrays.values():
+            if type(a) is not np.ndarray:
+                return None
+        key = self._key(arrays)
+        if (plan := self._plans.get(key)) is not None:
+            self._plans.move_to_end(key)
+        return plan
+
     def take_over(self, other: HostPlans) -> None:
         """Share the plans that *other* has of the same stage, which count their runs together from now on."""
         self._met, self._plans, self._deciding = other._met.copy(), other._plans.copy(), other._deciding
@@ -147,9 +157,10 @@ class HostPlans:
         return tuple([(a.shape, a.dtype) for a in arrays.values()]), known
 
     def _made(self, arrays: Mapping[str, Array]) -> HostPlan | None:
-        inputs = self._topology.inputs.items()
-        typed = {name: replace(signature, dtype=DType.of(arrays[name].dtype)) for name, signature in inputs}
-        topology = replace(self._topology, inputs=typed)
+        # As they came: bodies of loops declare what the first trip gets, and the references of layers take any.
+        inputs = [(s, arrays[name]) for name, s in self._topology.inputs.items()]
+        found = {s.name: replace(s, dtype=DType.of(a.dtype), shape=a.shape) for s, a in inputs}
+        topology = replace(self._topology, inputs=found)
         while True:
             values = {name: arrays[name] for name in self._deciding}
             try:

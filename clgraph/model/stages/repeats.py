@@ -7,7 +7,7 @@ the same bits, however busy the machine is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clgraph.errors import ClgraphError
@@ -36,10 +36,10 @@ class Repeats:
         self._last: HostPlan | None = None
         self._saved, self._tried = 0.0, False
 
-    def on_device(self, plan: HostPlan, feeds: Mapping[str, Any]) -> bool:
-        """Count a run of *plan* on *feeds*; return whether a program, which is there then, is to compute it."""
+    def on_device(self, plan: HostPlan, names: Sequence[str], given: Sequence[Any]) -> bool:
+        """Count a run of *plan* on inputs; return whether a program, which is there then, is to compute it."""
         again = plan is self._last and not plan.decided
-        if plan.on_device and not again and not self._compiled.holds(feeds):
+        if plan.on_device and not again and not self._compiled.holds(dict(zip(names, given, strict=True))):
             plan.saved, plan.on_device = 0.0, None
         if plan.on_device is None:
             saved = plan.seconds - RUN_SECONDS - (0.0 if again else SWITCH_SECONDS)
@@ -47,7 +47,7 @@ class Repeats:
                 plan.saved += saved
                 self._saved += saved
                 if self._pays(plan):
-                    plan.on_device = self._compile(plan, feeds)
+                    plan.on_device = self._compile(plan, dict(zip(names, given, strict=True)))
         self._last = plan
         return bool(plan.on_device)
 

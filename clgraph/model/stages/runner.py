@@ -11,19 +11,20 @@ from typing import Any
 import numpy as np
 
 from clgraph.errors import UnsupportedError
-from clgraph.graph.interpret import ControlFlow, Execute
+from clgraph.graph.interpret import ControlFlow, Execute, Trip
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
-from clgraph.model.stages.bodies import ByPlace, RunBodies
+from clgraph.model.stages.bodies import ByPlace, RunBodies, by_place
 from clgraph.model.stages.compiled_piece import CompiledPiece, MakeModel, Sizes
 from clgraph.model.stages.handing import array_of, handed_out, maps_of_a_run, nobody_elses
 from clgraph.model.stages.host_layers import HostLayers
 from clgraph.model.stages.host_piece import HostPiece, TooMuch
 from clgraph.model.stages.host_plan import HostPlan
+from clgraph.model.stages.joined import Settled
 from clgraph.model.stages.observing import StageClock, StageObserver
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.repeats import Repeats
-from clgraph.model.stages.settled import Settled, Settling
+from clgraph.model.stages.settled import Settling
 from clgraph.model.stages.sizes import PassedOn
 from clgraph.model.stages.split import Piece, split
 from clgraph.network.cancelling import Cancellation
@@ -123,8 +124,7 @@ class PieceRunner:
         plan = self._latest_plan
         if not self.on_host:
             return self.compiled.latest if plan is None else None
-        is_left = plan is not None and not plan.on_device and not (self._first and self.compiled.has_programs)
-        return plan if is_left else None
+        return None if plan is None or plan.on_device or self._may_be_prepared(plan) else plan
 
     def deciding(self, plan: HostPlan) -> Callable[[Sequence[Any]], bool] | None:
         """Return what counts a run of *plan* on its inputs, and tells whether a program is to compute it instead."""
@@ -133,16 +133,24 @@ class PieceRunner:
             return None
 
         def is_for_device(given: Sequence[Any]) -> bool:
-            if self._first and self.compiled.has_programs:
+            if self._may_be_prepared(plan):
                 return True
-            return repeats is not None and repeats.on_device(plan, dict(zip(self.names, given, strict=True)))
+            return repeats is not None and repeats.on_device(plan, self.names, given)
 
         return is_for_device
 
     @cached_property
     def execute(self) -> Execute:
         """What computes its control flow in runs that nobody observes or ends."""
-        return partial(self.host.execute, RunBodies(self, None, None))
+        return partial(self.host.execute, self._running)
+
+    @cached_property
+    def _running(self) -> RunBodies:
+        return RunBodies(self, None, None)
+
+    def trips(self, body: Topology) -> Trip:
+        """Return what runs *body* of its control flow, as :attr:`execute` does."""
+        return self._running.trips(body)
 
     @property
     def bodies(self) -> Mapping[int, StageRunner]:
@@ -164,7 +172,7 @@ class PieceRunner:
             if not self._compilable and not self.tensors:
                 self.on_host = True
                 return self.host.run_between(given, RunBodies(self, None, cancellation))
-            if (found := self._planned(given)) is not None:
+            if (found := self.run_quickly(given)) is not None:
                 return found
         feeds = dict(zip(self.names, given, strict=True))
         if not self._compilable:
@@ -187,33 +195,29 @@ class PieceRunner:
         self.on_host, self._latest_plan = False, None
         return self.compiled.run(feeds, watch, cancellation)
 
-    def _planned(self, given: Sequence[Any]) -> dict[str, Any] | None:
+    def run_quickly(self, given: Sequence[Any]) -> dict[str, Any] | None:
         """Return what the latest plan makes of its inputs; ``None`` where they are others, or it is not to run."""
         plan = self._latest_plan
-        if plan is None or plan.on_device or not plan.fits(given) or (self._first and self.compiled.has_programs):
+        if plan is None or plan.on_device or not plan.fits(given) or self._may_be_prepared(plan):
             return None
         if (
             plan.on_device is None
             and not plan.is_quick
             and self._repeats is not None
-            and self._repeats.on_device(plan, dict(zip(self.names, given, strict=True)))
+            and self._repeats.on_device(plan, self.names, given)
         ):
             return None
         self.on_host = True
         return self.host.run_plan(plan, given)
 
-    def run_quickly(self, given: Sequence[Any]) -> dict[str, Any] | None:
-        """Return what :meth:`run` does of the inputs in their order, where the latest plan fits and stays on the host.
+    def run_planned(self, given: Sequence[Any]) -> dict[str, Any] | None:
+        """Return what a plan for inputs makes of them; ``None`` where there is none, or a program is to run."""
+        self._latest_plan = self.host.known_plan(dict(zip(self.names, given, strict=True)))
+        return self.run_quickly(given)
 
-        ``None`` where :meth:`run` has to find what computes them.
-        """
-        plan = self._latest_plan
-        if plan is None or self._first or not (plan.is_quick or plan.on_device is False):
-            return None
-        if not plan.fits(given):
-            return None
-        self.on_host = True
-        return self.host.run_plan(plan, given)
+    def _may_be_prepared(self, plan: HostPlan) -> bool:
+        """Whether there may be a program for what *plan* computes that has not been found to take longer."""
+        return self._first and plan.on_device is not False and self.compiled.has_programs
 
     def _is_for_device(self, plan: HostPlan | None, feeds: Mapping[str, Any]) -> bool:
         """Whether a piece that the host can compute has a program for *feeds*, prepared for them or because they come.
@@ -223,7 +227,9 @@ class PieceRunner:
         """
         if self._first and (plan is None or plan.on_device is not False) and self.compiled.holds(feeds):
             return True
-        return plan is not None and self._repeats is not None and self._repeats.on_device(plan, feeds)
+        if plan is None or self._repeats is None:
+            return False
+        return self._repeats.on_device(plan, self.names, [feeds[name] for name in self.names])
 
     def _is_small(self, feeds: Mapping[str, Any]) -> bool:
         """Whether less is fed than what has cost too much."""
@@ -328,17 +334,32 @@ class StageRunner:
         self._warns = any(piece.warns for piece in self.pieces)
         makers = {name: piece for piece in self.pieces for name, _ in piece.piece.topology.outputs}
         self._makers = [(name, makers.get(source)) for name, source in topology.outputs]
-        self.only: ByPlace | None = _by_place(topology, self.pieces[0]) if len(pieces) == 1 else None
+        self.only: ByPlace | None = by_place(topology, self.pieces[0]) if len(pieces) == 1 else None
         self._ways = tuple((piece, piece.layers) for piece in self.pieces)
+        self._names, self._made = tuple(topology.inputs), tuple([name for name, _ in topology.outputs])
         self._settling = Settling()
 
     def run(
         self, feeds: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
     ) -> dict[str, Any]:
         """Return the outputs by name; they may be memory of *feeds*, or of one another."""
+        if watch is None and cancellation is None:
+            return dict(zip(self._made, self.trip([feeds[name] for name in self._names]), strict=True))
+        return self._decided(feeds, watch, cancellation)
+
+    def trip(self, given: Sequence[Any]) -> list[Any]:
+        """Return what :meth:`run` does, inputs and outputs in their order."""
+        made = self._settling.run(given)
+        if made is None:
+            results = self._decided(dict(zip(self._names, given, strict=True)), None, None)
+            return [results[name] for name in self._made]
+        return made
+
+    def _decided(
+        self, feeds: Mapping[str, Any], watch: StageObserver | None, cancellation: Cancellation | None
+    ) -> dict[str, Any]:
+        """Return what :meth:`run` does, where each piece decides what computes it."""
         alone = watch is None and cancellation is None
-        if alone and (made := self._settling.run(feeds)) is not None:
-            return made
         values: dict[str, Any] = {**self.topology.constants, **feeds}
         for piece, layers in self._ways:
             if layers is None or not alone:
@@ -346,7 +367,7 @@ class StageRunner:
             else:
                 piece.on_host = True
                 values.update(layers.run([values[name] for name in piece.names]))
-        self._settling.note(self.topology, self.pieces, alone=alone)
+        self._settling.note(self.topology, self.pieces, [feeds[name] for name in self._names], alone=alone)
         return {name: values[source] for name, source in self.topology.outputs}
 
     def run_whole(
@@ -372,12 +393,3 @@ class StageRunner:
         self._sizes.found = other._sizes.found
         for mine, theirs in zip(self.pieces, other.pieces, strict=True):
             mine.take_over(theirs)
-
-
-def _by_place(topology: Topology, piece: PieceRunner) -> ByPlace | None:
-    """Return :attr:`StageRunner.only` of *piece*, the only one."""
-    places = {name: i for i, name in enumerate(topology.inputs)}
-    if not places.keys() >= {*piece.names}:
-        return None
-    makers = [(source, places.get(source), topology.constants.get(source)) for _, source in topology.outputs]
-    return piece, [places[name] for name in piece.names], makers

@@ -44,7 +44,9 @@ def spelled(primitive: Primitive, inputs: Sequence[Layout]) -> Spelling | None:
 
 def is_one_call(primitive: Any) -> bool:
     """Whether a spelling is hardly more than one call of NumPy; others take about as long as short references."""
-    return primitive.kind != "top_k" and not (primitive.kind == "reduce" and primitive.function == "log_sum_exp")
+    return primitive.kind not in ("top_k", "softmax") and not (
+        primitive.kind == "reduce" and primitive.function == "log_sum_exp"
+    )
 
 
 def _eltwise(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
@@ -83,6 +85,8 @@ def _reduce(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
         return lambda x: np.add.reduce(x * x, over, dtype, keepdims=keeps)
     if primitive.function == "log_sum_exp" and x.dtype.floating and x.count and over != ():
         return partial(_log_sum_exp, over=over, keeps=keeps, dtype=dtype)
+    if primitive.function == "l1" and x.dtype.floating:
+        return lambda x: np.add.reduce(np.abs(x), over, dtype, keepdims=keeps)
     if primitive.function == "l2" and x.dtype.floating:
         return lambda x: np.sqrt(np.add.reduce(x * x, over, dtype, keepdims=keeps))
     if primitive.function == "mean" and x.dtype.floating and x.count:
@@ -96,6 +100,20 @@ def _log_sum_exp(x: Array, over: Any, keeps: Any, dtype: np.dtype[Any]) -> Any:
     top = np.where(np.isfinite(top), top, 0)
     total = np.log(np.add.reduce(np.exp(x - top), over, dtype, keepdims=keeps))
     return total + (top if keeps else top.reshape(total.shape))
+
+
+def _softmax(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
+    axes, log = primitive.axes[0] if len(primitive.axes) == 1 else primitive.axes, primitive.log
+    if inputs[0].dtype not in (DType.F32, DType.F64) or not inputs[0].count:
+        return None
+
+    def run(x: Array) -> Any:
+        shifted = x - np.maximum.reduce(x, axes, keepdims=True)
+        powers = np.exp(shifted)
+        total = np.add.reduce(powers, axes, keepdims=True)
+        return shifted - np.log(total) if log else np.divide(powers, total, powers)
+
+    return run
 
 
 def _reshape(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
@@ -295,6 +313,7 @@ _MAKERS: dict[str, Callable[[Any, Sequence[Layout]], Spelling | None]] = {
     "eltwise": _eltwise,
     "activation": _activation,
     "reduce": _reduce,
+    "softmax": _softmax,
     "reshape": _reshape,
     "reorder": _reorder,
     "is_special": _is_special,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import onnx
 import pytest
@@ -10,11 +12,13 @@ from onnx import TensorProto, helper
 import clgraph
 from clgraph.errors import InputError
 from clgraph.graph.topology import Topology
-from clgraph.model.stages import settled
+from clgraph.model.stages import repeats, settled
+from clgraph.model.stages.compiled_piece import CompiledPiece
+from clgraph.model.stages.host_layers import HostLayers
 from clgraph.model.stages.host_plan import PLANNED
 from clgraph.model.stages.model import StagedModel
 from clgraph.model.stages.runner import PieceRunner
-from clgraph.model.stages.settled import ALIKE
+from clgraph.model.stages.settled import ALIKE, Settling
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather
 from clgraph.ops.non_zero import NonZero
@@ -55,7 +59,8 @@ def staged(made: clgraph.Model) -> StagedModel:
 
 
 def joined(made: clgraph.Model) -> bool:
-    return staged(made)._runner._settling._run is not None
+    latest = staged(made)._runner._settling.latest
+    return latest is not None and latest.joined is not None
 
 
 def test_runs_alike_decide_nothing_and_others_are_decided_about(device: str, decided: list[PieceRunner]) -> None:
@@ -77,18 +82,88 @@ def test_runs_alike_decide_nothing_and_others_are_decided_about(device: str, dec
 
 
 def test_runs_that_turn_out_otherwise_are_joined_more_seldom(device: str) -> None:
-    few, many = np.float32([1, -1, -1]), np.float32([1, 1, -1])
+    few, all_of_them = np.float32([1, -1, -1]), np.float32([1, 1, 1])
     with clgraph.compile(found_twice(), device=device) as made:
-        for x in [few] * ENOUGH + [many] * ENOUGH:
-            made.run({"x": x})
-        settling = staged(made)._runner._settling
-        wanted = settling._wanted
-        made.run({"x": few})
-        assert settling._wanted == 2 * wanted
-        for _ in range(2 * wanted):
+        for _ in range(ENOUGH):
+            made.run({"x": few})
+        way = staged(made)._runner._settling.latest
+        assert way is not None
+        wanted = way.wanted
+        made.run({"x": all_of_them})  # as many have not been found before
+        assert way.wanted == 2 * wanted
+        for _ in range(2 * wanted + 1):
             assert not joined(made)
             made.run({"x": few})
         assert joined(made)
+
+
+def test_runs_stay_joined_where_data_decide_which_plans_they_are(device: str, decided: list[PieceRunner]) -> None:
+    ways = np.float32([[1, -1, -1], [1, 1, -1], [1, 1, 1]])
+    with clgraph.compile(found_twice(), device=device) as made:
+        for x in ways.repeat(ENOUGH, 0):
+            made.run({"x": x})
+        for _ in range(4 * ENOUGH):  # whatever has been turned out otherwise meanwhile
+            made.run({"x": ways[0]})
+        decided.clear()
+        for x in [*ways, *ways[::-1]]:
+            got = made.run({"x": x})
+            np.testing.assert_array_equal(got["y"], x[x > 0][None] + 1)
+            assert got["sum"] == 2 * (x > 0).sum()
+        assert not decided
+
+
+def test_runs_of_several_shapes_are_joined_side_by_side(device: str, decided: list[PieceRunner]) -> None:
+    inputs = [np.arange(n, dtype=np.float32) - 1 for n in (4, 6, 9)]
+    with clgraph.compile(found_twice(), device=device) as made:
+        for _ in range(ENOUGH):
+            for x in inputs:
+                made.run({"x": x})
+        decided.clear()
+        for x in [*inputs, *inputs]:
+            np.testing.assert_array_equal(made.run({"x": x})["y"], x[x > 0][None] + 1)
+        assert not decided
+
+
+def test_first_pieces_that_the_host_is_quicker_at_are_joined(
+    device: str, monkeypatch: pytest.MonkeyPatch, decided: list[PieceRunner]
+) -> None:
+    t = Topology()
+    x = y = t.input("x", ("n",))
+    for i in range(15):
+        y = t.add(f"more{i}", Eltwise("add"), y, x)
+    t.output("y", t.add("picked", Gather(0), y, t.add("places", NonZero(), y)))
+    prepare, slow = CompiledPiece.prepare, 1.0
+    monkeypatch.setattr(CompiledPiece, "prepare", lambda self, feeds: prepare(self, feeds) + slow)
+    monkeypatch.setattr(repeats, "COMPILING_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(repeats, "BINDING_SECONDS", (0.0, 0.0))
+    with clgraph.compile(t, device=device) as made:
+        for _ in range(2 * ENOUGH):
+            made.run({"x": np.float32([1, 0, 2])})
+        assert staged(made)._runner.pieces[0].compiled.has_programs
+        decided.clear()
+        assert made.run({"x": np.float32([1, 0, 3])})["y"].tolist() == [[16, 48]]
+        assert not decided
+
+
+class Piece:
+    """A piece that runs now here, now there."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.on_host, self.names, self.settled = True, ("x",), HostLayers(topology)
+
+
+def test_joined_runs_of_other_shapes_tell_where_their_pieces_run() -> None:
+    t = Topology()
+    t.output("y", t.input("x", ("n",)))
+    piece, settling = Piece(t), Settling()
+    short, long = np.zeros(1, np.float32), np.zeros(2, np.float32)
+    for x, piece.on_host in ((short, True), (long, False)):
+        for _ in range(1 + ALIKE):
+            settling.note(t, [cast(Any, piece)], [x], alone=True)
+    for x, on_host in ((short, True), (long, False), (short, True)):
+        (got,) = settling.run([x]) or [None]
+        assert got is x
+        assert piece.on_host is on_host
 
 
 def test_what_callers_get_is_theirs(device: str) -> None:

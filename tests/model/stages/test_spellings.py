@@ -31,6 +31,7 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.scatter_elements import ScatterElements
 from clgraph.ops.scatter_nd import ScatterND
 from clgraph.ops.slice import Slice
+from clgraph.ops.softmax import Softmax
 from clgraph.ops.top_k import TopK
 from clgraph.ops.transpose import Transpose
 from clgraph.ops.where import Where
@@ -55,6 +56,7 @@ CASES: list[tuple[Primitive, tuple[np.ndarray, ...]]] = [
     *((Reduce(f, axes, k), (X,)) for f in REDUCTIONS for axes, k in (((1,), True), ((0, 1), False), ((), True))),
     *((Reduce(f, (0,), keepdims=False), (WHOLE,)) for f in ("sum", "max", "min", "prod", "mean")),
     (Reduce("sum", (0,)), (X.astype(np.float16),)),
+    *((Softmax(axes, log), (a,)) for axes in ((1,), (0, 1)) for log in (False, True) for a in (X, FINE, X.astype("d"))),
     (Reshape((2, 6)), (X,)),
     *((Reorder(d), (X[:2, 2:],)) for d in (DType.F64, DType.I32, DType.BOOL, DType.F16, DType.BF16)),
     (IsSpecial(nan=True), (X,)),
