@@ -61,7 +61,7 @@ class DType(Enum):
     @cached_property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of the same bytes."""
-        if self._twin not in _NARROW:
+        if self._twin not in NARROW:
             return np.dtype(self._twin)
         import ml_dtypes  # slow to import, and seldom wanted
 
@@ -75,10 +75,10 @@ class DType(Enum):
         Raises:
             UnsupportedError: clgraph does not hold it.
         """
-        if isinstance(dtype, str) and dtype in _NARROW:
-            return _NARROW[dtype]
+        if isinstance(dtype, str) and dtype in NARROW:
+            return NARROW[dtype]
         found = np.dtype(dtype)
-        member = _TWINS.get(found) or _NARROW.get(found.name)
+        member = _TWINS.get(found) or NARROW.get(found.name)
         if member is None:
             held = ", ".join(map(str, DType))
             raise UnsupportedError(f"element type {found.name} is not one of {held}")
@@ -110,12 +110,12 @@ STORED = frozenset(
 @cache
 def spelled(dtype: np.dtype[Any]) -> str:
     """Return the text that :func:`named` makes *dtype* of; NumPy's own for those of ``ml_dtypes`` tells sizes alone."""
-    return dtype.name if dtype.name in _NARROW else dtype.str
+    return dtype.name if dtype.name in NARROW else dtype.str
 
 
 def named(text: str) -> np.dtype[Any]:
     """Return the NumPy dtype that :func:`spelled` made *text* of."""
-    return _NARROW[text].numpy if text in _NARROW else np.dtype(text)
+    return NARROW[text].numpy if text in NARROW else np.dtype(text)
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
@@ -134,5 +134,6 @@ def largest(dtype: np.dtype[Any]) -> float:
 
 
 _FLOATING = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
-_NARROW = {member._twin: member for member in DType if member in STORED or member is DType.BF16}
-_TWINS = {member.numpy: member for member in DType if member._twin not in _NARROW}
+NARROW = {member._twin: member for member in DType if member in STORED or member is DType.BF16}
+"""Types whose NumPy twins are those of ``ml_dtypes``, by their names."""
+_TWINS = {member.numpy: member for member in DType if member._twin not in NARROW}

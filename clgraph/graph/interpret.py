@@ -30,6 +30,7 @@ Trip = Callable[[Sequence[Any]], list[Any]]
 """Runs a topology on its inputs in their order and returns its outputs in theirs."""
 
 
+@np.errstate(all="ignore")  # infinity and NaN are results, whatever the program has told NumPy to do
 def interpret(
     topology: Topology, feeds: Mapping[str, Array], spend: Spend | None = None, execute: Execute | None = None
 ) -> dict[str, Array]:

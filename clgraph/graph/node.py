@@ -8,6 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal, Protocol
 from weakref import ReferenceType, ref
 
+import numpy as np
+
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Layout
 from clgraph.core.memo import Remembering, remembered
@@ -196,10 +198,12 @@ class Node:
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Compute the outputs with NumPy, fused operations included. *inputs* match ``self.inputs``.
 
+        What overflows or is no number is so in the results, as on a device, whatever the program has told NumPy to do.
+
         Raises:
             ShapeError: What the inputs hold makes no sense to the operator.
         """
-        with refusals(lambda: f"node {self.name!r} ({self.primitive})"):
+        with refusals(lambda: f"node {self.name!r} ({self.primitive})"), np.errstate(all="ignore"):
             return self._computed(inputs)
 
     def _computed(self, inputs: Sequence[Array]) -> tuple[Array, ...]:

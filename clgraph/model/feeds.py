@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core.dtype import NARROW
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.model.tensor import Tensor, host_array
@@ -58,7 +59,8 @@ def arranged(given: Sequence[Any], named: Mapping[str, Any], wanted: Sequence[tu
 def literal(given: Any, dtype: np.dtype[Any], what: str) -> Array:
     """Return numbers of Python, nested lists of them or NumPy's as an array of *dtype*.
 
-    Only floating-point numbers are rounded. What cannot become *dtype* at all stays as it is.
+    Only floating-point numbers are rounded, but to float4, which has no NaN for those that it cannot hold. What cannot
+    become *dtype* at all stays as it is.
 
     Raises:
         InputError: They are no array, or one of them is lost in *dtype*; the message calls them *what*.
@@ -66,15 +68,15 @@ def literal(given: Any, dtype: np.dtype[Any], what: str) -> Array:
     array = host_array(given, what)
     # NumPy keeps whole numbers of more than 64 bits as objects.
     number = array.dtype.kind in _NUMBERS or (array.size > 0 and all(type(n) is int for n in array.flat))
-    if array.dtype == dtype or not number or dtype.kind not in _NUMBERS:
+    if array.dtype == dtype or not number or not (dtype.kind in _NUMBERS or dtype.name in NARROW):
         return array
     try:
         with np.errstate(all="ignore"):
             cast = array.astype(dtype)
     except OverflowError as error:
         raise InputError(f"{what} holds integers that {dtype.name} cannot hold") from error
-    if array.dtype.kind == "f" and dtype.kind == "f":
-        lost = np.isinf(cast) & np.isfinite(array)
+    if array.dtype.kind == "f" and "float" in dtype.name and dtype.name != "float4_e2m1fn":
+        lost = ~np.isfinite(cast) & np.isfinite(array)  # types without infinity have NaN in its place
     else:
         # Python compares whole numbers and fractions exactly, NumPy rounds one of them first.
         pairs = zip(cast.ravel().tolist(), array.ravel().tolist(), strict=True)

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from clgraph.core.layout import Shape
 from clgraph.errors import UnknownValueError
 from clgraph.graph.faults import faults
@@ -173,6 +175,7 @@ class Specialisations:
             return None if known is None else known.clone(self._workspace)
 
     @faults("compiling the model")
+    @np.errstate(all="ignore")  # as :meth:`clgraph.graph.node.Node.reference` computes
     def _compiled(self, shapes: Shapes, key: Key) -> Specialisation:
         known = {name: value.array for name, value in key.values}
         return self.specialise(self._topology, shapes, known, self._workspace)

@@ -73,4 +73,5 @@ def _blocks(memory: Array, layout: Layout) -> Array:
         block = layout.format.block(axis)
         shape += [extent // block, block]
         strides += [pitch * memory.itemsize, inner * memory.itemsize]
-    return np.lib.stride_tricks.as_strided(memory, shape, strides)
+    # as_strided names the type by its kind and size, which says nothing of ml_dtypes' float8_e5m2 ("<f1").
+    return np.ndarray(shape, memory.dtype, memory.view(np.uint8), strides=strides)

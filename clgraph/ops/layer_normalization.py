@@ -79,8 +79,9 @@ class LayerNormalization(Primitive):
         x = inputs[0]
         exact = x.astype(np.result_type(x.dtype, np.float32))
         axes = tuple(range(positive_axis(self.axis, x.ndim), x.ndim))
-        centred = exact - exact.mean(axes, keepdims=True) if self.centred else exact
-        variance = np.square(centred).mean(axes, keepdims=True)
+        count = max(prod(x.shape[a] for a in axes), 1)  # NumPy's mean warns of no elements
+        centred = exact - exact.sum(axes, keepdims=True) / count if self.centred else exact
+        variance = np.square(centred).sum(axes, keepdims=True) / count
         y = centred / np.sqrt(variance + np.asarray(self.epsilon, exact.dtype))
         y = y * inputs[1].reshape(self.wide(inputs[1].shape, x.ndim))
         if len(inputs) > 2:

@@ -94,7 +94,8 @@ class RoiAlign(Primitive):
             return np.zeros(len(image), image.dtype)
         if not self.maximum:
             return np.asarray(np.sum(parts, axis=(0, 2, 3)) / image.dtype.type(count))
-        return np.asarray(np.max(parts, axis=(0, 2, 3), initial=-np.inf if found == count else 0.0))
+        outside = -np.inf if found == count else 0.0
+        return np.asarray(np.fmax.reduce(np.array(parts), axis=(0, 2, 3), initial=outside))
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 32.0 * outputs[0].count

@@ -120,8 +120,6 @@ def from_list(data: Any, name: str, shape: tuple[int, ...], what: str) -> Array:
         )
     if array.size and (array.dtype.kind == "b") != (name == "BOOL"):
         raise InputError(f"{what} is {name}; the data holds {'others than ' if name == 'BOOL' else ''}true and false")
-    if name == "BF16":
-        return literal(array, np.dtype(np.float32), what).astype(dtype).reshape(shape)
     array = literal(array, dtype, what)
     if array.dtype != dtype:
         raise InputError(f"{what} is {name}; the data holds what is not a number")

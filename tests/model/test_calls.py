@@ -15,7 +15,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import clgraph
+from clgraph.core.dtype import DType
 from clgraph.errors import InputError, UnsupportedError
+from clgraph.model.feeds import literal
 from tests.support.ort_models import identity, two_inputs
 
 A, B = np.array([1, 2, 3], np.float32), np.array([10, 20, 30], np.float32)
@@ -296,3 +298,26 @@ def test_a_run_of_a_small_model_makes_few_calls_of_python() -> None:
         sys.setprofile(None)
     # One for each of: inputs and results, three times; engines, subgraphs and their steps; gates and locks on the way.
     assert len(called) <= 64, called
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kept", "lost"),
+    [
+        (DType.BF16, [0.3, 1, [1.5, 256], np.inf], [257, 3.4e38, [1e39]]),
+        (DType.F8E4M3FN, [0.3, [1, -448], np.nan], [17, 1000.0]),
+        (DType.F8E5M2, [0.3, [1, 57344], np.inf], [17, 1e5]),
+        (DType.F8E8M0, [0.5, 64], [0.0, -1, 17]),
+        (DType.F4E2M1, [0.5, [6, -1.5]], [0.3, 8, 1e30, np.nan, np.inf]),
+        (DType.I4, [-8, [7.0, 1]], [8, -9, 0.5]),
+        (DType.U2, [3, True], [4, -1]),
+    ],
+)
+def test_numbers_are_cast_to_narrow_types_where_nothing_is_lost(dtype: DType, kept: Any, lost: Any) -> None:
+    for given in kept:
+        found = literal(given, dtype.numpy, "input 'x'")
+        assert found.dtype == dtype.numpy
+        wanted = np.asarray(given).astype(dtype.numpy)
+        np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(np.float32))
+    for given in lost:
+        with pytest.raises(InputError, match=f"input 'x' holds .* which {dtype.numpy.name} cannot hold"):
+            literal(given, dtype.numpy, "input 'x'")

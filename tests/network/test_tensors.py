@@ -17,6 +17,7 @@ LAYOUTS = [
     Layout(DType.I16, SHAPE, feature_blocked(4, 8), ((0, 0), (0, 0), (1, 2), (3, 0))),
     Layout(DType.F32, SHAPE, Format((0, 1, 2, 3), ((1, 4), (0, 2)))),
     Layout(DType.U8, ()),
+    *(Layout(dtype, (2, 3)) for dtype in DType if dtype.numpy.name.startswith(("float8", "float4", "int4", "uint2"))),
     Layout(DType.F32, (0, 3)),
 ]
 

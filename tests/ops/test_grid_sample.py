@@ -74,7 +74,6 @@ def test_places_that_are_no_numbers_leave_the_others_as_they_are(padding, device
 
 
 @pytest.mark.opencl
-@pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("shape", [(1, 2, 6, 5), (1, 2, 4, 3, 5)])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 def test_places_that_are_no_numbers_are_those_of_the_reference(padding, shape, device, rng):
@@ -97,7 +96,6 @@ def test_places_that_are_no_numbers_are_those_of_the_reference(padding, shape, d
 
 
 @pytest.mark.opencl
-@pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize(("padding", "corners"), WAYS)
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 def test_pixels_that_are_not_finite_are_multiplied_by_their_own_shares_alone(mode, padding, corners, device, rng):

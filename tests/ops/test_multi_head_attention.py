@@ -54,7 +54,6 @@ def test_the_cap_comes_before_the_mask(opset, rng):
 
 
 @OPSETS
-@pytest.mark.filterwarnings("ignore:invalid value encountered")  # the reference's, of a row of minus infinity
 def test_a_query_that_sees_no_key_gets_zeros(opset, rng):
     none = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]], bool)
     first = np.array([[0, 1, 1], [1, 0, 0], [1, 1, 0]], bool)
@@ -82,7 +81,6 @@ def test_scores_are_returned_as_they_are_at_each_place(opset, rng):
     np.testing.assert_allclose(got[3], want[3], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered")  # as above: more tokens than the text has
 def test_lengths_hide_what_is_behind_a_text(rng):
     for tokens, lengths, causal in ((1, (5, 3), 1), (2, (5, 3), 0), (2, (5, 3), 1), (4, (5, 3), 1), (2, (6, 1), 0)):
         agree("Attention", inputs(rng, tokens, 6, lengths=lengths), opset=24, is_causal=causal)
@@ -137,7 +135,6 @@ def drawn(d: Draw, opset: int) -> Call:
 
 
 @OPSETS
-@pytest.mark.filterwarnings("ignore:invalid value encountered")  # the reference's, of a row of minus infinity
 def test_random_calls_are_those_of_onnxruntime_or_of_the_reference(opset):
     """Where these two differ (scores beside a cap), one of them is met; else both."""
     for seed in range(60):

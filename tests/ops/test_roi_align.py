@@ -31,7 +31,6 @@ def test_roi_align_agrees_with_onnxruntime(opset, rule, samples, mode, rng):
 
 
 @pytest.mark.opencl
-@pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("mode", ["avg", "max"])
 def test_regions_far_larger_than_the_image_take_no_memory_and_those_that_are_none_are_zeros(mode, device, rng):
     x = rng.standard_normal((1, 3, 9, 8)).astype(np.float32)
@@ -52,8 +51,14 @@ def test_regions_far_larger_than_the_image_take_no_memory_and_those_that_are_non
     np.testing.assert_allclose(found, wanted, rtol=0, atol=2 * 8 * 2.0**-24 * 2e4 * np.abs(x).max())
 
 
+def test_maxima_pass_over_what_is_no_number_as_in_onnxruntime(rng):
+    x = rng.standard_normal((2, 3, 9, 8)).astype(np.float32)
+    x[0, 0, 3], x[1, 1, :, 2], x[0, 2] = np.inf, -np.inf, np.inf
+    inputs = [x, np.float32([[0.5, 1, 6.25, 5.5], [3, 2, 5, 4]]), np.array([0, 1])]
+    agree("RoiAlign", inputs, opset=16, mode="max", output_height=3, output_width=2, sampling_ratio=2)
+
+
 @pytest.mark.opencl
-@pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 @pytest.mark.parametrize("mode", ["avg", "max"])
 def test_samples_outside_an_image_are_zeros_beside_infinite_pixels(mode, kind, device, rng):

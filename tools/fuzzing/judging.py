@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from onnx import helper
 
 import clgraph
 from clgraph.errors import (
@@ -287,7 +288,14 @@ def _expected(
         results = session.run(None, dict(feeds))
     except Exception as error:  # onnxruntime's errors have no class of their own in common
         return None, str(error).splitlines()[0] if str(error) else type(error).__name__
-    return dict(zip([o.name for o in session.get_outputs()], results, strict=True)), ""
+    outputs = session.get_outputs()
+    return {o.name: _typed(array, o.type) for o, array in zip(outputs, results, strict=True)}, ""
+
+
+def _typed(array: Any, spelled: str) -> Any:
+    """Return *array* with the element type of the output: ONNX Runtime gives the bytes of one type of 8 bits."""
+    is_bytes = spelled == "tensor(float8e4m3fn)" and array.dtype == np.uint8
+    return array.view(helper.tensor_dtype_to_np_dtype(onnx.TensorProto.FLOAT8E4M3FN)) if is_bytes else array
 
 
 def compared(

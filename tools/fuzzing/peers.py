@@ -34,7 +34,10 @@ SHARED = {
     "Unique": "what is not a number is there once, as in NumPy; onnxruntime's each of them",
 }
 """Operators whose finite results are those of ONNX's references, of one operator, and not ONNX Runtime's."""
-STRANGE = {"Attention": "a row of which all is masked is 0, whatever its values are; onnxruntime multiplies them by 0"}
+STRANGE = {
+    "Attention": "a row of which all is masked is 0, whatever its values are; onnxruntime multiplies them by 0",
+    "ScatterElements": "what is not a number stays, as in ONNX's reference of ScatterND; by the order in its peers'",
+}
 """Operators whose results are others than ONNX Runtime's where one of the two is not finite."""
 GENERATORS = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform")
 GENERATORS += ("RandomUniformLike",)
