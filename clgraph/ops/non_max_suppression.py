@@ -37,7 +37,7 @@ class NonMaxSuppression(DataDependent):
             rows[:, 2] = line[: len(rows)]
             return (rows,)
         line = places.reshape(-1)
-        (kept,) = np.nonzero(line >= 0)
+        (kept,) = (line >= 0).nonzero()
         rows = np.zeros((len(kept), 3), np.int64)
         rows[:, 2] = line[kept]
         np.floor_divide(kept, places.shape[2], rows[:, 1])
