@@ -6,7 +6,7 @@
 // index, wide  count indices, of 8 bytes (wide) or 4
 // images, count, width   sizes;  ticket_rows: rows of a ticket
 // by_column              1: width is 1 or 2, and a ticket is a run of whole images, whose rows of one index are moved together
-#include "tile.clh"
+#include "neighbours.clh"
 
 // Rows of one or two words of a run of images, which lie `from_pitch` and `to_pitch` words apart.
 NOINLINE static void gather_column(__global const uint* restrict from, const long from_pitch, __global uint* restrict to,
@@ -36,9 +36,6 @@ static void gather_rows(__global const gather_rows_desc* d, __global char** bank
   for (int r = first; r < last; r++) {
     const int n = r / d->count, i = r - n * d->count;
     __global const uint* from = AT(const uint, banks, d->inp) + n * image + row_of(d, banks, i) * width;
-    __global uint* to = AT(uint, banks, d->out) + (long)r * width;
-    const int whole = width / 16;
-    for (int j = 0; j < whole; j++) vstore16(vload16(j, from), j, to);
-    for (int j = whole * 16; j < width; j++) to[j] = from[j];
+    copy_neighbours((__global const char*)from, (__global char*)(AT(uint, banks, d->out) + (long)r * width), 4l * width);
   }
 }

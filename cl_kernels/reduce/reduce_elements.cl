@@ -11,7 +11,7 @@
 // in_outer, in_rows, in_across, in_along, in_inner    elements of x from one index to the next; where inner is 1, along: 1
 // out_outer, out_rows         of y
 // count                       elements that a result is made of
-// short_rows                  1: floats, inner and across are 1, along at most RUN, and results lie side by side
+// short_rows                  1: floats, inner is 1, along at most RUN, and results lie side by side
 // inner_runs                  runs of inner;  units, ticket_units: in all, of a ticket, the latter a multiple of 16
 //
 // The list is applied to results, y seen as [n][x]: n is the unit's index of outer and rows, or 0 where inner is 1.
@@ -184,6 +184,9 @@ static __global const char* side_by_side(__global const char* at, const long pit
   return to;
 }
 
+// What partial results are joined by.
+static int joining(const int function) { return function == REDUCE_MEAN || function > REDUCE_PROD ? REDUCE_SUM : function; }
+
 #define ABREAST 16
 
 // reduce_T: results of a unit, made in the third room of the scratch, where they are left as numbers of type T.
@@ -219,7 +222,7 @@ static __global const char* side_by_side(__global const char* at, const long pit
       for (int r = 1; r < ABREAST; r++) combine_##T(function, all + r * u.n, all, u.n); \
       return all; \
     } \
-    const int joined = function == REDUCE_MEAN || function > REDUCE_PROD ? 0 : function; \
+    const int joined = joining(function); \
     for (int i = 0; i < u.n; i++) all[i] = part[i] = begin_##T(function); \
     const int in_place = d->in_type == OWN && d->in_inner == 1, dense = d->in_inner == 1 && d->in_along == u.n; \
     int steps = 0; \
@@ -275,24 +278,32 @@ static __global long* mean_long(__global const reduce_elements_desc* d, __global
 }
 
 #if !NUMBERS
-// Results `first` to `last` - 1 of short rows, a few rows at a time.
+// Results `first` to `last` - 1 of short rows, sixteen at a time, in the order in which they lie.
 static void reduce_rows(__global const reduce_elements_desc* d, __global const char* x, __global char* y, const int first,
                         const int last, __global char* scratch) {
-  const int function = d->operation, n = d->along, converted = d->in_type != TYPE_F32;
-  __global float* room = (__global float*)scratch;
-  __global float* sums = (__global float*)(scratch + RUN * 8);
-  __global float* all = (__global float*)(scratch + 2 * RUN * 8);
+  const int function = d->operation, joined = joining(function), n = d->along, converted = d->in_type != TYPE_F32;
+  const int most = !converted ? 16 : d->in_rows == n ? min(16, RUN / n) : 1;
+  __global float *room = (__global float*)scratch, *sums = (__global float*)(scratch + RUN * 8), *more = sums + 256;
+  __global float *all = (__global float*)(scratch + 2 * RUN * 8), *part = all + RUN;
   for (int unit = first, count; unit < last; unit += count) {
     const int outer = unit / d->rows, row = unit - outer * d->rows;
-    count = min(min(16, last - unit), d->rows - row);
-    if (converted) count = d->in_rows == n ? min(count, RUN / n) : 1;
-    const long from = outer * d->in_outer + row * d->in_rows;
-    __global const float* at = as_floats(d->in_type, x + from * d->in_size, room, count * n);
-    // Nothing is read behind the tensor.
-    if (converted || n >= 16 || unit + count + 16 <= d->units)
-      sixteen_rows(function, at, d->in_rows, n, all, count, sums);
-    else
-      for (int r = 0; r < count; r++) all[r] = reduced_float(function, at + r * d->in_rows, n);
+    count = min(min(RUN, last - unit), d->rows - row);
+    for (int a = 0; a < d->across; a++) {
+      long from = outer * d->in_outer + row * d->in_rows + a * d->in_across;
+      __global float* sum = a < 64 ? all : part;
+      for (int r = 0, few; r < count; r += few, from += few * d->in_rows) {
+        few = min(most, count - r);
+        __global const float* rows = as_floats(d->in_type, x + from * d->in_size, room, few * n);
+        __global float* made = a % 64 == 0 ? sum + r : more;
+        // Nothing is read behind the tensor.
+        if (converted || n >= 16 || from + (few - 1) * d->in_rows + 16 <= (long)d->units * d->count)
+          sixteen_rows(function, rows, d->in_rows, n, made, few, sums);
+        else
+          for (int k = 0; k < few; k++) made[k] = reduced_float(function, rows + k * d->in_rows, n);
+        if (made == more) combine_float(joined, more, sum + r, few);
+      }
+      if (a >= 64 && (a % 64 == 63 || a + 1 == d->across)) combine_float(joined, part, all, count);
+    }
     for (int r = 0; r < count; r++) all[r] = ended_float(function, all[r], d->count);
     floats_as(d->out_type, all, y + (long)unit * d->out_size, count);
   }

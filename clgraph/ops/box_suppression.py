@@ -143,20 +143,24 @@ def _shared(low: Array, high: Array, first: Sequence[int] | Array, second: Array
     return shared
 
 
-@implements(
-    BoxSuppression,
-    name="box_suppression.ref",
-    serves=Serves(dtypes=frozenset({DType.F32, DType.I32, DType.I64}), mixed=True),
-    general=True,
-)
+SERVED = frozenset({DType.F32, DType.I32, DType.I64})
+"""Types of kernels' inputs and result."""
+
+
+def types_refusal(q: Query[BoxSuppression]) -> str | None:
+    """Return why kernels do not take inputs of these types, or ``None``."""
+    wanted = (DType.F32, DType.F32, DType.I64, DType.F32, DType.F32)
+    fits = tuple(v.dtype for v in q.inputs) == wanted
+    return None if fits else "requires floats, and a limit of int64"
+
+
+@implements(BoxSuppression, name="box_suppression.ref", serves=Serves(dtypes=SERVED, mixed=True), general=True)
 class BoxSuppressionRef(General[BoxSuppression]):
     """One work-item an image and class: a heap of the candidates, and the corners of those kept, sixteen at a time."""
 
     @classmethod
     def further_limits(cls, q: Query[BoxSuppression]) -> str | None:
-        wanted = (DType.F32, DType.F32, DType.I64, DType.F32, DType.F32)
-        fits = tuple(v.dtype for v in q.inputs) == wanted
-        return None if fits else "requires floats, and a limit of int64"
+        return types_refusal(q)
 
     @classmethod
     def plan(cls, q: Query[BoxSuppression]) -> Plan:

@@ -36,9 +36,13 @@ class NonMaxSuppression(DataDependent):
             rows = np.zeros((count, 3), np.int64)
             rows[:, 2] = line[: len(rows)]
             return (rows,)
-        kept = np.nonzero(places >= 0)
-        rows = np.empty((len(kept[0]), 3), np.int64)
-        rows[:, 0], rows[:, 1], rows[:, 2] = kept[0], kept[1], places[kept]
+        line = places.reshape(-1)
+        (kept,) = (line >= 0).nonzero()
+        rows = np.zeros((len(kept), 3), np.int64)
+        rows[:, 2] = line[kept]
+        np.floor_divide(kept, places.shape[2], rows[:, 1])
+        if len(places) > 1:
+            np.divmod(rows[:, 1], places.shape[1], rows[:, 0], rows[:, 1])
         return (rows,)
 
 

@@ -67,7 +67,7 @@ EXACT = {
     "quantized_pair", "quantized_product",
     "integer_matmul", "integer_convolution",
     "arg", "is_special", "top_k", "nv12_to_rgb", "trigonometry", "empty_note", "noted_extreme",
-    "byte_mean", "cache_join", "max_roi_pool", "random",
+    "box_suppression", "byte_mean", "cache_join", "max_roi_pool", "random",
     "sum_extremes", "max_pool_indices", "max_unpool", "reshape", "reverse_sequence", "tensor_scatter",
 }  # fmt: skip
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.softmax import Softmax
+from clgraph.selector.choose import choose
+from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
@@ -35,6 +38,7 @@ def test_large_values_do_not_overflow():
         ((3,), (2, 3, 5, 130)),
         ((1,), (53, 2)),
         ((2,), (3, 21, 7)),
+        ((1,), (5, 18, 1, 1)),
     ],
 )
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
@@ -55,3 +59,12 @@ def test_fused_operations_are_applied(engine):
     fused = [(Eltwise("mul"), [(2, 3, 5)], 0)]
     scale = lambda x, m: np.abs(m) * Softmax((2,)).reference(x)[0] * (1 + x.max(2, keepdims=True) - x)  # noqa: E731
     check_op(engine, Softmax((2,)), (2, 3, 5), ulps=5 + 18 + 1, scale=scale, fused=fused)
+
+
+def test_axes_of_one_element_behind_make_no_other_softmax() -> None:
+    x = Layout(DType.F32, (900, 16, 1))
+    names = [
+        choose(Query(Softmax(axes), (x,), (x,), DeviceInfo(kind="cpu"), 1)).implementation.name
+        for axes in ((1,), (1, 2))
+    ]
+    assert names == ["softmax.rows"] * 2

@@ -73,6 +73,8 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
         help="of --gpu: plan everything for a profile and compile its kernels, no more",
     )
     add("--profile", default="h200", choices=list(PROFILES), help="of --dry-run: which GPU to plan for")
+    add("--random", type=int, default=0, metavar="N", help="of --set operators: N drawn by chance instead of the table")
+    add("--seed", type=int, default=0, help="of --random; the cases of a seed are always the same")
     add("--only", default="", help="of --set and --gpu: models and cases with this in their titles")
     add("--processor-time", action="store_true", help="of all threads, which other processes disturb less; not on GPUs")
     add("--everything", action="store_true", help="all sets, layers, pictures, starts, shapes, AVX2, Intel's runtime")
@@ -151,6 +153,8 @@ def _shorten(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     if options.gpu and not cases(options.quick, options.only):
         parser.error(f"no case of --gpu has {options.only!r} in its title")
+    if options.random and options.sets != ["operators"]:
+        parser.error("--random draws operators: give --set operators alone")
     if options.sets and not chosen(options.sets, [], options.only):
         parser.error(f"no model of {', '.join(options.sets)} has {options.only!r} in its name")
     kinds = ("gpu", "models", "language", "throughput", "scaling", "sets", "layers", "cold", "streams", "kept")

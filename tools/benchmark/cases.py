@@ -16,6 +16,7 @@ from clgraph.errors import InputError
 from clgraph.frontend.files import read_model
 from tests.support.models import image, light_model, light_names, with_batch
 from tests.support.zoo import ZOO, zoo_names
+from tools.benchmark.operator_draws import draw_case, is_drawn
 from tools.benchmark.operators import OPERATORS
 from tools.benchmark.small import SMALL
 
@@ -77,15 +78,15 @@ def known_models() -> list[str]:
 def is_known(text: str) -> bool:
     """Whether :func:`load` takes *text*: a name, or a file that is there."""
     name = text.partition("@")[0]
-    return text in OPERATORS or name in known_models() or name in ZOO or Path(name).is_file()
+    return text in OPERATORS or is_drawn(text) or name in known_models() or name in ZOO or Path(name).is_file()
 
 
 def load(text: str) -> tuple[onnx.ModelProto, Feeds]:
     """Return a model and its inputs.
 
     Args:
-        text: An architecture with random weights, a fetched or a small model, an operator or a file; then
-            ``@1x3x224x224`` where a shape is to be given to its inputs.
+        text: An architecture with random weights, a fetched or a small model, an operator, of the sets or drawn, or a
+            file; then ``@1x3x224x224`` where a shape is to be given to its inputs.
 
     Raises:
         InputError: The file is none, dimensions are open and no shape is given, or a model of one shape gets one.
@@ -95,6 +96,8 @@ def load(text: str) -> tuple[onnx.ModelProto, Feeds]:
     shape = tuple(int(size) for size in given.split("x")) if given else None
     if text in OPERATORS:
         return OPERATORS[text]().model()
+    if is_drawn(text):
+        return draw_case(text).model()
     if text in SMALL:
         return SMALL[text]()
     if name in ZOO:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from tools.benchmark.drawing import drawn_markdown
 from tools.benchmark.fresh import Start, starts_markdown
 from tools.benchmark.kept_shapes import KeptShapes, kept_shapes_markdown
 from tools.benchmark.language import LanguageFigures, language_markdown
@@ -22,11 +23,13 @@ class Found:
 
     Attributes:
         results: Of models, beside the peers.
+        drawn: Of operators drawn by chance.
         variants: Of models on other instruction sets and drivers, by the variant's name.
         layers: Tables of layers, as Markdown.
     """
 
     results: list[Figures] = field(default_factory=list)
+    drawn: list[Figures] = field(default_factory=list)
     gpu: list[Timed] = field(default_factory=list)
     cold_starts: list[Start] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
@@ -54,6 +57,7 @@ class Found:
         """Return what :meth:`to_data` has written."""
         return Found(
             results=[Figures(**one) for one in data["results"]],
+            drawn=[Figures(**one) for one in data.get("drawn", ())],
             gpu=[Timed(**one | {"case": Case(**one["case"])}) for one in data.get("gpu", ())],
             cold_starts=[Start(**one) for one in data.get("cold_starts", ())],
             streams=[Stream(**one) for one in data.get("streams", ())],
@@ -68,6 +72,7 @@ class Found:
     def sections(self) -> list[str]:
         """Return tables with titles, of all but the results."""
         texts = {
+            "Operators drawn by chance": drawn_markdown(self.drawn) if self.drawn else "",
             "On a GPU": gpu_markdown(self.gpu) if self.gpu else "",
             "Cold starts": starts_markdown(self.cold_starts) if self.cold_starts else "",
             "Streams of shapes": streams_markdown(self.streams) if self.streams else "",

@@ -209,7 +209,7 @@ def _found(size: str) -> Cases:
             for axis in (0, 1):
                 options = {"axis": axis, "keepdims": 0, "select_last_index": int(name == "ArgMin")}
                 yield f"{name} {dtype} last of axis {axis}", drawn(name, (dtype, shape), attributes=options)
-    for count, classes in ((20, 1), (100, 1), (shape[1], 20)):
+    for count, classes in ((20, 1), (10, 5), (100, 1), (shape[1], 20)):
         low = rng.uniform(0, 600, (1, count, 2)).astype(np.float32)
         boxes = np.concatenate([low, low + rng.uniform(1, 80, (1, count, 2)).astype(np.float32)], 2)
         limits = (np.array([20]), np.float32([0.5]), np.float32([0.3]))

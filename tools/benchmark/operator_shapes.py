@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tools.benchmark.operator_cases import Cases, OperatorCase, draw
+from tools.benchmark.operator_cases import Cases, OperatorCase, draw, drawn
 
 BOXES = {"small": (20, 30), "large": (300, 900)}
 TOKENS = {"small": 64, "large": 8400}
@@ -12,6 +12,32 @@ TOKENS = {"small": 64, "large": 8400}
 
 def cases_of_shapes(size: str) -> Cases:
     """Yield each case by its title."""
+    yield from _of_models(size)
+    yield from _drawn_once(size)
+
+
+def _drawn_once(size: str) -> Cases:
+    """Yield kinds that ``--random`` has found to take more than twice as long as in ONNX Runtime."""
+    queries, tokens = BOXES[size][0], TOKENS[size]
+    rows = np.random.default_rng(4).integers(0, queries, queries)
+    odd = ("i8", (queries, 3415))
+    yield "Gather i8 odd rows", drawn("Gather", odd, rows)
+    yield "GatherND i8 odd rows", drawn("GatherND", odd, rows[:, None])
+    for name, shape, axes in (
+        ("Sum", (queries, 2, 56, 12), (1, 3)),
+        ("Max", (queries, 2, 56, 6), (1, 3)),
+        ("Mean", (queries, 56, 40), (0, 2)),
+    ):
+        yield f"Reduce{name} f32 apart {shape[-1]}", drawn(f"Reduce{name}", ("f32", shape), constants=(np.array(axes),))
+    yield "Softmax f32 one behind", drawn("Softmax", ("f32", (tokens, 16, 1)), attributes={"axis": 1})
+    for dtype in ("f32", "i64"):
+        repeats = (np.array([3, 2, 3]),)
+        yield f"Tile {dtype} of tiles", drawn("Tile", (dtype, (4, tokens, 3)), constants=repeats)
+        wanted = (np.array([4, tokens, 2, 6, 4, 2]),)
+        yield f"Expand {dtype} of blocks", drawn("Expand", (dtype, (1, tokens, 2, 1, 4, 1)), constants=wanted)
+
+
+def _of_models(size: str) -> Cases:
     (queries, keys), tokens = BOXES[size], TOKENS[size]
     for dtype in ("f32", "f16", "i64"):
         pair = ((queries, 1, 4), (1, keys, 4))

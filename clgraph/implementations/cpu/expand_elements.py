@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS, Move, MovedElements
+from clgraph.implementations.cpu.repetitions import repetitions
 from clgraph.implementations.cpu.rows import Axis, broadcast_pitches
 from clgraph.ops.expand import Expand
-from clgraph.selector.descriptor import Ref
 from clgraph.selector.implementation import implements
 from clgraph.selector.query import Query
 
@@ -20,4 +20,4 @@ class ExpandElements(MovedElements):
     def moves(cls, q: Query[Expand]) -> Sequence[Move]:
         (y,) = q.outputs
         pairs = zip(y.shape, broadcast_pitches(q.inputs[0], y.rank), y.all_pitches, strict=True)
-        return (Move(Ref("in0"), Ref("out0"), tuple(Axis(size, (a, b)) for size, a, b in pairs)),)
+        return repetitions([Axis(size, (a, b)) for size, a, b in pairs], y.dtype.itemsize)

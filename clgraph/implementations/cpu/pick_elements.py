@@ -19,6 +19,9 @@ from clgraph.selector.query import Query
 PIECE = 2048
 """Elements of a row that one piece moves: their places stay in the first-level cache."""
 
+WHOLE_PIECE = 1 << 16
+"""The same of neighbours at one place, of which every piece begins anew."""
+
 ROW = 2.0
 """What finding a row and its place takes, in rows of ``copy_rows``."""
 
@@ -110,15 +113,21 @@ class PickedElements(Implementation[Any]):
 
 
 def _nest(picks: Picks) -> Nest:
-    return Nest.of(picks.axes, PIECE)
+    found = Nest.of(picks.axes, PIECE)
+    return Nest(found.axes, WHOLE_PIECE) if _whole(found) else found
+
+
+def _whole(nest: Nest) -> bool:
+    """Whether rows are neighbours at one place."""
+    return nest.width.pitches == (1, 0)
 
 
 def _piece_seconds(q: Query[Any], nest: Nest) -> float:
-    unit, count = q.device.costs.unit, min(nest.width.size, PIECE)
+    unit, count = q.device.costs.unit, min(nest.width.size, nest.piece)
     each = 2 * q.outputs[0].dtype.itemsize * unit("move.byte")
     if nest.width.pitches[1]:
         each += PLACE * unit("move.element")
-    together = nest.width.pitches == (1, 0) and nest.row_pieces == 1 and nest.axes[-2].size > 1
+    together = _whole(nest) and nest.row_pieces == 1 and nest.axes[-2].size > 1
     return (ROW_OF_MANY if together else ROW) * unit("move.row") + count * each
 
 

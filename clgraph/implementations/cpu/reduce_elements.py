@@ -29,9 +29,6 @@ WHOLE = OF_INTEGERS + ROOTS
 NARROW_FLOATS, NARROW_NUMBERS = 4, 16
 """Most elements of rows that are reduced side by side, each element of all rows in turn."""
 
-NARROW_PARTS = LANES - 1
-"""The same of floats along two axes, of which short rows are not reduced sixteen at a time: those below a vector."""
-
 MOST_SHORT = 256
 """Floats of rows of which sixteen are reduced at a time."""
 
@@ -106,8 +103,7 @@ def _axes(q: Query[Reduce]) -> Reduction | str:
     gone = [a for a in found if not a.pitches[1]]
     if len(stay) > 2 or len(gone) > 2:
         return "walks two axes that stay and two that are reduced, and this needs more"
-    of_floats = NARROW_FLOATS if len(gone) == 1 else NARROW_PARTS
-    narrow = of_floats if _domain(q) == FLOAT else NARROW_NUMBERS
+    narrow = NARROW_FLOATS if _domain(q) == FLOAT else NARROW_NUMBERS
     if inner is one and stay and gone[-1].size <= narrow and stay[-1].size >= LANES:
         inner = stay.pop()
     (outer, rows), (across, along) = ([one, one, *axes][-2:] for axes in (stay, gone))
@@ -207,8 +203,7 @@ def _found(q: Query[Reduce]) -> Reduction:
 
 def _short_rows(q: Query[Reduce], r: Reduction) -> bool:
     """Whether several rows are reduced at a time."""
-    alone = r.inner.size == 1 and r.across.size == 1
-    return alone and _domain(q) == FLOAT and r.along.size <= MOST_SHORT
+    return r.inner.size == 1 and _domain(q) == FLOAT and r.along.size <= MOST_SHORT
 
 
 def _units(r: Reduction) -> int:
@@ -220,7 +215,7 @@ def _unit_seconds(q: Query[Reduce], r: Reduction) -> float:
     as_it_is = _domain(q) in (BYTES, INT) or q.inputs[0].dtype in (DType.F32, DType.F64, DType.I64)
     converted = 1 if as_it_is else 2
     if _short_rows(q, r):
-        return (-(-r.along.size // LANES) + 4) * vector * converted
+        return r.across.size * (-(-r.along.size // LANES) + 4) * vector * converted
     if r.inner.size == 1:
         vectors = r.across.size * (-(-r.along.size // LANES) + 4 * -(-r.along.size // RUN))
     else:
@@ -229,7 +224,8 @@ def _unit_seconds(q: Query[Reduce], r: Reduction) -> float:
 
 
 def _tickets(q: Query[Reduce], r: Reduction) -> TicketRanges:
-    """Return the units of the tickets: of single results a multiple of 16, so that the list has whole vectors."""
+    """Return the units of the tickets: of single results a multiple of 16 where so many are computed together."""
     found = runs(_units(r), _unit_seconds(q, r), q.device)
-    each = -(-found.each // LANES) * LANES if r.inner.size == 1 and q.post else found.each
+    together = _short_rows(q, r) or (r.inner.size == 1 and bool(q.post))
+    each = -(-found.each // LANES) * LANES if together else found.each
     return TicketRanges(-(-_units(r) // each), each)

@@ -37,6 +37,11 @@ def _vector_seconds(q: Query[Softmax]) -> float:
     return q.device.costs.unit("softmax.vector")
 
 
+def _behind(q: Query[Softmax]) -> int:
+    """Return how many elements lie behind each one of the axes."""
+    return prod(q.inputs[0].shape[max(q.primitive.axes) + 1 :])
+
+
 @implements(Softmax, name="softmax.rows", serves=replace(TILE, formats=False, halos=False))
 class SoftmaxRows(ByRows[Softmax]):
     """A row at a time: its maximum, its exponentials and their sum, the quotients."""
@@ -51,13 +56,13 @@ class SoftmaxRows(ByRows[Softmax]):
 
     @classmethod
     def rows(cls, q: Query[Softmax]) -> Rows | str:
-        x, axes = q.inputs[0], q.primitive.axes
+        x, axes = q.inputs[0], sorted(q.primitive.axes)
         if not x.is_dense_plain or not q.outputs[0].is_dense_plain:
             return "serves dense plain tensors"
-        if tuple(sorted(axes)) != tuple(range(x.rank - len(axes), x.rank)):
-            return f"serves the last axes, not {axes} of {x.rank}"
+        if axes != list(range(axes[0], axes[-1] + 1)) or _behind(q) != 1:
+            return f"serves the last axes of more than one element, not {axes} of {x.rank}"
         # One axis for all that is summed over keeps it from merging with the rows.
-        rows = as_rows(q, 0, q.post_slots, x.rank - len(axes))
+        rows = as_rows(q, 0, q.post_slots, axes[0])
         if not isinstance(rows, str) and rows.width.size != cls.width(q):
             return "requires operands that move evenly along the axes summed over"
         return rows
@@ -103,8 +108,8 @@ class SoftmaxPlanes(ByColumns[Softmax]):
         axes = sorted(q.primitive.axes)
         if not q.inputs[0].count or axes != list(range(axes[0], axes[-1] + 1)):
             return f"serves neighbouring axes of tensors with elements, not {axes}"
-        if axes[-1] == q.inputs[0].rank - 1:
-            return "serves axes with others behind them"
+        if _behind(q) == 1:
+            return "serves axes with other elements behind them"
         return "applies no further operations" if q.fused else super().limits(q)
 
     @classmethod

@@ -38,6 +38,11 @@ CASES = {
     "tiles": (Repeat((2, 1, 3)), (3, 4, 5)),
     "tiles of short rows": (Repeat((2, 1, 3)), (3, 600, 5)),
     "tiles of a row": (Repeat((8,)), (3,)),
+    "short rows along several axes": (Expand((4, 80, 2, 6, 4, 2)), (80, 2, 1, 4, 1)),
+    "all axes of one element": (Expand((3, 1, 2, 5)), (1, 1, 1, 1)),
+    "tiles of tiles of short rows": (Repeat((2, 3, 2)), (90, 2, 6)),
+    "tiles of tiles of columns": (Repeat((3, 3, 3, 2)), (3, 5, 1, 4)),
+    "tiles of columns": (Repeat((2, 3, 5)), (7, 9, 1)),
     "steps": (Slice((1, 0), (12, 30), (2, 3)), (12, 30)),
     "backwards": (Slice((11, 28), (-13, 2), (-3, -2)), (12, 30)),
     "constant": (Pad(((1, 0), (2, 3), (0, 1)), value=7), (2, 3, 4)),
@@ -104,3 +109,19 @@ def test_what_is_around_much_is_filled_and_not_what_is_moved_over() -> None:
     assert filled((1024, 2048), ((0, 0), (0, 5))) == 1024 * 5
     assert filled((300, 1000), ((1, 2), (3, 0))) == 3 * 1003 + 300 * 3
     assert filled((2, 3), ((1, 2), (3, 0))) == 5 * 6  # one step is sooner there
+
+
+def test_of_short_rows_one_repetition_is_walked_and_the_others_copy_blocks() -> None:
+    def steps(primitive, shape):
+        x = Layout(DType.F32, shape)
+        q = Query(primitive, (x,), primitive.infer((x,)), DeviceInfo("cpu", "cpu"), 1)
+        (made,) = (i for i in candidates(q) if i.name == f"{primitive.kind}.elements")
+        return [
+            prod((d.count_1, d.count_2, d.count_3, d.count_4)) * d.width
+            for d in (t.descriptor for t in made.plan(q).steps)
+        ]
+
+    # All copies but the first are of blocks: of 8 elements in 80 rows, then of all of them.
+    assert steps(Expand((4, 80, 2, 6, 4, 2)), (80, 2, 1, 4, 1)) == [160 * 4 * 2, 160 * 5 * 8, 3 * 160 * 6 * 8]
+    assert len(steps(Expand((3, 700, 3)), (3, 1, 3))) == 1, "one repetition"
+    assert len(steps(Repeat((2, 3, 2)), (90, 2, 60))) == 1, "long rows"

@@ -26,6 +26,8 @@ CASES = (
     (GatherND(1), (3, 9, 8), (3, 700, 1), 11),
     (GatherND(1), (7, 9, 4), (7, 1), 9),
     (Gather(1), (2, 6, 16), (5,), 6),
+    (Gather(0), (2, 66000), (3,), 2),
+    (Gather(0), (4, 853), (9,), 4),
 )
 """Primitive, shapes of x and of the indices, which are drawn from -n to n - 1: some are outside of their axis."""
 
@@ -50,3 +52,15 @@ def test_more_elements_than_32_bits_count_are_left_to_others():
     q = Query(Gather(0), inputs, Gather(0).infer(inputs), DeviceInfo(kind="cpu"), 2)
     (made,) = (i for i in candidates(q) if i.name == "gather.elements")
     assert made.refusal(q) == "counts elements in 32 bits"
+
+
+def test_rows_at_one_place_are_one_piece():
+    def pieces(primitive, picked):
+        inputs = (Layout(DType.I8, (153, 3415)), Layout(DType.I64, picked))
+        q = Query(primitive, inputs, primitive.infer(inputs), DeviceInfo(kind="cpu"), 2)
+        (made,) = (i for i in candidates(q) if i.name == f"{primitive.kind}.elements")
+        (step,) = made.plan(q).steps
+        return step.descriptor.row_pieces
+
+    assert pieces(Gather(0), (400,)) == pieces(GatherND(), (400, 1)) == 1
+    assert pieces(Gather(1), (3000,)) == 2, "the places of a piece are found one by one"

@@ -34,6 +34,8 @@ PROBLEMS = [
     ((2, 3, 35, 5), (0, 2)),
     ((9, 63), (1,)),
     ((3, 2, 37, 6), (1, 3)),
+    ((130, 17, 5), (0, 2)),
+    ((65, 35, 40), (0, 2)),
 ]
 
 
@@ -101,15 +103,16 @@ def test_results_go_through_the_list(engine, shape, axes):
     )  # fmt: skip
 
 
-def test_short_rows_of_two_axes_are_reduced_side_by_side() -> None:
-    def beside(shape, axes):
-        x, p = Layout(DType.F32, shape), Reduce("sum", axes)
+def test_short_rows_are_reduced_sixteen_at_a_time_and_shorter_ones_side_by_side() -> None:
+    def planned(shape, axes, dtype=DType.F32):
+        x, p = Layout(dtype, shape), Reduce("sum", axes)
         (step,) = ReduceElements.plan(Query(p, (x,), p.infer([x]), DeviceInfo("cpu", "cpu"), 1)).steps
-        return step.descriptor.inner
+        return step.descriptor
 
-    assert beside((3, 2, 37, 6), (1, 3)) == 37
-    assert beside((3, 2, 37, 16), (1, 3)) == 1, "a row is a vector"
-    assert beside((3, 37, 6), (2,)) == 1, "sixteen rows are reduced at a time"
+    assert planned((3, 2, 37, 4), (1, 3)).inner == planned((3, 2, 37, 6), (1, 3), DType.F64).inner == 37
+    for shape, axes in (((3, 2, 37, 6), (1, 3)), ((3, 2, 37, 160), (1, 3)), ((3, 37, 6), (2,))):
+        assert (planned(shape, axes).inner, planned(shape, axes).short_rows) == (1, 1)
+    assert planned((3000, 56, 40), (0, 2)).ticket_units % 16 == 0, "sixteen rows take as long as one"
 
 
 def test_extrema_of_ints_are_not_converted() -> None:
