@@ -7,9 +7,9 @@ from typing import Any
 
 from clgraph.onnxruntime.devices import OrtMemoryInfo
 from clgraph.onnxruntime.hardware import HOST_MEMORY
+from clgraph.onnxruntime.inner import Inner
 from clgraph.onnxruntime.notes import say_once
 from clgraph.onnxruntime.providers import CPU
-from clgraph.onnxruntime.value_lists import OrtValueVector
 
 _METHODS = {
     "_inputs_meta": "get_inputs",
@@ -20,8 +20,11 @@ _METHODS = {
     "_providers": "get_providers",
     "_profiling_start_time_ns": "get_profiling_start_time_ns",
     "_sess_options": "get_session_options",
+    "input_epdevices": "get_input_epdevices",
+    "input_meminfos": "get_input_memory_infos",
     "inputs_meta": "get_inputs",
     "model_meta": "get_modelmeta",
+    "output_meminfos": "get_output_memory_infos",
     "outputs_meta": "get_outputs",
     "overridable_initializers": "get_overridable_initializers",
     "session_options": "get_session_options",
@@ -49,6 +52,9 @@ class Session:
         if name not in _METHODS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self, _METHODS[name])()
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *_METHODS]
 
     def run_with_ort_values(self, output_names: Any, input_dict_ort_values: Any, run_options: Any = None) -> list[Any]:
         """Return results as values."""
@@ -97,19 +103,3 @@ class Session:
 
     def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
         """Return at once: nothing is captured."""
-
-
-class Inner:
-    """What programs find in ``_sess``: the session, whose values come first where they are fed as such."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
-
-    def run_with_ort_values(
-        self, feeds: Mapping[str, Any], names: Sequence[str], options: Any = None
-    ) -> OrtValueVector:
-        """Return the results of a run."""
-        return OrtValueVector(self._session.run_with_ort_values(names, feeds, options))

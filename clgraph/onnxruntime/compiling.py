@@ -100,7 +100,7 @@ class ModelCompiler:
         except Exception as error:  # the program's own
             raise Fail(f"{type(error).__name__}: {error}") from error
 
-    def set_ep_context_binary_information(self, *_: Any) -> None:
+    def set_ep_context_binary_information(self, *_: Any, **__: Any) -> None:
         """Return at once: no node has data that a provider has compiled."""
 
     set_ep_context_data_write_func = clear_ep_context_data_write_func = set_ep_context_binary_information

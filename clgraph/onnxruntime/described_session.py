@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from clgraph.model.model import Model
 from clgraph.onnxruntime.base import Session
 from clgraph.onnxruntime.described import ModelMetadata, NodeArg, OrtEpAssignedSubgraph, assigned, output_args
@@ -9,6 +11,16 @@ from clgraph.onnxruntime.hardware import OrtEpDevice, device_of
 from clgraph.onnxruntime.options import ASSIGNMENT, SessionOptions
 from clgraph.onnxruntime.providers import Provided
 from clgraph.onnxruntime.statuses import Fail
+
+
+class _Shadowed:
+    """A property of a name that is not ONNX Runtime's: a program's class may have an attribute that is called so."""
+
+    def __init__(self, get: Callable[[DescribedSession], Model]) -> None:
+        self._get = get
+
+    def __get__(self, session: DescribedSession, kind: type) -> Model:
+        return self._get(session)
 
 
 class DescribedSession(Session):
@@ -73,7 +85,7 @@ class DescribedSession(Session):
         """Return the options of each provider in use."""
         return {name: dict(options) for name, options in self._provided.options.items()}
 
-    @property
+    @_Shadowed
     def model(self) -> Model:
         """The compiled model."""
         return self._model

@@ -29,6 +29,9 @@ _MODULES = (
 )
 """The modules of this package that have ONNX Runtime's names."""
 
+_PACKAGES = {NAME: "", f"{NAME}.capi": "capi"}
+"""The packages among them, with the folders that they have in ONNX Runtime's."""
+
 _replaced: dict[str, ModuleType] = {}
 
 
@@ -74,9 +77,10 @@ def install() -> None:
         del sys.modules[name]
     for suffix in _MODULES:
         sys.modules[NAME + suffix] = importlib.import_module(OWN + suffix)
-    own = sys.modules[NAME].__path__
-    if found is not None:
-        own.extend(folder for folder in found.submodule_search_locations or () if folder not in own)
+    folders = [] if found is None else [*(found.submodule_search_locations or ())]
+    for name, beside in _PACKAGES.items():
+        own = sys.modules[name].__path__
+        own.extend(folder for folder in (str(Path(folder, beside)) for folder in folders) if folder not in own)
     sys.meta_path.insert(0, _finder)
     progress.LOG.logger.setLevel(logging.WARNING)
     reach()
@@ -88,7 +92,8 @@ def uninstall() -> None:
         return
     sys.meta_path.remove(_finder)
     progress.LOG.logger.setLevel(logging.NOTSET)
-    del sys.modules[NAME].__path__[1:]
+    for name in _PACKAGES:
+        del sys.modules[name].__path__[1:]
     for name in [n for n in sys.modules if n == NAME or n.startswith(f"{NAME}.")]:
         del sys.modules[name]
     sys.modules.update(_replaced)

@@ -274,8 +274,22 @@ class InferenceSession(DescribedSession):
         fetches: OrtValueVector,
         fetch_devices: Any = None,
     ) -> None:
-        """Run with values in order; the results are appended to *fetches*."""
-        fetches += self.run_with_ort_values(fetch_names, dict(zip(feed_names, feeds, strict=True)), run_options)
+        """Run with values in order; the results are written to *fetches*, or appended where there are none.
+
+        Raises:
+            InvalidArgument: There are no names, more or fewer values than names, or values that the results do not fit.
+            Fail, RuntimeException: As :meth:`run`.
+        """
+        if not fetch_names:
+            raise InvalidArgument("At least one output should be requested.")
+        names, given = self._wanted(fetch_names), dict(zip(feed_names, feeds, strict=True))
+        if not fetches:
+            fetches += self.run_with_ort_values(names, given, run_options)
+            return
+        if len(fetches) != len(names):
+            raise InvalidArgument(f"fetch names has {len(names)} elements, but fetch has {len(fetches)} elements.")
+        places = {name: value.numpy() for name, value in zip(names, fetches, strict=True)}
+        self._run(names, self._given(given, run_options), run_options, places)
 
     def io_binding(self) -> IOBinding:
         """Return a binding of this session's inputs and outputs to memory."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clgraph.errors import ClgraphError, KernelBuildError
+from clgraph.errors import ClgraphError, InternalError, KernelBuildError
+from clgraph.graph.faults import faults
 from clgraph.runtime import child, driver, process
 from clgraph.runtime.device import Device, find_device
 from clgraph.runtime.engine import Engine
@@ -54,9 +56,12 @@ def main() -> int:
     process.serve(InstructionSet.from_data(work["record"]))
     why = ""
     try:
-        compile_library(work)
+        with faults(f"compiling {work['what']}"):
+            compile_library(work)
     except ClgraphError as error:
         why = str(error)
+        if isinstance(error, InternalError):
+            traceback.print_exc()
     print(json.dumps({"why": why}))
     return 0
 

@@ -68,9 +68,9 @@ def compile_library(device: Device, text: str, what: str, cache: ProgramCache, k
         short = shortage(Path(folder).parent)
         if ended.result is not None and not ended.result["why"]:
             return output.read_bytes() if output.is_file() else b""
+    _log.debug("the compiler of %s on %s said:\n%s", device, what, ended.log)
     if ended.result is not None:
         raise KernelBuildError(ended.result["why"])
-    _log.debug("the compiler of %s on %s said:\n%s", device, what, ended.log)
     said = first_lines("\n".join(line for line in ended.log.splitlines() if not _COUNTS.match(line.strip())))
     hint = f"; {short}" if short else _way_out(device)
     message = f"{what} cannot be compiled for {_target(device)}: {ended.why}{hint}"

@@ -140,5 +140,5 @@ def _expected(
     rows = [seeds.astype(np.uint64)]
     tickets = np.arange(len(seeds), dtype=np.uint64)
     for _ in range(_PROBE_STEPS):
-        rows.append((3 * rows[-1].sum() + tickets) & np.uint64(0xFFFFFFFF))
+        rows.append((np.uint64(3) * rows[-1].sum() + tickets) & np.uint64(0xFFFFFFFF))
     return np.array(rows).astype(np.uint32)

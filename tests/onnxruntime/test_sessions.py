@@ -386,3 +386,15 @@ def test_a_model_that_is_not_there_is_told_in_the_words_that_programs_look_for(t
             runtime.InferenceSession(str(tmp_path / "gone.onnx"), providers=CPU)
         told.append(str(caught.value))
     assert told[0] == told[1]
+
+
+def test_a_programs_class_of_sessions_may_have_an_attribute_of_its_own_called_model() -> None:
+    class Dumping(ours.InferenceSession):
+        def __init__(self, source: bytes) -> None:
+            self.model = "the program's"  # type: ignore[assignment]  # what is tested
+            super().__init__(source, providers=HOST)
+
+    session = Dumping(identity())
+    assert session.run(None, {"x": np.ones((1, 3), np.float32)})[0].tolist() == [[1, 1, 1]]
+    assert session.model == "the program's"
+    assert ours.InferenceSession(identity(), providers=HOST).model.device.name == "host"

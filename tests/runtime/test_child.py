@@ -1,5 +1,7 @@
 """Work in another process: what it returns, how it may end, and that it is limited."""
 
+import io
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clgraph.errors import DeviceError, RunCancelledError
-from clgraph.runtime import child
+from clgraph.runtime import child, compile_child
 from tests.support.waiting import until
 
 MODULE = "clgraph_child_of_a_test"
@@ -158,3 +160,21 @@ def test_an_interpreter_that_is_not_there_is_said(run, monkeypatch, tmp_path):
     ended = run("")
     assert "cannot be started" in ended.why
     assert not ended.died
+
+
+def test_a_fault_while_a_library_is_compiled_is_told_and_not_remembered_as_a_dead_compiler(monkeypatch, capsys):
+    def fail(work):
+        raise TypeError("ufunc 'bitwise_and' not supported")
+
+    for name in ("limit", "end_with"):
+        monkeypatch.setattr(compile_child.child, name, lambda *_: None)
+    monkeypatch.setattr(compile_child.process, "serve", lambda *_: None)
+    monkeypatch.setattr(compile_child.InstructionSet, "from_data", lambda *_: None)
+    monkeypatch.setattr(compile_child, "compile_library", fail)
+    work = {"cpu_seconds": 1, "parent": 1, "record": {}, "what": "library weights"}
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(work)))
+    assert compile_child.main() == 0
+    printed = capsys.readouterr()
+    why = json.loads(printed.out)["why"]
+    assert why.startswith("compiling library weights failed: TypeError: ufunc 'bitwise_and' not supported. ")
+    assert "in fail" in printed.err

@@ -93,3 +93,11 @@ def test_when_it_is_interrupted_it_says_how_many_it_has_tried(
 
     assert trying(run=run)() == INTERRUPTED
     assert capsys.readouterr().out.endswith("\n1 clients, 0 of them not the same\n")
+
+
+def test_of_a_long_output_its_begin_and_its_end_are_shown(trying: Trying, capsys: pytest.CaptureFixture[str]) -> None:
+    traceback = "\n".join(["a warning", *["  at"] * 98, "TypeError: x"])
+    assert trying(run=lambda *_: (traceback, 1.0, 0))() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:41].count("    at") == 38
+    assert (lines[1], lines[21], lines[41]) == ("  a warning", "  ... 60 more lines", "  TypeError: x")

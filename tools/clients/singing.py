@@ -1,4 +1,4 @@
-# needs: more-itertools --no-deps: vogen
+# needs: jyutping more-itertools pypinyin pyworld tqdm --no-deps: vogen
 """Prepare a song for singing: phonemes of Chinese and Cantonese syllables, how long they are, and their pitch."""
 
 from vogen.synth import f0, g2p, prosody

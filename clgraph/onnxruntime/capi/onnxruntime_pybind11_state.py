@@ -70,6 +70,7 @@ from clgraph.onnxruntime.hardware import (
     get_hardware_devices,
     get_model_compatibility_for_ep_devices,
 )
+from clgraph.onnxruntime.initialised import InitialisedSession as InferenceSession
 from clgraph.onnxruntime.options import SessionOptions
 from clgraph.onnxruntime.packages import (
     ModelPackage,
@@ -88,7 +89,6 @@ from clgraph.onnxruntime.schemas import (
     get_all_opkernel_def,
     get_registered_ep_kernel_defs,
 )
-from clgraph.onnxruntime.session import InferenceSession
 from clgraph.onnxruntime.sparse import (
     SparseCooView,
     SparseCsrView,
