@@ -61,6 +61,10 @@ def read_source(
 
         source = with_bags_together(source)
     source = unroll(source)
+    if any(layer.primitive.kind == "scatter_nd" for layer in source.layers):
+        from clgraph.compilation.idioms.assigned_slices import with_assigned_slices
+
+        source = with_assigned_slices(source)
     if any(layer.primitive.kind == "non_zero" for layer in source.layers):
         from clgraph.compilation.idioms.chosen_rows import with_all_rows
         from clgraph.compilation.idioms.rows_in_place import with_rows_in_place

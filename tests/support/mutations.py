@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +40,25 @@ class Mutation:
 def mutations() -> list[Mutation]:
     """Read the list."""
     return [Mutation(**m) for m in tomllib.loads(LIST.read_text(encoding="utf-8"))["mutation"]]
+
+
+def stale(listed: Iterable[Mutation]) -> list[str]:
+    """Return what cannot be made as the files are now: of which the text is not there once, or no such test."""
+    found, text = list[str](), cache(_text)
+    for m in listed:
+        if (count := text(m.file).count(m.before)) != 1:
+            found.append(f"{m.what}: {m.before!r} stands in {m.file} {count} times")
+        file, _, test = m.test.partition("::")
+        name = test.partition("[")[0].rpartition("::")[2]
+        if f"def {name}(" not in text(file):
+            found.append(f"{m.what}: {m.test} is not there")
+    return found
+
+
+def _text(name: str) -> str:
+    """Return what a file of the repository holds; nothing where there is none."""
+    file = ROOT / name
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 def working_copy(folder: Path) -> Path:

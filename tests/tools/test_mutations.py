@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.support.mutations import ROOT, Mutation, mutations, tried, working_copy
+from tests.support.mutations import Mutation, mutations, stale, tried, working_copy
 
 
 def test_every_change_can_be_made_and_its_test_is_there() -> None:
-    for m in mutations():
-        assert (ROOT / m.file).read_text(encoding="utf-8").count(m.before) == 1, m.what
-        file, _, test = m.test.partition("::")
-        assert f"def {test.partition('[')[0].rpartition('::')[2]}(" in (ROOT / file).read_text(encoding="utf-8"), m.what
+    assert stale(mutations()) == []
+
+
+def test_all_changes_that_cannot_be_made_are_told() -> None:
+    """Of a text that is not there, or twice, and of a file or a test that is not."""
+    file, test = "tests/tools/test_mutations.py", "test_all_changes_that_cannot_be_made_are_told"
+    good = Mutation("good", file, "def " + "copy(", "", f"{file}::{test}[any]")
+    bad = [
+        replace(good, what="no text", before="def " + "copies("),
+        replace(good, what="twice", before="def test_"),
+        replace(good, what="no file", file="tests/tools/none.py"),
+        replace(good, what="no test", test=f"{file}::{test[:-1]}"),
+        replace(good, what="no test's file", test=f"tests/tools/none.py::{test}"),
+        replace(good, what="a file", test=file),
+    ]
+    assert stale([good]) == []
+    assert [told.partition(":")[0] for told in stale([good, *bad])] == [m.what for m in bad]
 
 
 def test_no_name_and_no_change_is_there_twice() -> None:
-    for what in ([m.what for m in mutations()], [(m.file, m.before, m.after) for m in mutations()]):
+    listed = mutations()
+    for what in ([m.what for m in listed], [(m.file, m.before, m.after) for m in listed]):
         assert [name for name, count in Counter(what).items() if count > 1] == []
 
 

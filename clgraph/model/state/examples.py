@@ -77,6 +77,13 @@ class Examples:
         return self._built.first
 
     @cached_property
+    def programs(self) -> tuple[Program, ...]:
+        """Those that can be built: both, and the other of two texts."""
+        built = self._built
+        two = self._example(*built.sizes, built.naming, texts=2)
+        return tuple(x for x in (built.first, built.second, two) if x is not None)
+
+    @cached_property
     def settled(self) -> dict[str, Array]:
         """Values that are computed of shapes, and are the same in both."""
         built = self._built
