@@ -11,6 +11,7 @@ import pytest
 import clgraph
 from clgraph.graph.primitive import Array
 from clgraph.model.state.caches import LEAST_PLACES
+from clgraph.model.state.wide import Wide
 from tests.support import oracle
 
 pytestmark = pytest.mark.opencl
@@ -69,6 +70,41 @@ MIXED = """
 """Two softmaxes share a cache, and what is computed of its values is added to the scores of one."""
 
 
+FILLED = LATENT.replace("(grown, k)", "(grown, filled)").replace(
+    "v = ",
+    """size = Shape (k)
+        times = Constant <value_ints = [1, 1, 1, 64]> ()
+        sizes = Mul (size, times)
+        many = ConstantOfShape <value = float[1] {0.5}> (sizes)
+        eight = Constant <value_ints = [8]> ()
+        filled = Slice (many, zero, eight, last)
+        v = """,
+)
+"""A number for each place is added, of as many as there are in what is computed of the cache."""
+
+EXPANDED = LATENT.replace("(grown, k)", "(grown, wide)").replace(
+    "v = ",
+    """size = Shape (k)
+        n = Gather <axis = 0> (size, rows_at)
+        every = Range (start, n, step)
+        column = Unsqueeze (every, one)
+        row = Cast <to = 7> (up)
+        flat = Reshape (row, last)
+        grid = Add (column, flat)
+        places_of = Shape <end = 1> (grid)
+        depth = Shape <start = 1> (up)
+        asked = Concat <axis = 0> (places_of, depth)
+        rank = Shape (asked)
+        units = ConstantOfShape <value = int64[1] {1}> (rank)
+        minus = Neg (units)
+        open = Equal (asked, minus)
+        chosen = Where (open, units, asked)
+        wide = Expand (k, chosen)
+        v = """,
+)
+"""A size is asked for as ``torch.onnx.export`` traces an Expand: of what has places, where it is not -1."""
+
+
 WEIGHTS = ", ".join(f"{(7 * i) % 11 / 10 - 0.5:.1f}" for i in range(128))
 
 
@@ -77,7 +113,8 @@ def decoder(body: str = LATENT, mask: str = MASK, join: str = JOIN) -> onnx.Mode
     return onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>
     latent (float[b,s,16] x, int64[b,n] mask, float[b,1,p,16] past_c) => (float[b,2,s,8] y, float[b,1,t,16] c)
         <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[2] middle = {{1, 2}}, int64[4] apart = {{0, 0, 2, 8}},
-         int64 start = {{0}}, int64 step = {{1}}, float low = {{-1e9}}, float half = {{0.5}}, int64[1] last = {{-1}},
+         int64 start = {{0}}, int64 step = {{1}}, float low = {{-1e9}}, float half = {{0.5}}, int64 rows_at = {{2}},
+         int64[1] last = {{-1}},
          int64[1] two = {{2}}, float[16,8] up = {{{WEIGHTS}}}> {{
         {mask} {HEAD} {join} {body} }}""")
 
@@ -106,7 +143,10 @@ def compared(made: onnx.ModelProto, counts: Sequence[int], rng, texts: int = 1, 
     return programs
 
 
-@pytest.mark.parametrize("body", [LATENT, MIXED], ids=["latent", "mixed"])
+BODIES = {"latent": LATENT, "mixed": MIXED, "filled": FILLED, "expanded": EXPANDED}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_one_program_computes_a_token_behind_any_number(body, rng):
     programs = compared(decoder(body), (5, 1, 1, 1, 3, 1, 1), rng, texts=2, hidden=2)
     assert programs == [1, 2, 2, 2, 2, 2, 2]  # of a chunk of 16 and of one token
@@ -169,7 +209,32 @@ def feeds_of(rng) -> Mapping[str, Array]:
     return {"x": x, "mask": np.ones((1, 5), np.int64), "past_c": past}
 
 
+def test_what_is_one_number_all_over_is_a_constant_of_as_many_places(rng):
+    """The host makes none of it at each token."""
+    count = "depth = Shape <start = 1> (up)\n size = Concat <axis = 0> (one, one, total, depth)"
+    made = decoder(FILLED.replace("size = Shape (k)", count))
+    assert compared(made, (5, 1, 1), rng) == [1, 2, 2]
+    assert clgraph.compile(made)._model_state.parts.wide.axes.keys() == {"shown"}
+
+
+@pytest.mark.parametrize("places", [7, 12])
+def test_values_have_what_stands_in_the_last_place_in_all_behind_it(places, rng):
+    values = {"a": rng.standard_normal((2, 9, 3)), "b": rng.standard_normal((9, 9)), "c": rng.standard_normal(2)}
+    made = Wide({"a": (1,), "b": (0, 1), "c": ()}, None, ()).widened(values, places)
+    more = max(0, places - 9)
+    np.testing.assert_array_equal(made["a"], np.pad(values["a"], [(0, 0), (0, more), (0, 0)], "edge")[:, :places])
+    np.testing.assert_array_equal(made["b"], np.pad(values["b"], [(0, more)] * 2, "edge")[:places, :places])
+    assert made["c"] is values["c"]
+
+
 OTHERS = {
+    "sum of ones": LATENT.replace("(grown, k)", "(grown, sums)")
+    .replace("v = ", "n = Shape (k)\n ones = ConstantOfShape (n)\n sums = ReduceSum (ones, two)\n v = ")
+    .replace("ConstantOfShape (n)", "ConstantOfShape <value = float[1] {1}> (n)"),
+    "size": FILLED.replace("(grown, filled)", "(sized, filled)").replace(
+        "v = ",
+        "m = Shape <start = 2, end = 3> (filled)\n f = Cast <to = 1> (m)\n sized = Mul (grown, f)\n v = ",
+    ),
     "mean": LATENT.replace("(grown, k)", "(grown, mean)").replace(
         "v = ", "mean = ReduceMean <keepdims = 1> (k, two)\n v = "
     ),

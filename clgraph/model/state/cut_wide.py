@@ -24,7 +24,7 @@ from clgraph.model.state.cut_topology import LENGTHS, STATE, CutTopology
 from clgraph.model.state.doubles import merged
 from clgraph.model.state.examples import Examples, joins
 from clgraph.model.state.growing import growing_inputs, of_lengths
-from clgraph.model.state.hidden import softmaxes_over_places
+from clgraph.model.state.hidden import MOVES, softmaxes_over_places
 from clgraph.model.state.keeping import NoStateError
 from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.near import with_near_shapes, with_one_batch
@@ -33,7 +33,11 @@ from clgraph.model.state.presents import PRESENT
 from clgraph.model.state.tokens import probed_places
 from clgraph.model.state.wide import SHOWN, SIZES, Wide
 from clgraph.ops.cache_join import CacheJoin
+from clgraph.ops.fill import Fill
 from clgraph.ops.where import Where
+
+_PARTS = frozenset({*MOVES, "slice"})
+"""Kinds whose elements are those of what they read."""
 
 
 def cut_wide(topology: Topology) -> CutTopology:
@@ -94,6 +98,7 @@ class _WideCut:
         read = set().union(*aside.values())
         growing = growing_inputs(top, self.caches, needed, read)
         computed, pure = of_lengths(top, growing.names, self.caches, self.names)
+        computed -= self._filled(computed)
         fed = {n: s for n, s in top.inputs.items() if n not in pasts and not n.startswith(PRESENT)}
         kept = {name: s for name, s in fed.items() if name not in growing.names}
         if odd := open_pasts(top, kept, self.caches):
@@ -143,6 +148,19 @@ class _WideCut:
             wide=wide,
         )
         return self._hiding(made)
+
+    def _filled(self, computed: set[str]) -> set[str]:
+        """Return the values that are one number all over: the device has them, of as many places as the caches."""
+        layers, filled = self.topology.layers, dict[str, set[str]]()
+        for x in layers:
+            slots = x.primitive.value_slots()
+            moved = {name for i, name in enumerate(x.inputs) if i not in slots}
+            if isinstance(x.primitive, Fill) or (x.primitive.kind in _PARTS and moved <= filled.keys()):
+                filled[x.outputs[0]] = moved
+        read = {n for x in layers if not computed.issuperset(x.outputs) for n in x.inputs} & computed
+        for name in reversed(filled):
+            read |= filled[name] if name in read else set()
+        return read & filled.keys()
 
     def _foretold(self) -> Topology:
         """Return the topology with the shapes of what is joined asked for of inputs, which the host has."""
@@ -196,13 +214,17 @@ class _WideCut:
 
     def _check_sizes(self, layers: Sequence[Layer], behind: set[str]) -> None:
         """Raise ``NoStateError`` where numbers of places, which are more than tokens, are read for more than sizes."""
-        told = set[str]()
+        told, known, wide = set[str](), {*self.topology.constants, *self.examples.settled}, set(behind)
         for x in layers:
             slots = x.primitive.value_slots()
-            if self.examples.settled.keys() >= set(x.outputs):
+            if not x.primitive.shapes_only and (wide | told) & set(x.inputs):
+                wide |= set(x.outputs)
+            places, same = wide & set(x.inputs), known.issuperset(x.inputs)
+            if known.issuperset(x.outputs) or isinstance(x.primitive, Fill) or (same and (not places or _moves(x))):
+                known |= set(x.outputs)  # of any size, the same elements
                 continue
-            of_caches = x.primitive.shapes_only and behind & set(x.inputs)
-            if of_caches or (told & set(x.inputs) and (told | self.topology.constants.keys()).issuperset(x.inputs)):
+            of_places = places and (x.primitive.shapes_only or same)
+            if of_places or (told & set(x.inputs) and (told | known).issuperset(x.inputs)):
                 told |= set(x.outputs)
             elif odd := [n for slot, n in enumerate(x.inputs) if n in told and slot not in slots]:
                 raise NoStateError(f"{x.name!r} computes with {odd[0]!r}, the number of tokens in a cache")
@@ -263,3 +285,8 @@ class _WideCut:
             raise NoStateError(f"attention {next(iter(found))!r} does not run over caches")
         masks = tuple(x.masks & wide.axes.keys() for x in softmaxes_over_places(program, places))
         return replace(parts, device=made, wide=replace(wide, masks=masks))
+
+
+def _moves(layer: Layer) -> bool:
+    """Whether elements of *layer* are computed of one of each input, or moved."""
+    return layer.primitive.elementwise or layer.primitive.kind in (*_PARTS, "where")

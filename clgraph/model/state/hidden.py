@@ -17,7 +17,7 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Program
 from clgraph.model.state.keeping import NoStateError
 
-_MOVES = frozenset(
+MOVES = frozenset(
     {"transpose", "reshape", "unsqueeze", "squeeze", "flatten", "expand", "repeat", "identity", "reorder"}
 )
 """Kinds that move elements, or convert each."""
@@ -58,8 +58,13 @@ def softmaxes_over_places(program: Program, places: int) -> list[OverPlaces]:
         NoStateError: Something else would depend on them.
     """
     follower = _Follower(places, {v: Followed(masks=frozenset({v.name})) for v in program.inputs})
+    needed = {v for _, v in program.outputs}
+    for node in reversed(tuple(program)):
+        if not needed.isdisjoint(node.outputs):
+            needed |= set(node.inputs)
     for node in program:
-        follower.follow(node)
+        if not needed.isdisjoint(node.outputs):  # others have been asked for sizes alone
+            follower.follow(node)
     for name, value in program.outputs:
         if follower.axis(value) is not None:
             raise NoStateError(f"output {name!r} has a place for every token, and is no cache")
@@ -108,6 +113,8 @@ class _Follower:
         given = {i: self.of(v) for i, v in enumerate(node.inputs) if axes[i] is not None}
         if kind == "cache_join":
             return Followed()
+        if kind == "fill":
+            return Followed(zero=not getattr(node.primitive, "value", 1))
         if "matmul" in kind:
             return self._product(node, given, axes, axis)
         if kind == "reduce":
@@ -119,7 +126,7 @@ class _Follower:
         if node.primitive.elementwise or kind == "where":
             ranks = {v.layout.rank - a for v, a in zip(node.inputs, axes, strict=True) if a is not None}
             return self._of_elements(node, given) if ranks <= {node.output.layout.rank - axis} else None
-        if kind in _MOVES:
+        if kind in MOVES:
             return self._moved(node, given, axes[0], axis)
         if kind in ("slice", "split", "concat"):
             # Where all places are taken, they are so in their order, or from the last to the first.
