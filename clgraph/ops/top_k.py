@@ -14,7 +14,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.primitive import Array, Bound, Primitive, primitive
+from clgraph.graph.primitive import REFERENCE_SECONDS, Array, Bound, Primitive, primitive
 from clgraph.selector.general import INTEGERS, REALS, General, float_jit, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
@@ -24,6 +24,9 @@ from clgraph.selector.views import Space, View, space
 
 MANY = 4096
 """Elements from which choosing the best of each line takes less time than sorting lines."""
+
+SORTED_SECONDS = 2e-8
+"""What sorting lines takes for an element, beside its arithmetic: about 30 ns in all, in lines of 100 elements."""
 
 
 @primitive
@@ -83,6 +86,9 @@ class TopK(Primitive):
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 10.0 * inputs[0].count
+
+    def reference_seconds(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return REFERENCE_SECONDS + SORTED_SECONDS * min(inputs[0].count, MANY)
 
 
 def _best(x: Array, k: int, largest: bool) -> Array | None:

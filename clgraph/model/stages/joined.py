@@ -248,11 +248,22 @@ def _branch(piece: DecidedPiece, control: IfElse, inputs: Sequence[int], outputs
     def step(values: list[Any]) -> None:
         body = control.chosen(values[condition])
         if (trip := trips.get(id(body))) is None:
-            trip = trips[id(body)] = piece.trips(body)
+            trip = trips[id(body)] = piece.trips(body) if body.layers else _passing_on(body)
         for i, result in zip(outputs, trip([values[i] for i in given]), strict=False):
             values[i] = result
 
     return step
+
+
+def _passing_on(body: Topology) -> Trip:
+    """Return what runs a body that has no layers."""
+    places = {name: i for i, name in enumerate(body.inputs)}
+    made = [(places.get(source), body.constants.get(source)) for _, source in body.outputs]
+
+    def trip(given: Sequence[Any]) -> list[Any]:
+        return [own if at is None else given[at] for at, own in made]
+
+    return trip
 
 
 def _control(execute: Execute, control: ControlFlow, inputs: Sequence[int], outputs: Sequence[int]) -> Step:

@@ -53,10 +53,13 @@ class Repeats:
 
     def _pays(self, plan: HostPlan) -> bool:
         """Whether the shapes of *plan* have come often enough for a member; the first is paid for by all together."""
-        compiling, binding = (once + each * plan.layers for once, each in (COMPILING_SECONDS, BINDING_SECONDS))
+        once, each = BINDING_SECONDS
+        if plan.saved <= once + each * plan.layers:  # of all runs but a few, and compiling takes longer
+            return False
+        once, each = COMPILING_SECONDS
         if not self._tried:
-            return plan.saved > binding and self._saved > compiling
-        return plan.saved > (binding if self._compiled.binds else compiling)
+            return self._saved > once + each * plan.layers
+        return self._compiled.binds or plan.saved > once + each * plan.layers
 
     def _compile(self, plan: HostPlan, feeds: Mapping[str, Any]) -> bool:
         """Compile for *feeds*; return whether the program is faster than *plan*."""

@@ -133,6 +133,8 @@ class PieceRunner:
             return None
 
         def is_for_device(given: Sequence[Any]) -> bool:
+            if plan.on_device is False:
+                return False
             if self._may_be_prepared(plan):
                 return True
             return repeats is not None and repeats.on_device(plan, self.names, given)

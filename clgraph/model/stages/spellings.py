@@ -54,11 +54,35 @@ def _eltwise(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     if a.dtype != b.dtype:
         return None
     if primitive.function in COMPARISONS:
-        return COMPARISONS[primitive.function]
-    if primitive.function == "div" and a.dtype.floating:
-        return np.true_divide
-    function = ARITHMETIC[primitive.function]
-    return function if isinstance(function, np.ufunc) else partial(_as_type, function, a.dtype.numpy)
+        function: Spelling = COMPARISONS[primitive.function]
+    elif primitive.function == "div" and a.dtype.floating:
+        function = np.true_divide
+    else:
+        function = ARITHMETIC[primitive.function]
+    if isinstance(function, np.ufunc):
+        return _of_aligned(function, a.shape, b.shape)
+    return partial(_as_type, function, a.dtype.numpy)
+
+
+def _of_aligned(function: np.ufunc, a: tuple[int, ...], b: tuple[int, ...]) -> Spelling:
+    """Return *function* on shapes *a* and *b*, without NumPy's iterator where one of them is a number or a row."""
+    if (as_a := _aligned(b, a)) is not None:
+        return lambda x, y: function(x, y.reshape(as_a))
+    if (as_b := _aligned(a, b)) is not None:
+        return lambda x, y: function(x.reshape(as_b), y)
+    return function
+
+
+def _aligned(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return what *shape* is to be for NumPy to run one loop with *other*; ``None`` if it is, or there is nothing.
+
+    A scalar is read with a stride of nothing. NumPy's iterator, which broadcasts, takes longer than a loop.
+    """
+    if shape == other or not shape or len(shape) > len(other):
+        return None
+    if prod(shape) == 1:
+        return ()
+    return other if (1,) * (len(other) - len(shape)) + shape == other else None
 
 
 def _activation(primitive: Any, inputs: Sequence[Layout]) -> Spelling:
@@ -141,8 +165,10 @@ def _arg(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
 def _top_k(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     (x,), k = inputs, primitive.k
     n, shape = x.shape[-1], (*x.shape[:-1], k)
-    if x.count != n or n >= MANY or primitive.axis % x.rank != x.rank - 1:
+    if not n or x.count >= MANY or primitive.axis % x.rank != x.rank - 1:
         return None
+    if x.count != n:
+        return _top_k_of_lines(x, k, largest=primitive.largest)
     if not primitive.largest:
         smallest = np.arange(k)
 
@@ -156,6 +182,21 @@ def _top_k(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     def run(x: Array) -> Any:
         places = (last - x.ravel()[::-1].argsort(kind="stable").take(largest)).reshape(shape)
         return x.take(places), places
+
+    return run
+
+
+def _top_k_of_lines(x: Layout, k: int, *, largest: bool) -> Spelling:
+    n, shape = x.shape[-1], (*x.shape[:-1], k)
+    lines, last = np.arange(0, x.count, n).reshape(-1, 1), n - 1
+
+    def run(x: Array) -> Any:
+        rows = x.reshape(-1, n)
+        if largest:
+            places = last - rows[:, ::-1].argsort(1, "stable")[:, ::-1][:, :k]
+        else:
+            places = rows.argsort(1, "stable")[:, :k].copy()
+        return x.take(places + lines).reshape(shape), places.reshape(shape)
 
     return run
 
@@ -197,23 +238,22 @@ def _matmul(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
         return None
     turn_a, turn_b = turns
 
-    def product(a: Array, b: Array) -> Any:
-        return np.matmul(a.T if turn_a else a, b.T if turn_b else b)
-
-    multiply = product if turn_a or turn_b else np.matmul
-
     def run(a: Array, b: Array) -> Any:
         # Where strides are others, NumPy multiplies without its library of linear algebra, and rounds otherwise.
-        return multiply(a, b) if a.flags.forc and b.flags.forc else reference(a, b)[0]
+        if a.flags.forc and b.flags.forc:
+            return np.matmul(a.T if turn_a else a, b.T if turn_b else b)
+        return reference(a, b)[0]
 
     if len(inputs) == 2:
         return run
     if inputs[0].rank != 2 or inputs[1].rank != 2:
         return None
+    shape = inputs[0].shape[1 if turn_a else 0], inputs[1].shape[0 if turn_b else 1]
+    aligned = _aligned(inputs[2].shape, shape)
 
     def run_with_bias(a: Array, b: Array, bias: Array) -> Any:
         y = run(a, b)
-        y += bias
+        y += bias if aligned is None else bias.reshape(aligned)
         return y
 
     return run_with_bias
@@ -242,6 +282,17 @@ def _gather_nd(primitive: Any, inputs: Sequence[Layout]) -> Spelling | None:
     reference, depth = primitive.reference, inputs[1].shape[-1]
     if primitive.batch or inputs[1].rank != 2:
         return None
+    if depth == 1:
+        count = inputs[1].shape[0]
+
+        def run_of_one(x: Array, indices: Array) -> Any:
+            try:
+                return x.take(indices.reshape(count), 0)
+            except IndexError as error:
+                pass_on(error)
+                return reference(x, indices)[0]
+
+        return run_of_one
 
     def run(x: Array, indices: Array) -> Any:
         if indices.shape[1] == depth:

@@ -10,7 +10,7 @@ from onnx import helper
 
 import clgraph
 from clgraph.core.layout import Layout
-from clgraph.graph.primitive import Primitive
+from clgraph.graph.primitive import REFERENCE_SECONDS, Primitive
 from clgraph.ops.box_suppression import BLOCKS, BoxSuppression
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.grid_sample import GridSample
@@ -18,6 +18,7 @@ from clgraph.ops.max_pool_indices import MaxPoolIndices
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.recurrent_steps import RecurrentSteps
 from clgraph.ops.resize import Resize
+from clgraph.ops.top_k import TopK
 from tests.support.graphs import FLOAT, INT, graph, model
 
 A_MICROSECOND = 10
@@ -83,6 +84,12 @@ def test_a_reference_of_many_calls_says_so(name) -> None:
     made = calls(primitive, arrays)
     assert made <= A_FEW + A_MICROSECOND * seconds * 1e6
     assert made > A_FEW + A_MICROSECOND * 4  # as it would have to be without
+
+
+def test_sorting_takes_longer_than_its_arithmetic() -> None:
+    few, many = (TopK(1, k=2).reference_seconds([Layout.of(ones(2, n))], []) for n in (1, 1000))
+    assert few < 1.1 * REFERENCE_SECONDS
+    assert many > 10 * REFERENCE_SECONDS, "10 comparisons of an element, most of which no processor foresees"
 
 
 def test_averages_pad_once() -> None:

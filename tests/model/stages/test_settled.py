@@ -206,6 +206,30 @@ def test_branches_are_chosen_anew_in_each_run(device: str, decided: list[PieceRu
         assert not others, "which branch it is does not make a run of the model another"
 
 
+def test_branches_without_layers_pass_on_what_they_are_given(device: str) -> None:
+    def passing(*names: str, **constants: np.ndarray) -> onnx.GraphProto:
+        nodes = [node("Identity", [name], [f"{name}_{i}"]) for i, name in enumerate(names)]
+        return graph(nodes, [], [(f"{name}_{i}", FLOAT, None) for i, name in enumerate(names)], **constants)
+
+    branches = {
+        "then_branch": passing("x", "one", "two", one=np.float32([1])),
+        "else_branch": passing("two", "x", "none", none=np.float32([0])),
+    }
+    nodes = [
+        node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        node("Greater", ["sum", "most"], ["is"]),
+        node("If", ["is"], ["a", "b", "c"], **branches),
+    ]
+    made_of = [(name, FLOAT, None) for name in "abc"]
+    source = model(graph(nodes, [("x", FLOAT, ["m"]), ("two", FLOAT, ["n"])], made_of, most=np.float32(-1)))
+    with clgraph.compile(source, device) as made:
+        for run in range(2 * ENOUGH):
+            x = np.float32([1, -2, run % 2])
+            agrees(made, source, {"x": x, "two": np.float32([2, run])})
+            got = made.run({"x": x, "two": x})
+            assert not any(np.shares_memory(a, x) for a in got.values()), "outputs are the caller's own"
+
+
 def test_a_failed_run_names_the_layer_and_the_next_one_is_right(device: str) -> None:
     source = model(graph([node("Cast", ["x"], ["y"], to=FLOAT, name="number")], [("x", TensorProto.STRING, ["n"])],
                          [("y", FLOAT, ["n"])]))  # fmt: skip

@@ -45,12 +45,17 @@ OUTSIDE = np.array([7, -9, 1])
 
 FINE = np.random.default_rng(1).normal(size=(9, 9)).astype(np.float32)
 EQUAL, NANS = np.array([1, 3, 1, 3, 3, 1], np.uint8), np.array([np.nan, -0.0, 0.0, 1, np.nan, -np.inf], np.float32)
+LINES = np.stack([NANS[:5], NANS[1:], NANS[5:].repeat(5), X[0, [0, 1, 2, 3, 3]]])
+TIES = np.random.default_rng(2).integers(0, 3, (2, 3, 5))
 
 CASES: list[tuple[Primitive, tuple[np.ndarray, ...]]] = [
     *((Eltwise(f), (X, X.T.copy().reshape(3, 4))) for f in ("add", "sub", "mul", "div", "min", "max", "prelu", "fmod")),
     *((Eltwise(f), (WHOLE, np.array(3, np.int32))) for f in ("add", "div", "mod", "min", "and", "shift_left")),
     *((Eltwise(f), (X, np.array(0.5, np.float32))) for f in COMPARISONS),
     (Eltwise("and"), (X > 0, X < 1)),
+    *((Eltwise(f), pair) for f in ("sub", "less") for pair in ((X, X[0]), (X[:1], X[1]), (X[1], X[:1]))),
+    *((Eltwise("sub"), pair) for pair in ((X, X[0, :1]), (X[0, :1], X), (X[0, :1], X[:1, :1]), (X[0, :1], X[0, 0:1]))),
+    *((Eltwise("sub"), pair) for pair in ((X[:1], X[0, :1]), (X[0, 0], X[0, :1]), (X[:, :1], X[0]))),
     *((Activation(f, 0.5, 0.25), (X,)) for f in ACTIVATIONS if f != "not"),
     (Activation("clip", 0, 5), (WHOLE,)),
     *((Reduce(f, axes, k), (X,)) for f in REDUCTIONS for axes, k in (((1,), True), ((0, 1), False), ((), True))),
@@ -67,6 +72,7 @@ CASES: list[tuple[Primitive, tuple[np.ndarray, ...]]] = [
     (TopK(1, True, k=2), (X,)),
     *((TopK(axis, largest, k=2), (X[:1],)) for axis in (1, -1) for largest in (False, True)),
     (TopK(0, True, k=1), (X[:1],)),
+    *((TopK(-1, f, k=k), (a,)) for f in (False, True) for k in (0, 1, 3) for a in (LINES, LINES.T, TIES, TIES[:, 1])),
     *((CumulativeSum(axis), (a,)) for axis in (0, 1) for a in (X, WHOLE, X.astype(np.float16), X.T)),
     (CumulativeSum(0, exclusive=True), (X,)),
     (Slice((0, 3), (3, 0), (2, -1)), (X,)),
@@ -87,6 +93,7 @@ CASES: list[tuple[Primitive, tuple[np.ndarray, ...]]] = [
     (Gather(1), (X, PLACES)),
     (GatherND(), (X, PLACES)),
     (GatherND(), (X, np.array([[9, -9]]))),
+    *((GatherND(), (X, at)) for at in (np.array([[2], [-1]]), np.array([[0], [9]]))),
     (GatherElements(1), (X, PLACES)),
     (GatherElements(0), (X, np.array([[8, 0, -3, -9]]))),
     (ScatterND(), (X, PLACES, np.array([5, 6], np.float32))),
