@@ -1,8 +1,8 @@
 // Running sums or products of dense plain tensors of any element types, [images][count][inner], along count.
 //
-// Where inner is 1 a piece is a line, of which those of at most SHORT elements are summed up several at a time; else it is a run
-// of inner, a vector of sums, at all indices of count. A ticket is a run of pieces. Elements are converted to the type that is
-// computed with, and back.
+// Where inner is at most FEW a piece is an image, of which those of at most SHORT elements are summed up several at a time; else
+// it is a run of inner, a vector of sums, at all indices of count. A ticket is a run of pieces. Elements are converted to the
+// type that is computed with, and back.
 //
 // inp, out                    dense;  type: of their elements (element_types.clh);  itemsize: bytes of one
 // domain                      what is computed with: 0 float, 1 double, 2 int, 3 long
@@ -15,6 +15,7 @@
 #include "element_types.clh"
 
 #define SHORT 64
+#define FEW 8
 
 // OWN: the element type that is T; UNIT: the type in which results wrap.
 #define CUMULATE(T, OWN, UNIT, AS, BACK) \
@@ -32,16 +33,20 @@
       for (int i = 0; i < n; i++) made[i + 1] = (T)((UNIT)made[i] + (UNIT)x[i]); \
     } \
   } \
+  /* `lines` lines of `count` elements, `inner` apart; with `carried`, `inner` lines that go on from `totals`. */ \
   NOINLINE static void lines_##T(const int product, const int reverse, const int exclusive, __global const T* restrict x, \
-                                 __global T* restrict y, const int lines, const int count) { \
-    const int step = reverse ? -1 : 1; \
-    for (int l = 0; l < lines; l++) { \
-      UNIT total = (UNIT)product; \
-      for (int k = 0, i = l * count + (reverse ? count - 1 : 0); k < count; k++, i += step) { \
+                                 __global T* restrict y, const int lines, const int count, const int inner, const int carried, \
+                                 T* totals) { \
+    const int step = reverse ? -inner : inner; \
+    for (int l = 0, c = 0, from = reverse ? (count - 1) * inner : 0; l < lines; l++) { \
+      UNIT total = (UNIT)(carried ? totals[c] : (T)product); \
+      for (int k = 0, i = from + c; k < count; k++, i += step) { \
         const UNIT next = product ? total * (UNIT)x[i] : total + (UNIT)x[i]; \
         y[i] = (T)(exclusive ? total : next); \
         total = next; \
       } \
+      totals[c] = (T)total; \
+      if (++c == inner) c = 0, from += count * inner; \
     } \
   } \
   NOINLINE static void extend_##T(const int product, __global const T* all, __global const T* x, __global T* to, const int n) { \
@@ -56,9 +61,17 @@
     __global T* all = (__global T*)(scratch + RUN * 8); \
     const int type = d->type, count = d->count, reverse = d->reverse, product = d->product, exclusive = d->exclusive; \
     const long step = d->inner * (long)d->itemsize; \
-    if (d->inner == 1 && count <= SHORT) { \
-      lines_##T(product, reverse, exclusive, AS(type, in, room, n * count), all, n, count); \
-      BACK(type, all, out, n * count); \
+    const int inner = d->inner, each = count * inner; \
+    if (inner <= FEW && (inner > 1 || each <= SHORT)) { \
+      const int images = each <= SHORT ? n : 1, most = each <= SHORT ? count : RUN / inner; \
+      T totals[FEW]; \
+      for (int done = 0; done < count; done += most) { \
+        const int m = min(most, count - done), elements = images * m * inner; \
+        const long at = (reverse ? count - done - m : done) * step; \
+        __global T* to = type == OWN ? (__global T*)(out + at) : all; \
+        lines_##T(product, reverse, exclusive, AS(type, in + at, room, elements), to, images * inner, m, inner, done > 0, totals); \
+        if (type != OWN) BACK(type, all, out + at, elements); \
+      } \
       return; \
     } \
     if (d->inner == 1) { \
@@ -103,7 +116,7 @@ CUMULATE(double, TYPE_F64, double, as_doubles, doubles_as)
 static void cumulate_elements(__global const cumulate_elements_desc* d, __global char** banks, __global char* scratch,
                               const int ticket, __global const post_step* post, const int posts) {
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces);
-  const int abreast = d->inner == 1 && d->count <= SHORT ? RUN / max(1, d->count) : 1;
+  const int each = d->inner <= FEW ? d->count * d->inner : RUN, abreast = each <= SHORT ? RUN / max(1, each) : 1;
   for (int p = ticket * d->ticket_pieces; p < last; p += abreast) {
     const int image = p / d->inner_runs, x = (p - image * d->inner_runs) * RUN;
     const int n = abreast > 1 ? min(abreast, last - p) : min(RUN, d->inner - x);
@@ -119,3 +132,4 @@ static void cumulate_elements(__global const cumulate_elements_desc* d, __global
   }
 }
 #undef SHORT
+#undef FEW

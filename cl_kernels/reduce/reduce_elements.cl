@@ -11,7 +11,7 @@
 // in_outer, in_rows, in_across, in_along, in_inner    elements of x from one index to the next; where inner is 1, along: 1
 // out_outer, out_rows         of y
 // count                       elements that a result is made of
-// short_rows                  1: floats, inner is 1, along at most RUN, and results lie side by side
+// short_rows                  1: floats, or x of doubles; inner is 1, along at most RUN, and results lie side by side
 // inner_runs                  runs of inner;  units, ticket_units: in all, of a ticket, the latter a multiple of 16
 //
 // The list is applied to results, y seen as [n][x]: n is the unit's index of outer and rows, or 0 where inner is 1.
@@ -24,6 +24,7 @@
 #include "reductions.clh"
 #include "reduced_reals.clh"
 #include "double_runs.clh"
+#include "double_rows.clh"
 
 #ifndef NUMBERS
   #define NUMBERS 0
@@ -36,7 +37,6 @@ REDUCED_REALS(float, LOAD_LOOSE, FUSED, 0)
 // A call where the CPU has no fused products.
 #define PLAIN(v, all) ((all) + (v) * (v))
 #define LOAD_DOUBLES(p) vload16(0, p)
-REALS(double)
 REDUCED_REALS(double, LOAD_DOUBLES, PLAIN, 1)
 #endif
 
@@ -277,37 +277,42 @@ static __global long* mean_long(__global const reduce_elements_desc* d, __global
   return all;
 }
 
-#if !NUMBERS
 // Results `first` to `last` - 1 of short rows, sixteen at a time, in the order in which they lie.
-static void reduce_rows(__global const reduce_elements_desc* d, __global const char* x, __global char* y, const int first,
-                        const int last, __global char* scratch) {
-  const int function = d->operation, joined = joining(function), n = d->along, converted = d->in_type != TYPE_F32;
-  const int most = !converted ? 16 : d->in_rows == n ? min(16, RUN / n) : 1;
-  __global float *room = (__global float*)scratch, *sums = (__global float*)(scratch + RUN * 8), *more = sums + 256;
-  __global float *all = (__global float*)(scratch + 2 * RUN * 8), *part = all + RUN;
-  for (int unit = first, count; unit < last; unit += count) {
-    const int outer = unit / d->rows, row = unit - outer * d->rows;
-    count = min(min(RUN, last - unit), d->rows - row);
-    for (int a = 0; a < d->across; a++) {
-      long from = outer * d->in_outer + row * d->in_rows + a * d->in_across;
-      __global float* sum = a < 64 ? all : part;
-      for (int r = 0, few; r < count; r += few, from += few * d->in_rows) {
-        few = min(most, count - r);
-        __global const float* rows = as_floats(d->in_type, x + from * d->in_size, room, few * n);
-        __global float* made = a % 64 == 0 ? sum + r : more;
-        // Nothing is read behind the tensor.
-        if (converted || n >= 16 || from + (few - 1) * d->in_rows + 16 <= (long)d->units * d->count)
-          sixteen_rows(function, rows, d->in_rows, n, made, few, sums);
-        else
-          for (int k = 0; k < few; k++) made[k] = reduced_float(function, rows + k * d->in_rows, n);
-        if (made == more) combine_float(joined, more, sum + r, few);
-      }
-      if (a >= 64 && (a % 64 == 63 || a + 1 == d->across)) combine_float(joined, part, all, count);
-    }
-    for (int r = 0; r < count; r++) all[r] = ended_float(function, all[r], d->count);
-    floats_as(d->out_type, all, y + (long)unit * d->out_size, count);
+#define REDUCED_ROWS(T, AS, BACK, OWN) \
+  static void reduce_rows(__global const reduce_elements_desc* d, __global const char* x, __global char* y, const int first, \
+                          const int last, __global char* scratch) { \
+    const int function = d->operation, joined = joining(function), n = d->along, converted = d->in_type != OWN; \
+    const int most = !converted ? 16 : d->in_rows == n ? min(16, RUN / n) : 1; \
+    __global T *room = (__global T*)scratch, *sums = (__global T*)(scratch + RUN * 8), *more = sums + 256; \
+    __global T *all = (__global T*)(scratch + 2 * RUN * 8), *part = all + RUN; \
+    for (int unit = first, count; unit < last; unit += count) { \
+      const int outer = unit / d->rows, row = unit - outer * d->rows; \
+      count = min(min(RUN, last - unit), d->rows - row); \
+      for (int a = 0; a < d->across; a++) { \
+        long from = outer * d->in_outer + row * d->in_rows + a * d->in_across; \
+        __global T* sum = a < 64 ? all : part; \
+        for (int r = 0, few; r < count; r += few, from += few * d->in_rows) { \
+          few = min(most, count - r); \
+          __global const T* rows = AS(d->in_type, x + from * d->in_size, room, few * n); \
+          __global T* made = a % 64 == 0 ? sum + r : more; \
+          /* Nothing is read behind the tensor. */ \
+          if (converted || n >= 16 || from + (few - 1) * d->in_rows + 16 <= (long)d->units * d->count) \
+            sixteen_rows_##T(function, rows, d->in_rows, n, made, few, sums); \
+          else \
+            for (int k = 0; k < few; k++) made[k] = reduced_##T(function, rows + k * d->in_rows, n); \
+          if (made == more) combine_##T(joined, more, sum + r, few); \
+        } \
+        if (a >= 64 && (a % 64 == 63 || a + 1 == d->across)) combine_##T(joined, part, all, count); \
+      } \
+      if (function == REDUCE_MEAN || function == REDUCE_L2) \
+        for (int r = 0; r < count; r++) all[r] = ended_##T(function, all[r], d->count); \
+      BACK(d->out_type, all, y + (long)unit * d->out_size, count); \
+    } \
   }
-}
+#if !NUMBERS
+REDUCED_ROWS(float, as_floats, floats_as, TYPE_F32)
+#elif defined(cl_khr_fp64)
+REDUCED_ROWS(double, as_doubles, doubles_as, TYPE_F64)
 #endif
 
 #if NUMBERS && defined(cl_khr_fp64)
@@ -331,12 +336,12 @@ static void reduce_elements(__global const reduce_elements_desc* d, __global cha
   __global const char* x = AT(const char, banks, d->inp);
   __global char* y = AT(char, banks, d->out);
 #if NUMBERS && defined(cl_khr_fp64)
-  if (d->in_type == TYPE_F64 && d->inner == 1 && d->across == 1 && d->along <= RUN) {
+  if (!d->short_rows && d->in_type == TYPE_F64 && d->inner == 1 && d->across == 1 && d->along <= RUN) {
     rows_of_doubles(d, (__global const double*)x, (__global double*)y, first, last);
     return;
   }
 #endif
-#if !NUMBERS
+#if !NUMBERS || defined(cl_khr_fp64)
   if (d->short_rows) reduce_rows(d, x, y, first, last, scratch);
 #endif
   for (int unit = first; unit < last && !d->short_rows; unit++) {

@@ -8,10 +8,10 @@
 // rows, columns             i and j of the input
 // strip                     columns of a strip; those behind the last whole one are the last strip's, too
 // strips, strips_total, ticket_strips   strips of a plane, in all, of a ticket
-#include "interleave.clh"
+#include "turn_fours.clh"
 
-// Planes that are dense where they have few rows or columns are interleaved or separated; of others, tiles of 16 by 16 are
-// turned. The last tile of a row or column begins earlier where it would be narrower.
+// Planes that are dense where they have up to four rows or columns are interleaved or separated, those of fewer than sixteen
+// turned four at a time; of others, tiles of 16 by 16. The last tile of a row or column begins earlier where it would be narrower.
 #define STRIP(T, TILE) \
   static void strip_##T(__global const transpose_planes_desc* d, __global const T* in, __global T* out, const int first, \
                         const int last) { \
@@ -22,6 +22,10 @@
     } \
     if (columns > 1 && columns <= 4 && d->in_i == columns) { \
       separate_##T(in, out, d->out_j, rows, columns); \
+      return; \
+    } \
+    if (min(rows, last - first) >= 4 && min(rows, last - first) < 16) { \
+      turn_fours_##T(in + first, d->in_i, out + first * d->out_j, d->out_j, rows, last - first); \
       return; \
     } \
     for (int r = 0; r < rows; r += 16) \
@@ -40,8 +44,9 @@ STRIP(ulong, turn_ulong)
 static void transpose_planes(__global const transpose_planes_desc* d, __global char** banks, __global char* scratch,
                              const int ticket, __global const post_step* post, const int posts) {
   const int behind = min((ticket + 1) * d->ticket_strips, d->strips_total);
-  for (int s = ticket * d->ticket_strips; s < behind; s++) {
-    const int plane = s / d->strips, part = s - plane * d->strips, n = plane / d->planes_y, y = plane - n * d->planes_y;
+  const int begin = ticket * d->ticket_strips, plane = begin / d->strips;
+  int part = begin - plane * d->strips, n = plane / d->planes_y, y = plane - n * d->planes_y;
+  for (int s = begin; s < behind; s++) {
     const int first = part * d->strip, last = part + 1 < d->strips ? first + d->strip : d->columns;
     __global const char* in = AT(const char, banks, d->inp) + (n * d->in_n + y * d->in_y) * d->itemsize;
     __global char* out = AT(char, banks, d->out) + (n * d->out_n + y * d->out_y) * d->itemsize;
@@ -53,5 +58,8 @@ static void transpose_planes(__global const transpose_planes_desc* d, __global c
       strip_ushort(d, (__global const ushort*)in, (__global ushort*)out, first, last);
     else
       strip_uchar(d, (__global const uchar*)in, (__global uchar*)out, first, last);
+    if (++part < d->strips) continue;
+    part = 0;
+    if (++y == d->planes_y) y = 0, n++;
   }
 }

@@ -19,8 +19,8 @@ ANY_NUMBERS = Serves(dtypes=(frozenset(TYPES) | {DType.U64}) - {DType.BOOL}, kin
 LINE = 12.0
 """What 16 elements of a line take, one after another, in the time that a vector of 16 floats takes to copy."""
 
-SHORT = 64
-"""Most elements of lines that are summed up several at a time."""
+SHORT, FEW = 64, 8
+"""Most elements of images that are summed up several at a time, and lines that lie side by side there."""
 
 
 @descriptor("cumulate_elements", library="rare", any_alignment=True)
@@ -38,7 +38,7 @@ class CumulateElementsDesc(LineFields, Descriptor):
 
 
 class CumulatedElements(AlongAxis[Any]):
-    """Lines, or runs of neighbours that are summed up side by side.
+    """Lines, few of them side by side too, or runs of neighbours that are summed up together.
 
     Attributes:
         product: Whether products are made, not sums.
@@ -55,8 +55,9 @@ class CumulatedElements(AlongAxis[Any]):
     def piece_seconds(cls, q: Query[Any], columns: Columns) -> float:
         passes = 2 + (q.inputs[0].dtype not in (DType.F32, DType.F64, DType.I32, DType.I64))
         vectors: float
-        if columns.inner == 1 and columns.count <= SHORT:
-            vectors = max(1, columns.count) / LANES * (LINE + passes)
+        each = columns.count * columns.inner
+        if columns.inner <= FEW and (columns.inner > 1 or each <= SHORT):
+            vectors = max(1, each) / LANES * (LINE + passes)
         elif columns.inner == 1:
             vectors = -(-columns.count // LANES) * (LINE + passes)
         else:

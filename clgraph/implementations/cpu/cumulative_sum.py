@@ -6,6 +6,7 @@ from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.columns import ByColumns, ColumnFields, Columns
 from clgraph.implementations.cpu.cost import TicketRanges
 from clgraph.implementations.cpu.cumulate_elements import ANY_NUMBERS, CumulatedElements
+from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.cumulative_sum import CumulativeSum
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Serves, implements
@@ -14,6 +15,9 @@ from clgraph.selector.query import Query
 
 WIDEST_VECTORS = 256
 """Of a line that leaves room in the first cache, as in ``cumulative_sum_planes.cl``."""
+
+PART = 6.0
+"""What a vector that is not full takes, in the time of one that is."""
 
 
 @descriptor("cumulative_sum_planes", library="rare", any_alignment=True)
@@ -49,7 +53,9 @@ class CumulativeSumPlanes(ByColumns[CumulativeSum]):
 
     @classmethod
     def vector_seconds(cls, q: Query[CumulativeSum]) -> float:
-        return q.device.costs.unit("copy.vector")
+        columns = cls.columns(q)
+        more = (PART - 1) / columns.vectors if columns.inner % LANES and columns.inner else 0
+        return (1 + more) * q.device.costs.unit("copy.vector")
 
     @classmethod
     def _work(cls, q: Query[CumulativeSum]) -> tuple[int, float, TicketRanges]:

@@ -30,7 +30,7 @@ NARROW_FLOATS, NARROW_NUMBERS = 4, 16
 """Most elements of rows that are reduced side by side, each element of all rows in turn."""
 
 MOST_SHORT = 256
-"""Floats of rows of which sixteen are reduced at a time."""
+"""Floats or doubles of rows of which sixteen are reduced at a time."""
 
 UNIT_SECONDS = 30e-9
 """What beginning a unit takes: divisions, two switches."""
@@ -203,7 +203,8 @@ def _found(q: Query[Reduce]) -> Reduction:
 
 def _short_rows(q: Query[Reduce], r: Reduction) -> bool:
     """Whether several rows are reduced at a time."""
-    return r.inner.size == 1 and _domain(q) == FLOAT and r.along.size <= MOST_SHORT
+    numbers = _domain(q) == FLOAT or q.inputs[0].dtype == DType.F64
+    return r.inner.size == 1 and numbers and r.along.size <= MOST_SHORT
 
 
 def _units(r: Reduction) -> int:

@@ -18,9 +18,6 @@ from clgraph.selector.query import Query
 _WORDS = (1, 2, 4, 8)
 """Bytes that are moved as one."""
 
-_FEW = 4
-"""Rows or columns that are interleaved or separated, in place of tiles of 16 by 16."""
-
 _STRETCH = 2048
 """Columns of a strip, or rows of a plane, where the others are few."""
 
@@ -93,7 +90,7 @@ def _turn(q: Query[Transpose]) -> Turn | str:
         return f"walks two axes of planes, at most {MOST_COPIES} times, and this needs more"
     rest = [one, one, *(a for a in rest if a is not sets)][-2:]
     rows = found[-1]
-    if columns[0].size <= _FEW and rest[0].size == 1:
+    if columns[0].size < LANES and rest[0].size == 1:
         rest[0], rows = _cut(rows)
     return Turn(word, sets, rest[0], rest[1], rows, columns[0])
 
@@ -111,7 +108,7 @@ def _cut(axis: Axis) -> tuple[Axis, Axis]:
     serves=Serves(dtypes=frozenset(d for d in DType if d.itemsize in _WORDS), kinds=frozenset({"cpu"})),
 )
 class TransposePlanes(Implementation[Transpose]):
-    """Turns 16 by 16 words of one, two or four bytes at a time, 8 by 8 of eight; few rows or columns, whole."""
+    """Turns 16 by 16 words of one, two or four bytes at a time, 8 by 8 of eight; few rows or columns, four or all."""
 
     @classmethod
     def limits(cls, q: Query[Transpose]) -> str | None:
@@ -134,7 +131,7 @@ class TransposePlanes(Implementation[Transpose]):
 
 def _turned(q: Query[Transpose], turn: Turn, index: int) -> Tile:
     """Return the tile that turns the planes of one of the sets."""
-    strip = _STRETCH if turn.rows.size <= _FEW else max(LANES, 32 // turn.word)
+    strip = _STRETCH if turn.rows.size < LANES else max(LANES, 32 // turn.word)
     strips = max(1, turn.columns.size // strip)
     total = strips * turn.images.size * turn.planes.size
     one = min(strip, turn.columns.size) * turn.rows.size * 2 * turn.word * q.device.costs.unit("move.byte")

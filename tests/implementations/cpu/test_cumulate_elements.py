@@ -14,7 +14,18 @@ from tests.support.features import needs
 
 pytestmark = pytest.mark.opencl
 
-SHAPES = (((2, 1100), 1), ((3, 7, 530), 1), ((5, 2, 3), 0), ((4,), 0), ((700, 3), 1), ((9, 64), 1))
+SHAPES = (
+    ((2, 1100), 1),
+    ((3, 7, 530), 1),
+    ((5, 2, 3), 0),
+    ((4,), 0),
+    ((700, 3), 1),
+    ((9, 64), 1),
+    ((1100, 4), 0),
+    ((3, 70, 8), 1),
+    ((90, 5, 2), 1),
+    ((75, 9), 0),
+)
 WAYS = list(itertools.product((False, True), repeat=2))
 
 

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
-from clgraph.implementations.cpu.cumulative_sum import CumulativeSumPlanes
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.implementations.cpu.cumulative_sum import CumulativeSumElements, CumulativeSumPlanes
 from clgraph.ops.cumulative_sum import CumulativeSum
+from clgraph.selector.query import DeviceInfo, Query
 from tests.support.run_tiles import check_tiles
 
 
@@ -31,3 +34,13 @@ def test_running_sums_agree_with_float64(engine, shape, axis, exclusive, reverse
     for misalign in (0, 3):
         # A sum of `count` terms, one rounding each.
         check_tiles(engine, CumulativeSumPlanes, primitive, [x], shape[axis], size=size, misalign=misalign)
+
+
+def test_few_lines_are_summed_up_one_after_the_other() -> None:
+    def quicker(shape, axis):
+        x = Layout(DType.F32, shape)
+        q = Query(CumulativeSum(axis), (x,), (x,), DeviceInfo("cpu", "cpu"), 1)
+        return min((CumulativeSumElements, CumulativeSumPlanes), key=lambda way: way.cost(q))
+
+    assert [quicker((20000, 3, 2), 1), quicker((7868, 4), 0)] == [CumulativeSumElements] * 2
+    assert quicker((400, 16), 0) is CumulativeSumPlanes

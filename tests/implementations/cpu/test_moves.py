@@ -134,6 +134,15 @@ def test_few_rows_are_interleaved_and_few_columns_separated(engine, rng, dtype, 
         exact(engine, TransposePlanes, Transpose((1, 0) if len(shape) == 2 else (0, 2, 1)), [x])
 
 
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("few", [5, 8, 15])
+def test_fewer_than_sixteen_rows_or_columns_are_turned_four_at_a_time(engine, rng, dtype, few):
+    for shape in ((few, 4133), (2, few, 37), (4100, few), (4099, few), (2, 37, few), (3, few, 4), (3, 7, few)):
+        x = rng.integers(0, 250, shape).astype(dtype)
+        exact(engine, TransposePlanes, Transpose((1, 0) if len(shape) == 2 else (0, 2, 1)), [x])
+
+
 def test_a_long_plane_of_few_columns_is_several_tickets():
     q = pose(
         DeviceInfo(),
@@ -145,6 +154,8 @@ def test_a_long_plane_of_few_columns_is_several_tickets():
     assert [(d.planes_y, d.rows, d.strips_total) for d in (s.descriptor for s in TransposePlanes.plan(q).steps)] == [
         (1, 2048, 128)
     ]
+    q = pose(DeviceInfo(), TransposePlanes, Transpose((1, 0)), [Layout.of(np.zeros((4096, 15), np.int32))], arity=1)
+    assert TransposePlanes.plan(q).steps[0].descriptor.rows == 2048
 
 
 @pytest.mark.opencl

@@ -36,6 +36,9 @@ PROBLEMS = [
     ((3, 2, 37, 6), (1, 3)),
     ((130, 17, 5), (0, 2)),
     ((65, 35, 40), (0, 2)),
+    ((29, 2, 21, 12), (1, 3)),
+    ((67, 70, 20), (1, 2)),
+    ((70, 3, 40), (0, 2)),
 ]
 
 
@@ -112,6 +115,7 @@ def test_short_rows_are_reduced_sixteen_at_a_time_and_shorter_ones_side_by_side(
     assert planned((3, 2, 37, 4), (1, 3)).inner == planned((3, 2, 37, 6), (1, 3), DType.F64).inner == 37
     for shape, axes in (((3, 2, 37, 6), (1, 3)), ((3, 2, 37, 160), (1, 3)), ((3, 37, 6), (2,))):
         assert (planned(shape, axes).inner, planned(shape, axes).short_rows) == (1, 1)
+    assert planned((3, 2, 37, 20), (1, 3), DType.F64).short_rows == 1
     assert planned((3000, 56, 40), (0, 2)).ticket_units % 16 == 0, "sixteen rows take as long as one"
 
 
