@@ -27,8 +27,7 @@ _ENDS, _LONGER, _LISTED = {PLAIN: 6.0, EXTREMES: 2.0}, 12.0, 6.0
 """Multiply-adds that a vector of the result takes besides those of the sum, by what becomes of it, with more in
 registers, by an operation of a list. Estimates."""
 _HALVES = 2.0
-"""How many times that are where a vector is two registers, but of plain bytes. Emerald Rapids, MobileNetV2: to enter an
-instance and to end a vector take 8 to 11 multiply-adds with AVX2 and with AVX, estimated 10."""
+"""How many times that are where a vector is two registers."""
 _STAGE, _SUMMED = 2.0, 4.0
 """Multiply-adds that copying a vector of the input takes, and adding it to the sum of its pixel's window. Estimates."""
 _SHORT_PRODUCTS = 1.6, 0.9
@@ -106,15 +105,13 @@ def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
     taps = words * prod(w[2:])
     staged = any(map(any, p.pads))
     by = stride[1] if x.x == LANES or staged else 0
-    each = 1.0 if vnni else 4.0 / byte_products(q.device)
-    # To enter an instance takes no longer where products do.
-    found = blocks_of(q.device.simd, BYTES, by, width, blocks, max(1, round(each * taps)), whole=p.groups > 1)
+    found = blocks_of(q.device.simd, BYTES, by, width, blocks, taps, whole=p.groups > 1)
     block = min(found, key=lambda b: b.cost)
     end = end_of(q)
     ends = _ENDS.get(end.mode, _LONGER) if isinstance(end, End) else _LONGER
     ends += _LISTED * len(listed_of(q, end)) if isinstance(end, End) else 0.0
-    plain = isinstance(end, End) and end.mode == PLAIN
-    ends *= 1.0 if q.device.simd >= LANES or plain else _HALVES
+    ends *= 1.0 if q.device.simd >= LANES else _HALVES
+    each = 1.0 if vnni else 4.0 / byte_products(q.device)
     moved = _STAGE * -(-w[1] // LANES) * width * prod(stride) if staged else 0.0
     moved += _SUMMED * -(-w[1] // LANES) * prod(w[2:]) * width if p.shift else 0.0
     return ByteSizes(

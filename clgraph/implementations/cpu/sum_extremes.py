@@ -23,10 +23,10 @@ from clgraph.selector.query import Query
 _SERVES = replace(BYTE_TILE, fuses=frozenset())
 _STEP = 1e-7
 """Seconds of the steps in front and behind. An estimate."""
-_SLOWER, _SLOWER_DENSE = 1.75, 1.5
+_SLOWER, _SLOWER_DENSE = 1.75, 1.3
 """How many times as long as estimated sums take that are noted: of depthwise windows, most of which is staging them,
 and without VNNI dense ones. MobileNetV2: with VNNI on a Xeon; without, AVX-512 kernels, depthwise windows 1.7 to 3.4
-times on an EPYC, dense convolutions 2.1 times there and 0.7 to 1.3 times on a Zen 5."""
+times on an EPYC, dense convolutions 1.8 times there and 0.6 to 1.1 times on a Zen 5."""
 
 
 @descriptor("channel_sums", library="bytes", any_alignment=True)

@@ -39,6 +39,8 @@ from clgraph.selector.query import DeviceInfo, Query
 _KEPT = 1 << 21
 """Bytes of a value most of which a core's own cache keeps until they are read. Emerald Rapids, MobileNetV2: 4.8 MB of
 floats take a product with AVX2 70 us longer than estimated, and what reads them 150."""
+_SHORT = 4
+"""Floats of the vectors that ``short_pairs`` are on."""
 _FORCED = 1.0
 """Seconds that a kernel saves which a user asks for: more than anything else here takes."""
 
@@ -148,12 +150,18 @@ def _begin(device: DeviceInfo) -> float:
     return device.costs.step_seconds if device.kind == "cpu" else device.launch_seconds
 
 
+def _narrower(device: DeviceInfo) -> bool:
+    """Whether products of bytes are on vectors of half the width of those of floats."""
+    return "short_pairs" in device.features and device.simd > _SHORT
+
+
 def _saved_seconds(context: Context, x: Layout, device: DeviceInfo) -> float:
     """Return what is saved where *x* is written and read as bytes, beside what estimates of products know.
 
-    On CPUs these know the traffic, but not what a core waits for that its own cache does not keep.
+    These know the traffic, which is counted again unless products of bytes are on narrower vectors: those of few
+    channels take as little as half of their estimates, and the second count makes up for it.
     """
-    if device.kind != "cpu":
+    if not _narrower(device):
         return (1 if _narrow(context, device) else 3) * x.count / (BANDWIDTH * device.bytes_per_second)
     costs = device.costs
     floats, bytes_ = (max(0, x.count * size - _KEPT) for size in (DType.F32.itemsize, 1))
