@@ -379,7 +379,7 @@ def _compare(what: str, got: Array, want: Array, dtype: DType, limit: Any, size:
     finite = np.isfinite(exact) & ~edge
     np.testing.assert_array_equal(finite, np.isfinite(rounded) & ~edge, f"{what}: infinite or NaN elsewhere")
     np.testing.assert_array_equal(exact[~finite & ~edge], rounded[~finite & ~edge], what)
-    error = np.abs(exact - np.where(finite, want, 0))[finite]
+    error = np.abs(exact[finite] - want[finite])
     size = np.broadcast_to(np.abs(want) if size is None else size, want.shape)[finite]
     unit = U64 if dtype == DType.F64 else U32
     allowed = np.broadcast_to(limit, want.shape)[finite] * unit * size
