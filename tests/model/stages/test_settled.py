@@ -15,7 +15,6 @@ from clgraph.graph.topology import Topology
 from clgraph.model.stages import repeats, settled
 from clgraph.model.stages.compiled_piece import CompiledPiece
 from clgraph.model.stages.host_layers import HostLayers
-from clgraph.model.stages.host_plan import PLANNED
 from clgraph.model.stages.model import StagedModel
 from clgraph.model.stages.runner import PieceRunner
 from clgraph.model.stages.settled import ALIKE, Settling
@@ -24,21 +23,11 @@ from clgraph.ops.gather import Gather
 from clgraph.ops.non_zero import NonZero
 from clgraph.ops.reduce import Reduce
 from tests.support.graphs import FLOAT, agrees, graph, model
+from tests.support.stages import ENOUGH
 
 node = helper.make_node
 
 pytestmark = pytest.mark.opencl
-
-ENOUGH = PLANNED + 2 * ALIKE
-"""Runs until plans are made, and joined in bodies and around them."""
-
-
-@pytest.fixture
-def decided(monkeypatch: pytest.MonkeyPatch) -> list[PieceRunner]:
-    """Return the pieces that were decided about since the list was cleared."""
-    calls, run = list[PieceRunner](), PieceRunner.run
-    monkeypatch.setattr(PieceRunner, "run", lambda self, *given: calls.append(self) or run(self, *given))
-    return calls
 
 
 def found_twice() -> Topology:

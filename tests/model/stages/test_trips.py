@@ -9,23 +9,11 @@ from onnx import parser
 
 import clgraph
 from clgraph.model.stages import host_layers
-from clgraph.model.stages.host_plan import PLANNED
 from clgraph.model.stages.runner import PieceRunner
-from clgraph.model.stages.settled import ALIKE
 from tests.support.graphs import agrees
+from tests.support.stages import ENOUGH
 
 pytestmark = pytest.mark.opencl
-
-ENOUGH = PLANNED + 2 * ALIKE
-"""Runs until plans are made, and joined in bodies and around them."""
-
-
-@pytest.fixture
-def decided(monkeypatch: pytest.MonkeyPatch) -> list[PieceRunner]:
-    """Return the pieces that were decided about since the list was cleared."""
-    calls, run = list[PieceRunner](), PieceRunner.run
-    monkeypatch.setattr(PieceRunner, "run", lambda self, *given: calls.append(self) or run(self, *given))
-    return calls
 
 
 def parsed(text: str) -> onnx.ModelProto:
